@@ -1,0 +1,36 @@
+"""The names of the reference documentation, forwarded to :mod:`patchgen_core`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import patchgen_core
+
+if TYPE_CHECKING:
+    from patchgen_core import (
+        ModelingCodeGenerator,
+        PatchConfig,
+        build_check_cli,
+        build_run_codegen_cli,
+        create_patch_from_external,
+        list_patch_configs,
+        run_codegen,
+    )
+    from patchgen_core import Project as DiscoveryConfig
+
+__all__ = [
+    "DiscoveryConfig",
+    "ModelingCodeGenerator",
+    "PatchConfig",
+    "build_check_cli",
+    "build_run_codegen_cli",
+    "create_patch_from_external",
+    "list_patch_configs",
+    "run_codegen",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(patchgen_core, "Project" if name == "DiscoveryConfig" else name)

@@ -1,0 +1,7 @@
+"""Forwards the drift check's command line."""
+
+from patchgen_core.cli import build_check_cli
+from patchgen_core.cli import build_check_cli as build_cli
+from patchgen_core.project import Project as DiscoveryConfig
+
+__all__ = ["DiscoveryConfig", "build_check_cli", "build_cli"]

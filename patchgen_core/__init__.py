@@ -1,0 +1,50 @@
+"""pytest-patchgen: generate patched Hugging Face modeling files, and keep them what their configs make.
+
+The names below are loaded when they are first used; importing this package loads none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from patchgen_core.api import ModelingCodeGenerator, list_patch_configs, run_codegen
+    from patchgen_core.cli import build_check_cli, build_run_codegen_cli
+    from patchgen_core.errors import PatchgenError
+    from patchgen_core.project import Project, load_project
+    from patchgen_core.spec import PatchConfig, create_patch_from_external
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ModelingCodeGenerator",
+    "PatchConfig",
+    "PatchgenError",
+    "Project",
+    "build_check_cli",
+    "build_run_codegen_cli",
+    "create_patch_from_external",
+    "list_patch_configs",
+    "load_project",
+    "run_codegen",
+]
+
+_HOMES = {
+    "ModelingCodeGenerator": "api",
+    "PatchConfig": "spec",
+    "PatchgenError": "errors",
+    "Project": "project",
+    "build_check_cli": "cli",
+    "build_run_codegen_cli": "cli",
+    "create_patch_from_external": "spec",
+    "list_patch_configs": "api",
+    "load_project": "project",
+    "run_codegen": "api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"patchgen_core.{_HOMES[name]}"), name)

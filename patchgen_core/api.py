@@ -1,0 +1,142 @@
+"""Generating from Python code, for build scripts that do not want the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.artifacts import Artifact, Progress, make_artifacts, make_outcome, write_files
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.loading import LoadedConfig
+from patchgen_core.project import Project, load_project
+from patchgen_core.spec import PatchConfig
+from patchgen_core.upstream import UpstreamModule, find_upstream
+
+
+@dataclass(frozen=True)
+class CodegenResult:
+    """What :func:`run_codegen` made.
+
+    Attributes:
+        artifact: texts and paths.
+        written: the files that changed on disk; none for a dry run.
+        warnings: what the user should know.
+    """
+
+    artifact: Artifact
+    written: tuple[Path, ...]
+    warnings: tuple[Problem, ...]
+
+
+def run_codegen(
+    patch_module: str,
+    output_dir: str | Path | None = None,
+    config_name: str | None = None,
+    *,
+    dry_run: bool = False,
+    save_diff: bool = False,
+    project: Project | None = None,
+) -> list[CodegenResult]:
+    """Generate the configs of one file, and write them when all of them generate.
+
+    Args:
+        patch_module: dotted name or path of the config file.
+        output_dir: instead of ``generated/`` beside it.
+        config_name: the variable that holds the config; by default all that the file makes.
+        dry_run: write nothing.
+        save_diff: write the ``.diff`` as well.
+        project: the project; that of the nearest ``pyproject.toml`` by default.
+
+    Raises:
+        PatchgenError: with everything that is wrong; then nothing was written.
+    """
+    project = project or load_project()
+    return generate_and_write(
+        project,
+        [project.config_path(patch_module)],
+        output=Path(output_dir).absolute() if output_dir is not None else None,
+        name=config_name,
+        dry_run=dry_run,
+        save_diff=save_diff,
+    )
+
+
+def generate_and_write(
+    project: Project,
+    configs: Sequence[Path],
+    *,
+    output: Path | None = None,
+    name: str | None = None,
+    dry_run: bool = False,
+    save_diff: bool = False,
+    progress: Progress | None = None,
+) -> list[CodegenResult]:
+    """Generate config files, and write their modules when every one of them generates.
+
+    Raises:
+        PatchgenError: with everything that is wrong; then nothing was written.
+    """
+    outcomes = make_artifacts(project, configs, name=name, output=output, progress=progress)
+    problems = [problem for outcome in outcomes for problem in outcome.problems]
+    if problems:
+        raise PatchgenError.from_problems(problems)
+    made = [(outcome.artifact, outcome.warnings) for outcome in outcomes if outcome.artifact is not None]
+    files = [file for artifact, _ in made for file in artifact.files[: 2 if save_diff else 1]]
+    written = [] if dry_run else write_files(files)
+    return [
+        CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), warnings)
+        for artifact, warnings in made
+    ]
+
+
+def list_patch_configs(project: Project | None = None) -> list[str]:
+    """Dotted names of the project's config modules, in path order.
+
+    Raises:
+        PatchgenError: there is no project, or its ``search_root`` is no folder.
+    """
+    project = project or load_project()
+    return [project.module_name(path) for path in project.find_configs()]
+
+
+class ModelingCodeGenerator:
+    """Generates the module of one config object.
+
+    Args:
+        config: the config, imported as usual.
+        project: whose ruff settings to normalize with; by default those of the nearest
+            ``pyproject.toml`` with a ``[tool.patchgen]`` table above the config's file.
+    """
+
+    def __init__(self, config: PatchConfig, project: Project | None = None) -> None:
+        self.config = config
+        self.project = project or load_project(Path(config.location.file).parent)
+        self.upstream: UpstreamModule | None = None
+        self._sources = SourceCache()
+
+    def load_source(self) -> str:
+        """Find and read upstream's module; returns its text.
+
+        Raises:
+            PatchgenError: there is no such module.
+        """
+        self.upstream = find_upstream(self.config.source_module, location=self.config.location)
+        return self._sources.get(self.upstream.path).text
+
+    def generate(self, output_path: str | Path | None = None) -> str:
+        """The generated module, as ``patchgen`` would write it; written to ``output_path`` if that is given.
+
+        Raises:
+            PatchgenError: with everything that is wrong; then nothing was written.
+        """
+        path = Path(self.config.location.file)
+        module = self.project.module_name(path)
+        loaded = LoadedConfig(path, module, "config", self.config, {}, "imported", "it was passed as an object")
+        outcome = make_outcome(self.project, loaded, self._sources)
+        if outcome.artifact is None:
+            raise PatchgenError.from_problems(outcome.problems)
+        if output_path is not None:
+            write_files([(Path(output_path).absolute(), outcome.artifact.text)])
+        return outcome.artifact.text

@@ -1,0 +1,296 @@
+"""What a config makes: the generated module and its diff. The one place that writes files."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from patchgen_core.codegen.generate import RawModule, generate
+from patchgen_core.codegen.header import seal
+from patchgen_core.codegen.plan import Plan, make_plan
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.loading import LoadedConfig, Loader
+from patchgen_core.normalize import Complaint, Normalized, Text, normalize
+from patchgen_core.project import Project
+from patchgen_core.upstream import find_upstream
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The files of one config, as they should be.
+
+    Attributes:
+        plan: what went in.
+        path, text: the generated module.
+        diff_path, diff: the unified diff of upstream against it.
+        base: upstream's text as the diff has it: formatted as the project formats.
+    """
+
+    plan: Plan
+    path: Path
+    text: str
+    diff_path: Path
+    diff: str
+    base: str
+
+    @property
+    def files(self) -> tuple[tuple[Path, str], ...]:
+        """Both files, each with its text."""
+        return ((self.path, self.text), (self.diff_path, self.diff))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one config: an artifact, or the problems that prevented it.
+
+    Attributes:
+        path: the config's file.
+        label: what reports call it.
+        output: where its generated module goes; None when that is not known.
+        loaded: how it was loaded; None when it could not be.
+        artifact: what it makes.
+        problems: why it makes nothing.
+        warnings: what the user should know all the same.
+    """
+
+    path: Path
+    label: str
+    output: Path | None = None
+    loaded: LoadedConfig | None = None
+    artifact: Artifact | None = None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A config on its way: generated, not normalized yet. ``home`` decides how ruff treats it."""
+
+    outcome: Outcome
+    plan: Plan
+    raw: RawModule
+    home: Path
+
+
+def make_artifacts(
+    project: Project,
+    configs: Iterable[Path],
+    *,
+    name: str | None = None,
+    output: Path | None = None,
+    loader: Loader | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Load and generate configs; nothing is written.
+
+    Args:
+        project: the project they belong to.
+        configs: config files.
+        name: the variable to take from each; by default all that the file makes.
+        output: output folder instead of ``generated/`` beside each config. Changes no byte of the result.
+        loader: how to load them.
+        progress: called with how many of how many configs are done.
+
+    Returns:
+        One outcome for each config, in the order given. A problem of one does not touch the others.
+
+    Raises:
+        PatchgenError: ruff cannot run.
+    """
+    loader = loader or Loader(project, SourceCache())
+    paths = list(configs)
+    found: list[Outcome | _Draft] = []
+    for number, path in enumerate(paths):
+        found += _draft(project, path, name, output, loader)
+        if progress is not None:
+            progress(number + 1, len(paths))
+    found = _reject_collisions(found)
+    drafts = [entry for entry in found if isinstance(entry, _Draft)]
+    finished = iter(_finish(project, drafts))
+    return [next(finished) if isinstance(entry, _Draft) else entry for entry in found]
+
+
+def make_outcome(project: Project, loaded: LoadedConfig, sources: SourceCache) -> Outcome:
+    """Generate one config that is loaded already; nothing is written."""
+    draft = _generate(project, loaded, None, sources)
+    return draft if isinstance(draft, Outcome) else _finish(project, [draft])[0]
+
+
+def _draft(
+    project: Project, path: Path, name: str | None, output: Path | None, loader: Loader
+) -> list[Outcome | _Draft]:
+    label = project.module_name(path)
+    try:
+        loaded = loader.load(path, name)
+    except PatchgenError as error:
+        return [Outcome(path, label, problems=error.problems)]
+    return [_generate(project, config, output, loader.sources) for config in loaded]
+
+
+def _generate(project: Project, loaded: LoadedConfig, output: Path | None, sources: SourceCache) -> Outcome | _Draft:
+    config = loaded.config
+    folder = project.output_folder(loaded.path)
+    outcome = Outcome(loaded.path, loaded.label, loaded=loaded)
+    try:
+        upstream = find_upstream(config.source_module, location=config.location)
+        plan = make_plan(config, upstream, sources, loaded.modules, loaded.label)
+        target = (output or folder) / config.target_file
+        return _Draft(replace(outcome, output=target), plan, generate(plan), folder / config.target_file)
+    except PatchgenError as error:
+        return replace(outcome, problems=error.problems)
+
+
+def _reject_collisions(found: list[Outcome | _Draft]) -> list[Outcome | _Draft]:
+    """Two configs that write one file are both an error."""
+    owners: dict[Path, list[_Draft]] = {}
+    for entry in found:
+        if isinstance(entry, _Draft) and entry.outcome.output is not None:
+            owners.setdefault(entry.outcome.output, []).append(entry)
+    checked: list[Outcome | _Draft] = []
+    for entry in found:
+        outcome = entry.outcome if isinstance(entry, _Draft) else entry
+        others = [d for d in owners.get(outcome.output or Path(), []) if d is not entry]
+        if isinstance(entry, _Draft) and others:
+            message = f"'{entry.plan.config.target_file}' is also written by {others[0].outcome.label}"
+            problem = Problem(message, entry.plan.config.location, "Give one of them another target_file.")
+            checked.append(replace(outcome, problems=(problem,)))
+        else:
+            checked.append(entry)
+    return checked
+
+
+# --- normalizing -----------------------------------------------------------------------------------
+
+
+def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
+    """Normalize every draft, and upstream as the base of its diff, in one batch."""
+    if not drafts:
+        return []
+    texts = [Text(draft.home, draft.raw.text) for draft in drafts]
+    bases: dict[tuple[Path, Path], int] = {}
+    for draft in drafts:
+        key = (draft.plan.source.path, draft.home.parent)
+        if key not in bases:
+            bases[key] = len(texts)
+            home = draft.home.with_name(f"{draft.home.stem}__upstream.py")
+            texts.append(Text(home, draft.plan.source.text, lint=False))
+    normalized = normalize(texts, project)
+    return [
+        _finish_one(draft, result, normalized[bases[draft.plan.source.path, draft.home.parent]].text)
+        for draft, result in zip(drafts, normalized)
+    ]
+
+
+def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
+    outcome, plan = draft.outcome, draft.plan
+    problems = _complaints(draft, result)
+    if problems:
+        return replace(outcome, problems=problems, warnings=draft.raw.warnings)
+    assert outcome.output is not None
+    text = seal(result.text)
+    diff_path = outcome.output.with_suffix(".diff")
+    name = f"generated/{plan.config.target_file}"
+    diff = unified_diff(base, text, f"{plan.upstream.module.replace('.', '/')}.py", name)
+    artifact = Artifact(plan, outcome.output, text, diff_path, diff, base)
+    return replace(outcome, artifact=artifact, warnings=draft.raw.warnings)
+
+
+def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
+    """A unified diff; empty when the texts are the same."""
+    lines = difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), old_name, new_name)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
+    """What ruff found, with the declaration that each line came from."""
+    found = (_complaint(draft, complaint) for complaint in result.complaints)
+    return tuple(problem for problem in found if problem is not None)
+
+
+def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
+    config, line = draft.plan.config, complaint.line
+    lines = draft.raw.text.split("\n")
+    shown = range(max(line - 2, 1), min(line + 1, len(lines)) + 1)
+    excerpt = "\n".join(f"{'>' if n == line else ' '} {n:5} | {lines[n - 1]}" for n in shown)
+    where = f"in {config.target_file}, line {line}"
+    origin = next((w.origin for w in draft.raw.written if w.first <= line <= w.last), None)
+    location = origin.location if origin and origin.location else config.location
+    if not complaint.name:
+        source = f"{origin.label}: " if origin else ""
+        return Problem(f"{source}not valid Python {where}: {complaint.message}", location, excerpt=excerpt)
+    name = complaint.name
+    if name in (*draft.plan.excluded, *draft.plan.dropped):
+        call = "exclude_from_output" if name in draft.plan.excluded else "drop_import_names"
+        user = origin.label if origin else "upstream's code"
+        message = f"{call} takes '{name}' out, but {user} still uses it {where}"
+        hint = "Patch or exclude what uses it, or bind the name yourself."
+        return Problem(message, location if origin else config.location_of(call, name), hint, excerpt)
+    if origin is None:
+        return None  # undefined in upstream as well
+    hint = "Import it with config.add_import, or copy its definition with config.add_helper."
+    return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, excerpt)
+
+
+# --- writing ---------------------------------------------------------------------------------------
+
+
+def read_text(path: Path) -> str | None:
+    """A file's text with its newlines as they are, or None when there is no such file."""
+    try:
+        return path.read_bytes().decode("utf-8", errors="surrogateescape")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
+    """Write the files whose text differs from what is there, and return them.
+
+    Each is replaced as a whole: a reader, or a run that is killed, finds the old or the new text. All are
+    prepared before the first one is replaced.
+
+    Raises:
+        PatchgenError: one cannot be written; then none is.
+    """
+    prepared: list[tuple[Path, str]] = []
+    done = []
+    path = Path()
+    try:
+        for path, text in files:
+            if read_text(path) != text:
+                prepared.append((path, _prepare(path, text)))
+        while prepared:
+            path, temporary = prepared.pop(0)
+            os.replace(temporary, os.path.realpath(path))
+            done.append(path)
+    except OSError as error:
+        raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(path))) from None
+    finally:
+        for _, temporary in prepared:
+            os.unlink(temporary)
+    return done
+
+
+def _prepare(path: Path, text: str) -> str:
+    """Write ``text`` beside ``path`` with the permissions it will have; returns the temporary file."""
+    target = Path(os.path.realpath(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8", errors="surrogateescape"))
+        umask = os.umask(0)
+        os.umask(umask)
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~umask
+        os.chmod(temporary, mode)
+    except OSError:
+        os.unlink(temporary)
+        raise
+    return temporary

@@ -1,0 +1,244 @@
+"""The ``patchgen`` command.
+
+A first word that names a subcommand is one; any other word is a config to work on.
+Exit codes: 0 clean, 1 findings, 2 usage or configuration error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen_core.artifacts import Progress
+from patchgen_core.drift import check, fix
+from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.project import Project, load_project
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Main = Callable[..., int]
+
+_PROGRESS_AFTER = 1.0
+_SUBCOMMANDS = ("check",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``patchgen``; the project is the one around the working directory."""
+    return _main(sys.argv[1:] if argv is None else argv, None, "patchgen")
+
+
+def build_run_codegen_cli(project: Project, prog: str = "patchgen") -> Main:
+    """A ``main(argv=None)`` with the arguments of ``patchgen``, for a project given here."""
+
+    def run(argv: Sequence[str] | None = None) -> int:
+        return _main(sys.argv[1:] if argv is None else argv, project, prog)
+
+    return run
+
+
+def build_check_cli(project: Project, prog: str = "patchgen-check") -> Main:
+    """A ``main(argv=None)`` that is ``patchgen --check``, for a project given here."""
+
+    def run(argv: Sequence[str] | None = None) -> int:
+        return _main(["--check", *(sys.argv[1:] if argv is None else argv)], project, prog)
+
+    return run
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Generate patched Hugging Face modeling files, and check that the checked-in ones are current.",
+        epilog="'patchgen check' is 'patchgen --check'. "
+        "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
+    )
+    add = parser.add_argument
+    add("patch_module", nargs="*", help="config to use: its dotted module or its path")
+    add("-o", "--output-dir", type=Path, help="output folder (default: generated/ beside the config)")
+    add("-c", "--config-name", help="config variable in the module (default: config, and others the file makes)")
+    add("--list", action="store_true", help="list the project's configs")
+    add("--all", action="store_true", help="use every config of the project")
+    add("--dry-run", action="store_true", help="show files and diff without writing")
+    add("--diff", action="store_true", help="write the .diff against upstream beside the module")
+    add("-v", "--verbose", action="store_true", help="say more")
+    add("--check", action="store_true", help="compare generated files with a fresh generation; exit 1 on drift")
+    add("--fix", action="store_true", help="with --check: rewrite what drifted")
+    add("--prune", action="store_true", help="with --check --fix: remove generated files that no config makes")
+    add("--json", action="store_true", help="print results as JSON")
+    add("--no-color", action="store_true", help="print without colours")
+    return parser
+
+
+def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
+    arguments = list(argv)
+    if arguments and arguments[0] in _SUBCOMMANDS:
+        arguments[0] = f"--{arguments[0]}"
+    parser = _parser(prog)
+    options = parser.parse_args(arguments)
+    _check_usage(parser, options)
+    try:
+        return _run(options, project or load_project())
+    except PatchgenError as error:
+        _print_error(error, options)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    if options.fix and not options.check:
+        parser.error("--fix goes with --check")
+    if options.prune and not options.fix:
+        parser.error("--prune goes with --check --fix")
+    if options.check and (options.list or options.dry_run or options.diff):
+        parser.error("--check goes with none of --list, --dry-run and --diff")
+    if options.all and options.patch_module:
+        parser.error("--all takes no patch module")
+    if options.output_dir is not None and not options.patch_module:
+        parser.error("--output-dir goes with patch modules that are named")
+    if not (options.patch_module or options.all or options.list or options.check):
+        parser.error("name a patch module, or give --all, --list or --check")
+
+
+def _run(options: argparse.Namespace, project: Project) -> int:
+    if options.list:
+        return _list(options, project)
+    if options.check:
+        return _check(options, project)
+    return _generate(options, project)
+
+
+def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
+    paths: list[Path] = []
+    for name in options.patch_module:
+        path = project.config_path(name)
+        if path not in paths:
+            paths.append(path)
+    return paths
+
+
+def _output(options: argparse.Namespace) -> Path | None:
+    return options.output_dir.absolute() if options.output_dir is not None else None
+
+
+def _list(options: argparse.Namespace, project: Project) -> int:
+    paths = project.find_configs()
+    if options.json:
+        rows = [{"config": project.module_name(path), "path": display_path(path)} for path in paths]
+        print(json.dumps(rows, indent=2))
+        return 0
+    for path in paths:
+        print(f"{project.module_name(path)}  {display_path(path)}" if options.verbose else project.module_name(path))
+    if not paths:
+        print(f"no patch config below '{display_path(project.search_root)}'", file=sys.stderr)
+    return 0
+
+
+def _generate(options: argparse.Namespace, project: Project) -> int:
+    from patchgen_core.api import generate_and_write
+    from patchgen_core.report.data import SCHEMA, problem_data
+
+    paths = _paths(options, project) or project.find_configs()
+    if not paths:
+        raise PatchgenError(f"there is no patch config below '{display_path(project.search_root)}'")
+    with _progress(options) as progress:
+        results = generate_and_write(
+            project,
+            paths,
+            output=_output(options),
+            name=options.config_name,
+            dry_run=options.dry_run,
+            save_diff=options.diff,
+            progress=progress,
+        )
+    if options.json:
+        made = [
+            {
+                "files": [display_path(path) for path, _ in result.artifact.files[: 2 if options.diff else 1]],
+                "written": [display_path(path) for path in result.written],
+                "diff": result.artifact.diff,
+                "warnings": problem_data(result.warnings),
+            }
+            for result in results
+        ]
+        print(json.dumps({"schema": SCHEMA, "exit_code": 0, "generated": made}, indent=2))
+        return 0
+    from patchgen_core.report.terminal import print_generated
+
+    print_generated(_console(options), results, options.dry_run, options.diff, options.verbose)
+    return 0
+
+
+def _check(options: argparse.Namespace, project: Project) -> int:
+    paths = _paths(options, project) or None
+    with _progress(options) as progress:
+        report = check(project, paths, name=options.config_name, output=_output(options), progress=progress)
+    if options.fix:
+        report = fix(report, options.prune)
+    if options.json:
+        from patchgen_core.report.data import drift_data
+
+        print(json.dumps(drift_data(report), indent=2))
+    else:
+        from patchgen_core.report.terminal import print_drift
+
+        print_drift(_console(options), report, options.verbose)
+    return report.exit_code
+
+
+# --- printing --------------------------------------------------------------------------------------
+
+
+def _console(options: argparse.Namespace, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, no_color=options.no_color or None, highlight=False, markup=False, emoji=False)
+
+
+def _print_error(error: PatchgenError, options: argparse.Namespace) -> None:
+    if options.json:
+        from patchgen_core.report.data import error_data
+
+        print(json.dumps(error_data(error.problems), indent=2))
+        return
+    from patchgen_core.report.terminal import print_problems
+
+    print_problems(_console(options, stderr=True), error.problems)
+
+
+@contextmanager
+def _progress(options: argparse.Namespace) -> Iterator[Progress | None]:
+    """A progress bar on a terminal, once a run has taken a second."""
+    if options.json or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        TextColumn("patchgen"), BarColumn(), MofNCompleteColumn(), console=_console(options, True), transient=True
+    )
+    task = bar.add_task("", total=None)
+    started = time.monotonic()
+
+    def advance(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total)
+        if time.monotonic() - started > _PROGRESS_AFTER:
+            bar.start()
+
+    try:
+        yield advance
+    finally:
+        bar.stop()

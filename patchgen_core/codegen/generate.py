@@ -1,0 +1,92 @@
+"""From a plan to the text of a generated module, before normalizing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+
+from patchgen_core.codegen.edits import Edit, Written, apply_edits
+from patchgen_core.codegen.header import header
+from patchgen_core.codegen.imports import absolute_import_edits, import_statement, imported_names
+from patchgen_core.codegen.patching import Origin, helper_edits, helper_origin, helper_text, patch_edits
+from patchgen_core.codegen.plan import Plan
+from patchgen_core.codegen.removal import removal_edits
+from patchgen_core.codegen.source import DEFINITIONS, SourceFile, statements
+from patchgen_core.errors import Problem
+
+
+@dataclass(frozen=True)
+class RawModule:
+    """A generated module before normalizing.
+
+    Attributes:
+        text: its source.
+        written: which lines come from which declaration; the others are upstream's.
+        warnings: what the user should know.
+    """
+
+    text: str
+    written: tuple[Written, ...]
+    warnings: tuple[Problem, ...]
+
+
+def generate(plan: Plan) -> RawModule:
+    """Apply a plan to its upstream module."""
+    source = plan.source
+    edits = patch_edits(plan) + helper_edits(plan)
+    edits += removal_edits(source, plan.index, plan.excluded, plan.dropped)
+    edits += _insertions(plan)
+    gone = [(edit.start, edit.end) for edit in edits if edit.end > edit.start]
+    for edit in absolute_import_edits(source, plan.upstream.package):
+        if not any(start <= edit.start and edit.end <= end for start, end in gone):
+            edits.append(edit)
+    body, written = apply_edits(source.text, edits)
+    head = header(plan)
+    lines = head.count("\n")
+    moved = tuple(replace(w, first=w.first + lines, last=w.last + lines) for w in written)
+    return RawModule(head + body, moved, plan.warnings + _unused_imports(plan, body))
+
+
+def _insertions(plan: Plan) -> list[Edit]:
+    """Added imports, post-import blocks and helpers, in this order, below upstream's imports."""
+    at = _below_imports(plan.source)
+    parts: list[tuple[str, Origin]] = []
+    for spec in plan.imports:
+        origin = Origin(f"add_import {', '.join(imported_names(spec))}", spec.location)
+        parts.append((f"{import_statement(spec)}\n", origin))
+    for block, location in plan.post_import_blocks:
+        parts.append((f"\n{block}\n", Origin("post-import block", location)))
+    for helper in plan.helpers:
+        if not helper.after:
+            parts.append((f"\n\n{helper_text(helper)}\n", helper_origin(helper)))
+    if parts:
+        parts.append(("\n", Origin("", None)))
+    return [Edit(at, at, text, origin) for text, origin in parts]
+
+
+def _below_imports(source: SourceFile) -> int:
+    """Where the statements that import end: the last of them before the first definition."""
+    last: ast.stmt | None = None
+    for position, statement in enumerate(source.tree.body):
+        inner = list(statements([statement]))
+        if any(isinstance(s, DEFINITIONS) for s in inner):
+            break
+        is_docstring = position == 0 and isinstance(statement, ast.Expr)
+        if is_docstring or any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in inner):
+            last = statement
+    if last is not None:
+        return source.line_starts[last.end_lineno or 0]
+    first = source.tree.body[0] if source.tree.body else None
+    return source.line_starts[source.comment_line(first) - 1] if first else len(source.text)
+
+
+def _unused_imports(plan: Plan, body: str) -> tuple[Problem, ...]:
+    """Added imports that nothing uses: ruff will take them out, which must not go unsaid."""
+    found = []
+    for spec in plan.imports:
+        for name in imported_names(spec):
+            if len(re.findall(rf"\b{re.escape(name)}\b", body)) < 2:
+                message = f"add_import: nothing in {plan.config.target_file} uses '{name}'"
+                found.append(Problem(message, spec.location, "The import is left out by ruff."))
+    return tuple(found)

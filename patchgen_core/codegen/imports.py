@@ -1,0 +1,88 @@
+"""Making relative imports absolute, wherever they stand, and writing the imports a config adds."""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from patchgen_core.codegen.edits import Edit, apply_edits
+from patchgen_core.codegen.source import SourceFile, blocks, parse_source
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.spec import ImportSpec
+
+# Finds every place where a relative import can stand; the syntax tree then says which ones are.
+_CANDIDATE = re.compile(r"\bfrom[ \t\f\\\n]*\.")
+_PREFIX = re.compile(r"from[\s\\]*\.(?:[\s\\]*\.)*[\s\\]*")
+
+
+def absolute_import_edits(source: SourceFile, package: str) -> list[Edit]:
+    """The edits that turn a file's relative imports into absolute ones.
+
+    Raises:
+        PatchgenError: an import leads above the top of ``package``.
+    """
+    edits = []
+    for node in _relative_imports(source):
+        base = _resolve(node, package, source.path)
+        prefix = _PREFIX.match(source.text, source.start(node))
+        assert prefix is not None
+        new = f"from {base}." if node.module else f"from {base} "
+        edits.append(Edit(prefix.start(), prefix.end(), new))
+    return edits
+
+
+def absolute_imports(text: str, package: str, path: Path) -> str:
+    """``text`` with absolute imports; ``path`` stands for it in errors."""
+    if not _CANDIDATE.search(text):
+        return text
+    source = parse_source(path, text)
+    return apply_edits(text, absolute_import_edits(source, package))[0]
+
+
+def _relative_imports(source: SourceFile) -> Iterator[ast.ImportFrom]:
+    offsets = (match.end() - 1 for match in _CANDIDATE.finditer(source.text))
+    lines = sorted({bisect.bisect_right(source.line_starts, offset) for offset in offsets})
+
+    def visit(body: list[ast.stmt]) -> Iterator[ast.ImportFrom]:
+        for statement in body:
+            at = bisect.bisect_left(lines, statement.lineno)
+            if at == len(lines) or lines[at] > (statement.end_lineno or 0):
+                continue
+            if isinstance(statement, ast.ImportFrom):
+                if statement.level:
+                    yield statement
+            else:
+                for block in blocks(statement):
+                    yield from visit(block)
+
+    return visit(source.tree.body)
+
+
+def _resolve(node: ast.ImportFrom, package: str, path: Path) -> str:
+    parts = package.split(".") if package else []
+    if node.level > len(parts):
+        raise PatchgenError(
+            f"relative import {'.' * node.level}{node.module or ''} leads out of package '{package}'",
+            Location(str(path), node.lineno),
+        )
+    return ".".join(parts[: len(parts) - node.level + 1])
+
+
+def import_statement(spec: ImportSpec) -> str:
+    """The source line of an added import."""
+    if not spec.is_from_import:
+        return f"import {spec.module}" + (f" as {spec.alias}" if spec.alias else "")
+    names = ", ".join(spec.names)
+    return f"from {spec.module} import {names}" + (f" as {spec.alias}" if spec.alias else "")
+
+
+def imported_names(spec: ImportSpec) -> list[str]:
+    """The names that an added import binds."""
+    if spec.alias:
+        return [spec.alias]
+    if not spec.is_from_import:
+        return [spec.module.split(".")[0]]
+    return [name.split(" as ")[-1].strip() for name in spec.names]

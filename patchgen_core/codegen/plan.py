@@ -1,0 +1,360 @@
+"""A config checked against its upstream module: every declaration resolved, or a problem that names it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from patchgen_core.codegen.imports import import_statement, imported_names
+from patchgen_core.codegen.index import ModuleIndex, bound_name, index_module
+from patchgen_core.codegen.naming import settle_names
+from patchgen_core.codegen.replacement import Replacement, read_replacement
+from patchgen_core.codegen.source import Definition, SourceCache, SourceFile
+from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
+from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
+from patchgen_core.spec import Helper, ImportSpec, Patch, PatchConfig
+from patchgen_core.upstream import UpstreamModule
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that goes into a generated module.
+
+    Attributes:
+        label: what the config is called.
+        config: what was declared.
+        upstream, source, index: the module that is patched.
+        patches, helpers, imports, post_import_blocks, dropped, excluded: what to do to it.
+        warnings: what the user should know and no run should fail for.
+    """
+
+    label: str
+    config: PatchConfig
+    upstream: UpstreamModule
+    source: SourceFile
+    index: ModuleIndex
+    patches: tuple[PlannedPatch, ...]
+    helpers: tuple[PlannedHelper, ...]
+    imports: tuple[ImportSpec, ...]
+    post_import_blocks: tuple[tuple[str, Location], ...]
+    dropped: tuple[str, ...]
+    excluded: tuple[str, ...]
+    warnings: tuple[Problem, ...]
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what the config declares, the same on every machine."""
+
+        def text(replacement: Replacement | None) -> list[object]:
+            return [*replacement.comments, replacement.decorators, replacement.text] if replacement else []
+
+        config = self.config
+        declared = [
+            [self.upstream.module, config.target_file, config.description],
+            [
+                [
+                    *(p.patch.kind, p.patch.target, p.patch.replacement_module, p.patch.replacement_name),
+                    *(p.patch.description, p.patch.keep_decorators, text(p.replacement)),
+                ]
+                for p in self.patches
+            ],
+            [[h.helper.after, text(h.replacement)] for h in self.helpers],
+            [import_statement(spec) for spec in _unique(config.additional_imports)],
+            [[text for text, _ in self.post_import_blocks]],
+            [_unique(config.drop_imported_names), self.excluded],
+        ]
+        return short_hash(json.dumps(declared))
+
+
+def short_hash(text: str) -> str:
+    """Twelve hex digits that stand for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def make_plan(
+    config: PatchConfig,
+    upstream: UpstreamModule,
+    sources: SourceCache,
+    modules: Mapping[str, Path],
+    label: str = "",
+) -> Plan:
+    """Resolve everything a config declares.
+
+    Args:
+        config: the declarations.
+        upstream: the module they are about.
+        sources: the run's parsed files.
+        modules: files of the modules that were loaded without entering ``sys.modules``.
+        label: what the header calls the config.
+
+    Raises:
+        PatchgenError: with every problem found.
+    """
+    return _Planner(config, upstream, sources, modules).plan(label)
+
+
+class _Planner:
+    def __init__(
+        self,
+        config: PatchConfig,
+        upstream: UpstreamModule,
+        sources: SourceCache,
+        modules: Mapping[str, Path],
+    ) -> None:
+        self.config, self.upstream, self.sources, self.modules = config, upstream, sources, modules
+        self.source = sources.get(upstream.path)
+        self.index = index_module(self.source.tree)
+        self.targets = Targets(upstream.module, self.index, sources, modules)
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self.excluded = tuple(_unique(config.exclude))
+
+    def plan(self, label: str) -> Plan:
+        self._check_version_and_file()
+        self._check_excluded()
+        dropped = self._dropped()
+        patches = self._patches()
+        helpers = self._helpers()
+        imports = self._imports(dropped)
+        inserted = self._post_import_blocks()
+        patches, helpers = settle_names(patches, helpers)
+        if self.problems:
+            self.problems.sort(key=lambda p: (p.location.file, p.location.line) if p.location else ("", 0))
+            raise PatchgenError.from_problems(self.problems)
+        return Plan(
+            label=label,
+            config=self.config,
+            upstream=self.upstream,
+            source=self.source,
+            index=self.index,
+            patches=tuple(patches),
+            helpers=tuple(helpers),
+            imports=imports,
+            post_import_blocks=inserted,
+            dropped=dropped,
+            excluded=self.excluded,
+            warnings=tuple(self.warnings),
+        )
+
+    def _fail(self, message: str, location: Location | None, hint: str = "") -> None:
+        self.problems.append(Problem(message, location, hint))
+
+    # --- the config as a whole -------------------------------------------------------------------------
+
+    def _check_version_and_file(self) -> None:
+        wanted, found = self.config.transformers_version, self.upstream.version
+        if wanted is not None and wanted != found:
+            self._fail(
+                f"this config is for {self.upstream.distribution} {wanted}, but {found} is what there is",
+                self.config.location,
+                "Install that version, or adapt the config and its transformers_version.",
+            )
+        path = PurePosixPath(self.config.target_file.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or path.suffix != ".py" or ":" in path.parts[0]:
+            self._fail(
+                f"target_file '{self.config.target_file}' is not a .py file inside the output folder",
+                self.config.location,
+                "Give a plain file name, such as 'patched_modeling_qwen3_gpu.py'.",
+            )
+
+    def _check_excluded(self) -> None:
+        known = {*self.index.definitions, *self.index.assigned}
+        for name in self.excluded:
+            if name in known:
+                continue
+            location = self.config.location_of("exclude_from_output", name)
+            if name in self.index.imports:
+                hint = "Upstream imports it: use drop_import_names."
+            elif "." in name:
+                hint = "Only whole classes, functions and constants can be excluded."
+            else:
+                hint = did_you_mean(name, known)
+            self._fail(f"exclude_from_output: upstream defines no '{name}'", location, hint)
+
+    def _dropped(self) -> tuple[str, ...]:
+        dropped = []
+        for name in _unique(self.config.drop_imported_names):
+            location = self.config.location_of("drop_import_names", name)
+            if name in self.index.imports:
+                dropped.append(name)
+            elif name in self.index.names:
+                message = f"drop_import_names: upstream defines '{name}' itself, so there is no import to drop"
+                hint = "Use exclude_from_output to leave its definition out."
+                self.warnings.append(Problem(message, location, hint))
+            else:
+                hint = did_you_mean(name, self.index.imports)
+                self._fail(f"drop_import_names: upstream does not know '{name}'", location, hint)
+        return tuple(dropped)
+
+    def _imports(self, dropped: Sequence[str]) -> tuple[ImportSpec, ...]:
+        top = {
+            bound_name(statement, alias): ast.unparse(statement)
+            for statement in self.source.tree.body
+            if isinstance(statement, (ast.Import, ast.ImportFrom))
+            for alias in statement.names
+        }
+        bound: dict[str, ImportSpec] = {}
+        kept = []
+        for spec in _unique(self.config.additional_imports):
+            names = imported_names(spec)
+            there = [n for n in names if n in top and n not in dropped and self._same_import(spec, n)]
+            for name in names:
+                other = bound.setdefault(name, spec)
+                if import_source(other, name) != import_source(spec, name):
+                    message = f"add_import: '{name}' is imported from '{other.module}' and from '{spec.module}'"
+                    self._fail(message, spec.location, "Import one of them under an alias.")
+                elif name in self.index.definitions and name not in self.excluded:
+                    message = f"add_import: upstream's own definition of '{name}' would hide the import"
+                    self._fail(message, spec.location, "Use create_patch_from_external to replace it.")
+                elif name in top and name not in dropped and name not in there:
+                    message = f"add_import: upstream imports '{name}' from elsewhere: {top[name]}"
+                    hint = f"Add config.drop_import_names({name!r}), or import it under an alias."
+                    self._fail(message, spec.location, hint)
+            if len(there) < len(names):
+                missing = tuple(n for n in spec.names if n.split(" as ")[-1].strip() not in there)
+                kept.append(replace(spec, names=missing if there else spec.names))
+        return tuple(kept)
+
+    def _same_import(self, spec: ImportSpec, name: str) -> bool:
+        wanted = import_source(spec, name)
+        for statement, alias in self.index.imports.get(name, ()):
+            if isinstance(statement, ast.Import):
+                found = (alias.name if alias.asname else alias.name.split(".")[0], "")
+            else:
+                package = self.upstream.package.split(".")
+                base = package[: len(package) - statement.level + 1] if statement.level else []
+                found = (".".join([*base, *([statement.module] if statement.module else [])]), alias.name)
+            if found == wanted:
+                return True
+        return False
+
+    def _post_import_blocks(self) -> tuple[tuple[str, Location], ...]:
+        found: dict[str, Location] = {}
+        for block in _unique(self.config.post_import_blocks):
+            location = self.config.location_of("post_import_block", block)
+            text = textwrap.dedent(block).strip("\n")
+            try:
+                ast.parse(text)
+            except (SyntaxError, ValueError) as error:
+                line = getattr(error, "lineno", None) or 1
+                message = f"add_post_import_block: not valid Python: {getattr(error, 'msg', error)}"
+                excerpt = text.split("\n")[min(line, text.count("\n") + 1) - 1]
+                self.problems.append(Problem(message, location, excerpt=excerpt.strip()))
+            found.setdefault(text, location)
+        return tuple(found.items())
+
+    # --- patches ---------------------------------------------------------------------------------------
+
+    def _patches(self) -> list[PlannedPatch]:
+        planned: list[PlannedPatch] = []
+        first: dict[str, Patch] = {}
+        for patch in _unique(self.config.patches):
+            if not isinstance(patch, Patch):
+                self._fail(
+                    f"config.patches holds {type(patch).__name__} {patch!r}",
+                    self.config.location,
+                    "It holds what the decorators and create_patch_from_external make.",
+                )
+                continue
+            try:
+                resolved = self.targets.resolve(patch)
+                self._check_conflict(resolved, first)
+            except PatchgenError as error:
+                self.problems += error.problems
+                continue
+            planned.append(resolved)
+        return planned
+
+    def _check_conflict(self, planned: PlannedPatch, first: dict[str, Patch]) -> None:
+        patch = planned.patch
+        cls = patch.target.split(".")[0]
+        if cls in self.excluded:
+            raise PatchgenError(
+                f"'{patch.target}' is patched, but '{cls}' is excluded from the output",
+                patch.location,
+                "Remove the patch or the exclusion.",
+            )
+        key = f"{patch.target}.__init__" if patch.kind == "init_modification" else patch.target
+        for other_key in (key, *([cls] if planned.method else [])):
+            if other_key in first:
+                raise PatchgenError(
+                    f"'{key}' is patched twice, first at {first[other_key].location}",
+                    patch.location,
+                    "One target takes one patch: put both changes into it.",
+                )
+        whole = [k for k in first if k.startswith(f"{key}.")] if not planned.method else []
+        if whole:
+            raise PatchgenError(
+                f"'{key}' is replaced, but '{whole[0]}' is patched at {first[whole[0]].location}",
+                patch.location,
+                "Put the method into the replacement.",
+            )
+        first[key] = patch
+
+    # --- helpers, and the names everything goes by -----------------------------------------------------
+
+    def _helpers(self) -> list[PlannedHelper]:
+        planned: list[PlannedHelper] = []
+        taken: dict[str, Helper] = {}
+        seen: list[Helper] = []
+        for entry in [*self.config.helpers, *self.config.positioned_helpers]:
+            helper = entry if isinstance(entry, Helper) else Helper(entry, location=self.config.location)
+            if helper in seen:
+                continue
+            seen.append(helper)
+            try:
+                planned.append(self._plan_helper(helper, taken))
+            except PatchgenError as error:
+                self.problems += error.problems
+        return planned
+
+    def _plan_helper(self, helper: Helper, taken: dict[str, Helper]) -> PlannedHelper:
+        location = helper.location or self.config.location
+        replacement = read_replacement(helper.definition, self.sources, self.modules, location)
+        name = PlannedHelper(helper, replacement).name
+        if name in taken:
+            raise PatchgenError(
+                f"two helpers are called '{name}', the first at {taken[name].location}", location, "Rename one."
+            )
+        taken[name] = helper
+        if name in self.index.definitions and name not in self.excluded:
+            raise PatchgenError(
+                f"helper '{name}' has the name of an upstream definition",
+                location,
+                "Rename it, or replace upstream's with replace_class or replace_function.",
+            )
+        after: tuple[Definition, ...] = ()
+        if helper.after is not None:
+            after = tuple(self.index.definitions.get(helper.after, ()))
+            if not after or helper.after in self.excluded:
+                why = "excludes" if after else "has no"
+                who = "this config" if after else f"upstream {self.upstream.module}"
+                hint = "" if after else did_you_mean(helper.after, self.index.definitions)
+                raise PatchgenError(f"add_helper_after: {who} {why} '{helper.after}'", location, hint)
+        return PlannedHelper(helper, replacement, after)
+
+
+def import_source(spec: ImportSpec, name: str) -> tuple[str, str]:
+    """The module and attribute that an added import binds to ``name``; no attribute for a module."""
+    if not spec.is_from_import:
+        return (spec.module if spec.alias else spec.module.split(".")[0], "")
+    for entry in spec.names:
+        original, _, alias = (part.strip() for part in entry.partition(" as "))
+        if name in (spec.alias, alias or original):
+            return (spec.module, original)
+    return (spec.module, name)
+
+
+def _unique(values: Iterable[Any]) -> list[Any]:
+    """The values in order, each once."""
+    seen: list[Any] = []
+    for value in values:
+        if value not in seen:
+            seen.append(value)
+    return seen

@@ -1,0 +1,249 @@
+"""The source of the classes and functions that a config declares."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.codegen.source import (
+    FUNCTIONS,
+    Definition,
+    SourceCache,
+    SourceFile,
+    shift,
+    string_lines,
+)
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.spec import PatchConfig
+
+PATCH_DECORATORS = frozenset(
+    name for name in vars(PatchConfig) if name.startswith(("replace_", "override_", "modify_", "add_helper"))
+)
+ACCESSORS = {"getter": "fget", "setter": "fset", "deleter": "fdel"}
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The source of one class or function of a config, moved to column 0.
+
+    Attributes:
+        name: its name in the config.
+        is_class: whether it is a class.
+        package: the package of the file it stands in, where its relative imports start from.
+        comments: the comment lines directly above it.
+        decorators: its own decorators, without the ones that declare patches; one text each.
+        text: from ``def`` or ``class`` to its last line.
+        string_lines: lines of ``text``, counted from 0, that start inside a string literal.
+        names: the plain names it refers to.
+        namespace: the module it stands in, by name.
+        location: where it stands.
+    """
+
+    name: str
+    is_class: bool
+    package: str
+    comments: tuple[str, ...]
+    decorators: tuple[str, ...]
+    text: str
+    string_lines: frozenset[int]
+    names: frozenset[str]
+    namespace: Mapping[str, Any] = field(repr=False, compare=False)
+    location: Location
+
+    def body(self, indent: str) -> str:
+        """``text`` indented; the values of its multi-line strings stay."""
+        return "\n".join(shift(self.text.split("\n"), "", indent, self.string_lines))
+
+    def with_text(self, text: str, decorators: tuple[str, ...] | None = None) -> Replacement:
+        """The same replacement with other text, whose lines may have moved."""
+        strings = frozenset(line - 1 for line in string_lines(ast.parse(text)))
+        return replace(
+            self,
+            text=text,
+            string_lines=strings,
+            decorators=self.decorators if decorators is None else decorators,
+        )
+
+
+def read_replacement(
+    definition: Any, sources: SourceCache, modules: Mapping[str, Path], location: Location, accessor: str = ""
+) -> Replacement:
+    """Find and read the source of a class or function.
+
+    Args:
+        definition: the object a config passed.
+        sources: the run's parsed files.
+        modules: files of the modules that were loaded without entering ``sys.modules``.
+        location: where the config passed it, for errors.
+        accessor: for a property, which of its functions is meant; the getter by default.
+
+    Raises:
+        PatchgenError: its source cannot be read.
+    """
+    obj = _plain_definition(definition, accessor)
+    shown = getattr(obj, "__qualname__", None) or repr(obj)
+    if isinstance(obj, types.FunctionType):
+        free = set(obj.__code__.co_freevars) - {"__class__"}
+        if free:
+            raise PatchgenError(
+                f"'{shown}' uses {_quoted(free)} of the function that encloses it",
+                location,
+                "Its source alone would lack them: define it at the top level of the config.",
+            )
+        path, node = _find_function(obj, sources)
+    elif isinstance(obj, type):
+        path, node = _find_class(obj, sources, modules, location)
+    else:
+        raise PatchgenError(
+            f"cannot read the source of {shown}: it is neither a class nor a function",
+            location,
+            "Pass the class or function itself, or use create_patch_from_external to import it.",
+        )
+    if node is None:
+        raise PatchgenError(
+            f"cannot read the source of '{shown}'",
+            location,
+            "Its definition is not in a Python file, or a decorator hides it.",
+        )
+    return _read(sources.get(path), node, _namespace(obj, modules))
+
+
+def _plain_definition(definition: Any, accessor: str) -> Any:
+    if isinstance(definition, property):
+        definition = getattr(definition, ACCESSORS[accessor or "getter"])
+    elif isinstance(definition, functools.cached_property):
+        definition = definition.func
+    elif isinstance(definition, (staticmethod, classmethod, types.MethodType)):
+        definition = definition.__func__
+    return inspect.unwrap(definition) if callable(definition) else definition
+
+
+def _find_function(function: types.FunctionType, sources: SourceCache) -> tuple[Path, Definition | None]:
+    code = function.__code__
+    path = Path(code.co_filename)
+    if not path.is_file():
+        return path, None
+    source = sources.get(path)
+    for _, node in source.definitions:
+        named = isinstance(node, FUNCTIONS) and node.name == code.co_name
+        if named and source.first_line(node) == code.co_firstlineno:
+            return path, node
+    return path, None
+
+
+def _find_class(
+    cls: type, sources: SourceCache, modules: Mapping[str, Path], location: Location
+) -> tuple[Path, Definition | None]:
+    codes = [f.__code__ for f in vars(cls).values() if isinstance(f, types.FunctionType)]
+    path = modules.get(cls.__module__) or Path(getattr(sys.modules.get(cls.__module__), "__file__", "") or "")
+    if path.suffix != ".py" or not path.is_file():
+        return path, None
+    source = sources.get(path)
+    nodes = [n for name, n in source.definitions if name == cls.__qualname__ and isinstance(n, ast.ClassDef)]
+    if len(nodes) > 1:
+        lines = {code.co_firstlineno for code in codes if code.co_filename == str(path)}
+        nodes = [n for n in nodes if lines & set(range(n.lineno, (n.end_lineno or 0) + 1))]
+    if len(nodes) > 1 or (not nodes and codes):
+        raise PatchgenError(
+            f"cannot tell which definition of '{cls.__qualname__}' is meant", location, "Rename one of them."
+        )
+    return path, nodes[0] if nodes else None
+
+
+def _namespace(obj: Any, modules: Mapping[str, Path]) -> dict[str, Any]:
+    if isinstance(obj, types.FunctionType):
+        return obj.__globals__
+    for function in vars(obj).values():
+        if isinstance(function, types.FunctionType) and function.__module__ == obj.__module__:
+            return function.__globals__
+    module = sys.modules.get(obj.__module__)
+    if module is not None and obj.__module__ not in modules:
+        return vars(module)
+    return {"__package__": obj.__module__.rpartition(".")[0]}
+
+
+def _read(source: SourceFile, node: Definition, namespace: Mapping[str, Any]) -> Replacement:
+    indent = source.indent(node.lineno)
+    strings = string_lines(node)
+
+    def lines(first: int, last: int) -> list[str]:
+        keep = {line - first for line in strings}
+        return shift(source.lines[first - 1 : last], indent, "", keep)
+
+    first, last = source.first_line(node), source.last_line(node)
+    own = [d for d in node.decorator_list if not is_patch_decorator(d, namespace)]
+    decorated = {line for d in node.decorator_list for line in range(d.lineno, (d.end_lineno or 0) + 1)}
+    between = [line for line in range(first, node.lineno) if line not in decorated]
+    comments = lines(source.comment_line(node), first - 1)
+    comments += [text for line in between for text in lines(line, line) if text.startswith("#")]
+    return Replacement(
+        name=node.name,
+        is_class=isinstance(node, ast.ClassDef),
+        package=str(namespace.get("__package__") or ""),
+        comments=tuple(comments),
+        decorators=tuple("\n".join(lines(d.lineno, d.end_lineno or d.lineno)) for d in own),
+        text="\n".join(lines(node.lineno, last)),
+        string_lines=frozenset(line - node.lineno for line in strings),
+        names=frozenset(_names(node)),
+        namespace=namespace,
+        location=Location(str(source.path), node.lineno),
+    )
+
+
+def is_patch_decorator(decorator: ast.expr, namespace: Mapping[str, Any]) -> bool:
+    """Whether a decorator declares a patch or helper, whatever the config is called.
+
+    Decided by what the name stands for in the config's namespace; by the method's name when that cannot
+    be told, as in ``CONFIGS["gpu"].override_method(...)``.
+    """
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    try:
+        value = _evaluate(function, namespace)
+    except (LookupError, AttributeError):
+        return isinstance(function, ast.Attribute) and function.attr in PATCH_DECORATORS
+    return isinstance(getattr(value, "__self__", None), PatchConfig)
+
+
+def _evaluate(expression: ast.expr, namespace: Mapping[str, Any]) -> Any:
+    """The value of a dotted name; LookupError for anything else."""
+    if isinstance(expression, ast.Name):
+        return namespace[expression.id]
+    if isinstance(expression, ast.Attribute):
+        return getattr(_evaluate(expression.value, namespace), expression.attr)
+    raise LookupError
+
+
+def _names(node: ast.AST) -> set[str]:
+    """Names a definition refers to, in string annotations as well."""
+    found = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name):
+            found.add(child.id)
+        elif isinstance(child, (ast.arg, ast.AnnAssign)) and child.annotation is not None:
+            found |= _string_names(child.annotation)
+        elif isinstance(child, FUNCTIONS) and child.returns is not None:
+            found |= _string_names(child.returns)
+    return found
+
+
+def _string_names(annotation: ast.expr) -> set[str]:
+    found = set()
+    for child in ast.walk(annotation):
+        if isinstance(child, ast.Constant) and isinstance(child.value, str):
+            try:
+                inner = ast.parse(child.value, mode="eval")
+            except SyntaxError:
+                continue
+            found |= {name.id for name in ast.walk(inner) if isinstance(name, ast.Name)}
+    return found
+
+
+def _quoted(names: set[str]) -> str:
+    return ", ".join(f"'{name}'" for name in sorted(names))

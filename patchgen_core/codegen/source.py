@@ -1,0 +1,210 @@
+"""A Python source file: its text, its syntax tree, and the lines its definitions stand on."""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from patchgen_core.errors import Location, PatchgenError
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Positioned = ast.stmt | ast.expr | ast.alias
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (ast.ClassDef, *FUNCTIONS)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """Source text with ``\\n`` newlines and no byte order mark, and its syntax tree."""
+
+    path: Path
+    text: str
+    tree: ast.Module = field(repr=False)
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The text's lines without their newlines; ``lines[0]`` is line 1."""
+        return self.text.split("\n")
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """Offset in ``text`` where each line starts."""
+        starts = [0]
+        for line in self.lines:
+            starts.append(starts[-1] + len(line) + 1)
+        return starts
+
+    def offset(self, line: int, column: int) -> int:
+        """Offset in ``text`` of an ``ast`` position, whose columns count UTF-8 bytes."""
+        text = self.lines[line - 1]
+        if not text.isascii():
+            column = len(text.encode()[:column].decode())
+        return self.line_starts[line - 1] + column
+
+    def start(self, node: Positioned) -> int:
+        """Offset where a node starts."""
+        return self.offset(node.lineno, node.col_offset)
+
+    def end(self, node: Positioned) -> int:
+        """Offset one past a node's end."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.offset(node.end_lineno, node.end_col_offset)
+
+    def segment(self, node: Positioned) -> str:
+        """The text of a node."""
+        return self.text[self.start(node) : self.end(node)]
+
+    def indent(self, line: int) -> str:
+        """The white space that a line starts with."""
+        text = self.lines[line - 1]
+        return text[: len(text) - len(text.lstrip(" \t\f"))]
+
+    def first_line(self, node: ast.stmt) -> int:
+        """The line a statement starts on, its decorators included."""
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        return min([node.lineno, *(d.lineno for d in decorators)])
+
+    def last_line(self, node: ast.stmt) -> int:
+        """The line a statement ends on, with the comments below it that are indented deeper than it."""
+        assert node.end_lineno is not None
+        last = node.end_lineno
+        depth = len(self.indent(self.first_line(node)))
+        for number in range(last + 1, len(self.lines) + 1):
+            text = self.lines[number - 1].strip()
+            if text.startswith("#") and len(self.indent(number)) > depth:
+                last = number
+            elif text:
+                break
+        return last
+
+    def comment_line(self, node: ast.stmt) -> int:
+        """The first line of the comment block directly above a statement, or the statement's own."""
+        first = self.first_line(node)
+        indent = self.indent(first)
+        while first > 1 and self.lines[first - 2].startswith(f"{indent}#"):
+            first -= 1
+        return first
+
+    @cached_property
+    def definitions(self) -> list[tuple[str, Definition]]:
+        """Every class and function at any depth, with its ``__qualname__``."""
+        found: list[tuple[str, Definition]] = []
+
+        def visit(body: list[ast.stmt], prefix: str) -> None:
+            for statement in statements(body):
+                if isinstance(statement, DEFINITIONS):
+                    name = prefix + statement.name
+                    found.append((name, statement))
+                    inner = "." if isinstance(statement, ast.ClassDef) else ".<locals>."
+                    visit(statement.body, name + inner)
+
+        visit(self.tree.body, "")
+        return found
+
+
+def shift(lines: Iterable[str], indent: str, new_indent: str, keep: Container[int]) -> list[str]:
+    """Move lines from one indentation to another.
+
+    Args:
+        lines: the lines, the first of them number 0.
+        indent: what they are indented by; a line with less (a comment, a continuation) loses what it has.
+        new_indent: what they get instead. Empty lines stay empty.
+        keep: numbers of lines that start inside a string literal and so stay as they are.
+    """
+    moved = []
+    for number, line in enumerate(lines):
+        if number in keep:
+            moved.append(line)
+        elif not line.strip():
+            moved.append("")
+        else:
+            rest = line[len(indent) :] if line.startswith(indent) else line.lstrip(" \t\f")
+            moved.append(new_indent + rest)
+    return moved
+
+
+class SourceCache:
+    """Reads and parses each file once a run."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, SourceFile] = {}
+
+    def get(self, path: Path) -> SourceFile:
+        """The parsed file.
+
+        Raises:
+            PatchgenError: it cannot be read, decoded or parsed.
+        """
+        if path not in self._files:
+            self._files[path] = read_source(path)
+        return self._files[path]
+
+
+def read_source(path: Path) -> SourceFile:
+    """Read and parse a Python file as the interpreter would: encoding cookie, byte order mark, any newlines.
+
+    Raises:
+        PatchgenError: it cannot be read, decoded or parsed.
+    """
+    try:
+        data = path.read_bytes()
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+        text += "" if text.endswith("\n") or not text else "\n"
+    except (OSError, UnicodeDecodeError, SyntaxError, LookupError) as error:
+        raise PatchgenError(f"cannot be read: {error}", Location(str(path))) from None
+    return parse_source(path, text)
+
+
+def parse_source(path: Path, text: str) -> SourceFile:
+    """Parse source text that came from, or stands for, ``path``.
+
+    Raises:
+        PatchgenError: it is not valid Python; with the line.
+    """
+    try:
+        return SourceFile(path, text, ast.parse(text, filename=str(path)))
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", 0) or 0
+        message = getattr(error, "msg", None) or str(error)
+        shown = text.split("\n")[line - 1].strip() if line else ""
+        raise PatchgenError(f"not valid Python: {message}", Location(str(path), line), excerpt=shown) from None
+
+
+def string_lines(node: ast.AST) -> set[int]:
+    """Lines below ``node`` that start inside a string literal, where white space is part of a value."""
+    inside: set[int] = set()
+    for child in ast.walk(node):
+        if isinstance(child, ast.JoinedStr) or (
+            isinstance(child, ast.Constant) and isinstance(child.value, (str, bytes))
+        ):
+            assert child.end_lineno is not None
+            inside.update(range(child.lineno + 1, child.end_lineno + 1))
+    return inside
+
+
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statement lists of a compound statement: body, else, finally, and each handler's and case's."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list) and block:
+            yield block
+    for name in ("handlers", "cases"):
+        for part in getattr(node, name, ()):
+            yield part.body
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body and of its ``if``, ``try``, ``with`` and loops, but of no definition."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, DEFINITIONS):
+            for block in blocks(statement):
+                yield from statements(block)

@@ -1,0 +1,243 @@
+"""Finding what a patch is about: its target in upstream's module and its replacement's source."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.codegen.index import ModuleIndex
+from patchgen_core.codegen.rename import map_prefixes, wrap_init
+from patchgen_core.codegen.replacement import ACCESSORS, Replacement, read_replacement
+from patchgen_core.codegen.source import FUNCTIONS, Definition, Function, SourceCache, blocks, statements
+from patchgen_core.errors import PatchgenError, closest, did_you_mean
+from patchgen_core.spec import Helper, Patch
+
+# Methods that transformers, torch and trainers look up by name: adding one of them is no slip.
+KNOWN_METHODS = frozenset(
+    [
+        *("forward", "__init__", "_init_weights", "extra_repr", "reset_parameters", "post_init", "tie_weights"),
+        *("get_input_embeddings", "set_input_embeddings", "get_output_embeddings", "set_output_embeddings"),
+        *("generate", "prepare_inputs_for_generation", "get_encoder", "get_decoder", "set_decoder"),
+        *("state_dict", "load_state_dict", "loss_function", "get_parallel_plan", "dummy_forward"),
+        *("get_position_id_func", "get_metadata_collate_func", "get_extra_collate_infos"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class PlannedPatch:
+    """A patch whose target was found.
+
+    Attributes:
+        patch: what the config declared.
+        nodes: upstream's definitions that it changes; for a method, the classes.
+        method: name of the method, for patches of one.
+        accessor: ``setter`` or ``deleter``, for a property's.
+        replacement: the new source with its names settled; None for an external one.
+        added: whether it adds a method that the class itself lacks.
+    """
+
+    patch: Patch
+    nodes: tuple[Definition, ...]
+    method: str = ""
+    accessor: str = ""
+    replacement: Replacement | None = None
+    added: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind as the generated header shows it."""
+        if self.patch.kind != "external":
+            return self.patch.kind
+        return "class_replacement" if isinstance(self.nodes[0], ast.ClassDef) else "function_replacement"
+
+    @property
+    def dotted(self) -> str:
+        """What the generated module calls the result: ``Class``, ``Class.method`` or ``function``."""
+        return f"{self.patch.target.split('.')[0]}.{self.method}" if self.method else self.patch.target
+
+    @property
+    def label(self) -> str:
+        """How errors name it."""
+        return f"{self.kind} {self.patch.target}"
+
+
+@dataclass(frozen=True)
+class PlannedHelper:
+    """A helper whose source was read, and the definitions that it follows (none: it goes below the imports)."""
+
+    helper: Helper
+    replacement: Replacement
+    after: tuple[Definition, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What the generated module calls it."""
+        return map_prefixes(self.replacement.name, self.helper.name_map)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Resolves patches against one upstream module.
+
+    Attributes:
+        module: upstream's name, for errors.
+        index: what it defines.
+        sources, modules: where replacements are read from.
+    """
+
+    module: str
+    index: ModuleIndex
+    sources: SourceCache
+    modules: Mapping[str, Path]
+
+    def resolve(self, patch: Patch) -> PlannedPatch:
+        """Find a patch's target and read its replacement.
+
+        Raises:
+            PatchgenError: upstream has no such target, or the replacement does not fit it.
+        """
+        name, *rest = patch.target.split(".")
+        nodes = self.index.definitions.get(name)
+        if nodes is None:
+            raise self._unknown(patch, name)
+        is_class = isinstance(nodes[0], ast.ClassDef)
+        wants_class = patch.kind != "function_replacement"
+        if patch.kind != "external" and is_class != wants_class:
+            kind, call = ("class", "replace_class") if is_class else ("function", "replace_function")
+            raise PatchgenError(f"'{name}' is a {kind} in upstream {self.module}", patch.location, f"Use {call}.")
+        if patch.kind == "method_override":
+            return self._resolve_method(patch, tuple(nodes), rest)
+        if rest:
+            hint = f"Write '{name}'." if patch.kind == "init_modification" else "Use override_method."
+            raise PatchgenError(f"'{patch.target}' names a method", patch.location, hint)
+        if patch.kind == "external":
+            return PlannedPatch(patch, tuple(nodes))
+        replacement = self._read(patch, "")
+        if patch.kind == "init_modification":
+            return self._resolve_init(patch, tuple(nodes), replacement)
+        if replacement.is_class != is_class:
+            kinds = ("class", "function") if is_class else ("function", "class")
+            raise PatchgenError(
+                f"'{name}' is a {kinds[0]}, but its replacement '{replacement.name}' is a {kinds[1]}",
+                patch.location,
+            )
+        return PlannedPatch(patch, tuple(nodes), replacement=replacement)
+
+    def _read(self, patch: Patch, accessor: str) -> Replacement:
+        assert patch.location is not None
+        return read_replacement(patch.replacement, self.sources, self.modules, patch.location, accessor)
+
+    def _unknown(self, patch: Patch, name: str) -> PatchgenError:
+        if name in self.index.imports:
+            statement, _ = self.index.imports[name][0]
+            return PatchgenError(
+                f"upstream {self.module} does not define '{name}', it imports it: {ast.unparse(statement)}",
+                patch.location,
+                "Patch the module that defines it, or drop the import and add a helper of that name.",
+            )
+        if name in self.index.assigned:
+            line = self.index.assigned[name][0].lineno
+            return PatchgenError(
+                f"'{name}' is assigned in upstream {self.module}, line {line}: neither class nor function",
+                patch.location,
+                "Exclude it and bind the name in a post-import block.",
+            )
+        kind = "function" if patch.kind == "function_replacement" else "class"
+        known = set(self.index.functions if kind == "function" else self.index.classes)
+        if patch.kind == "external" or closest(name, known) is None:
+            known = set(self.index.definitions)
+        message = f"upstream {self.module} has no {kind} '{name}'"
+        return PatchgenError(message, patch.location, did_you_mean(name, known))
+
+    def _resolve_init(self, patch: Patch, nodes: tuple[Definition, ...], replacement: Replacement) -> PlannedPatch:
+        for node in nodes:
+            decorated = [ast.unparse(decorator) for decorator in node.decorator_list]
+            made = next((d for d in decorated if "dataclass" in d), None)
+            if made and not methods(node, "__init__"):
+                raise PatchgenError(
+                    f"modify_init: the __init__ of '{patch.target}' is made by its decorator @{made}",
+                    patch.location,
+                    "Use override_method on __post_init__.",
+                )
+        if replacement.is_class:
+            raise PatchgenError(f"modify_init: '{replacement.name}' is a class", patch.location)
+        return PlannedPatch(
+            patch,
+            nodes,
+            method="__init__",
+            replacement=wrap_init(replacement, patch.target),
+            added=not any(methods(node, "__init__") for node in nodes),
+        )
+
+    def _resolve_method(self, patch: Patch, nodes: tuple[Definition, ...], rest: list[str]) -> PlannedPatch:
+        method, accessor = rest[0], rest[1] if len(rest) == 2 else ""
+        if len(rest) > 2 or (accessor and accessor not in ACCESSORS) or not method.isidentifier():
+            raise PatchgenError(
+                f"'{patch.target}' is not a target",
+                patch.location,
+                "Write 'Class.method', or 'Class.name.setter' for a property's setter.",
+            )
+        accessor = "" if accessor == "getter" else accessor
+        found = [node for node in nodes if methods(node, method, accessor)]
+        if not found:
+            self._check_slip(patch, nodes, method, accessor)
+        replacement = self._read(patch, accessor)
+        if replacement.is_class:
+            raise PatchgenError(
+                f"'{patch.target}' is a method, but its replacement '{replacement.name}' is a class",
+                patch.location,
+            )
+        return PlannedPatch(patch, tuple(found) or nodes, method, accessor, replacement=replacement, added=not found)
+
+    def _check_slip(self, patch: Patch, nodes: Iterable[Definition], method: str, accessor: str) -> None:
+        if accessor:
+            raise PatchgenError(
+                f"upstream '{patch.target.rpartition('.')[0]}' has no {accessor}",
+                patch.location,
+                "Override the property itself, or add an ordinary method.",
+            )
+        own = {f.name for node in nodes for f in all_methods(node)}
+        known = {f.name for classes in self.index.classes.values() for c in classes for f in all_methods(c)}
+        if patch.add or method in known | KNOWN_METHODS:
+            return
+        near = difflib.get_close_matches(method, sorted(own | KNOWN_METHODS), n=1, cutoff=0.85)
+        if near:
+            raise PatchgenError(
+                f"upstream class '{patch.target.split('.')[0]}' has no method '{method}'",
+                patch.location,
+                f"Did you mean '{near[0]}'? To add '{method}' all the same, pass add=True.",
+            )
+
+
+def all_methods(node: ast.AST) -> list[Function]:
+    """The methods in a class's own body, its ``if`` blocks included, not those of nested classes."""
+    return [s for s in statements(getattr(node, "body", [])) if isinstance(s, FUNCTIONS)]
+
+
+def methods(node: ast.AST, name: str, accessor: str = "") -> list[Function]:
+    """The definitions of one method: of several in one block the last, and one for each branch.
+
+    Overload stubs are no definitions; ``accessor`` picks a property's setter or deleter.
+    """
+
+    def matches(function: Function) -> bool:
+        marks = [ast.unparse(d).rpartition(".")[2] for d in function.decorator_list]
+        kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
+        return function.name == name and kind == accessor and "overload" not in marks
+
+    def visit(body: list[ast.stmt]) -> Iterator[Function]:
+        last: Function | None = None
+        for statement in body:
+            if isinstance(statement, FUNCTIONS):
+                last = statement if matches(statement) else last
+            elif not isinstance(statement, ast.ClassDef):
+                for block in blocks(statement):
+                    yield from visit(block)
+        if last is not None:
+            yield last
+
+    return list(visit(getattr(node, "body", [])))

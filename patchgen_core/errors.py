@@ -1,0 +1,100 @@
+"""Problems that stop a run, and where in the user's files they come from.
+
+One bad config usually has more than one thing wrong with it, so stages collect :class:`Problem`
+values and raise them together in one :class:`PatchgenError`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Location:
+    """A line of a file.
+
+    Attributes:
+        file: absolute path.
+        line: 1-based; 0 when the problem concerns the file as a whole.
+    """
+
+    file: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        path = display_path(self.file)
+        return f"{path}:{self.line}" if self.line else path
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        message: what is wrong, naming the name that is wrong. One sentence.
+        location: where the user declared it, if that is known.
+        hint: what to do about it.
+        excerpt: source lines that show the problem, as they should be printed.
+    """
+
+    message: str
+    location: Location | None = None
+    hint: str = ""
+    excerpt: str = ""
+
+    def __str__(self) -> str:
+        first = f"{self.location}: {self.message}" if self.location else self.message
+        body = [f"  {line}" for line in self.excerpt.splitlines()]
+        if self.hint:
+            body.append(f"  {self.hint}")
+        return "\n".join([first, *body])
+
+
+class PatchgenError(Exception):
+    """A run cannot go on; carries every :class:`Problem` that was found.
+
+    ``str()`` of it is what a front end prints: no traceback is needed to act on it.
+    """
+
+    def __init__(self, message: str, location: Location | None = None, hint: str = "", excerpt: str = "") -> None:
+        self.problems: tuple[Problem, ...] = (Problem(message, location, hint, excerpt),)
+        super().__init__(message)
+
+    @classmethod
+    def from_problems(cls, problems: Sequence[Problem]) -> PatchgenError:
+        """One error that carries all of ``problems`` (at least one)."""
+        error = cls(problems[0].message)
+        error.problems = tuple(problems)
+        return error
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+def display_path(path: str | os.PathLike[str]) -> str:
+    """``path`` relative to the working directory when it lies below it, with forward slashes."""
+    text = os.fspath(path)
+    if not os.path.isabs(text):
+        return text.replace(os.sep, "/")
+    relative = os.path.relpath(text)
+    shown = text if relative.startswith("..") else relative
+    return shown.replace(os.sep, "/")
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The member of ``known`` nearest to ``name``, or None when nothing is near."""
+    candidates = sorted(set(known))
+    lowered = {candidate.lower(): candidate for candidate in reversed(candidates)}
+    near = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6) or [
+        lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    ]
+    return near[0] if near else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint that names the nearest known name, or nothing."""
+    match = closest(name, known)
+    return f"Did you mean '{match}'?" if match else ""

@@ -1,0 +1,166 @@
+"""ruff over a batch of texts: ``ruff check --fix``, then ``ruff format``, each one process.
+
+The texts are written into a temporary mirror of the folders they belong to and ruff is run from its root
+with the settings that count at their real place, so that neither the temporary folder nor an output
+folder given on the command line changes the result. Before that, a run of its own looks for syntax errors
+and undefined names, which no setting and no ``noqa`` may hide.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project import Project
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text to normalize.
+
+    Attributes:
+        path: the file it is for; decides which ruff settings apply and is never written.
+        text: its source.
+        lint: whether to run ``ruff check --fix`` as well as ``ruff format``.
+    """
+
+    path: Path
+    text: str
+    lint: bool = True
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """A syntax error or an undefined name in a text, as it was before ruff's fixes.
+
+    Attributes:
+        line: 1-based.
+        message: ruff's words.
+        name: the undefined name; empty for a syntax error.
+    """
+
+    line: int
+    message: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """A text after ruff, and what ruff found in it that must not be (then it is as it was)."""
+
+    text: str
+    complaints: tuple[Complaint, ...] = ()
+
+
+def normalize(texts: Sequence[Text], project: Project) -> list[Normalized]:
+    """Normalize texts with the project's ruff settings.
+
+    Raises:
+        PatchgenError: ruff is missing or cannot run with these settings.
+    """
+    results: list[Normalized | None] = [None] * len(texts)
+    groups: dict[Path | None, list[int]] = {}
+    for number, text in enumerate(texts):
+        settings = None if project.ruff_isolated else _settings(text.path, project.base)
+        groups.setdefault(settings, []).append(number)
+    for settings, numbers in groups.items():
+        batch = [texts[number] for number in numbers]
+        for number, result in zip(numbers, _run_batch(batch, settings, project)):
+            results[number] = result
+    return [result for result in results if result is not None]
+
+
+def _settings(path: Path, root: Path) -> Path | None:
+    """The file ruff takes its settings from for ``path``: the nearest, up to the project's root."""
+    for folder in path.parents:
+        for name in (".ruff.toml", "ruff.toml"):
+            if (folder / name).is_file():
+                return folder / name
+        pyproject = folder / "pyproject.toml"
+        if pyproject.is_file():
+            with pyproject.open("rb") as file:
+                if "ruff" in tomllib.load(file).get("tool", {}):
+                    return pyproject
+        if folder == root:
+            break
+    return None
+
+
+def _run_batch(texts: Sequence[Text], settings: Path | None, project: Project) -> list[Normalized]:
+    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+        mirror = Path(folder).resolve()
+        base = settings.parent if settings else project.base
+        _mirror_names(base, mirror)
+        paths = []
+        for text in texts:
+            below = text.path.relative_to(base) if text.path.is_relative_to(base) else Path(text.path.name)
+            path = mirror / below
+            while path in paths:
+                path = path.with_name(f"_{path.name}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.text.encode())
+            paths.append(path)
+        linted = [str(path) for path, text in zip(paths, texts) if text.lint]
+        complaints = _inspect(linted, mirror) if linted else {}
+        broken = {path for path, found in complaints.items() if not all(c.name for c in found)}
+        options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
+        if linted := [path for path in linted if path not in broken]:
+            ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
+            _ruff(["check", "--fix", "--exit-zero", *options, *ignore, *linted], mirror)
+        if whole := [str(path) for path in paths if str(path) not in broken]:
+            _ruff(["format", *options, *whole], mirror)
+        return [Normalized(path.read_bytes().decode(), tuple(complaints.get(str(path), ()))) for path in paths]
+
+
+def _mirror_names(base: Path, mirror: Path) -> None:
+    """Make the project's top-level names exist, so that import sorting knows its own packages."""
+    for folder, target in ((base, mirror), (base / "src", mirror / "src")):
+        if not folder.is_dir():
+            continue
+        target.mkdir(exist_ok=True)
+        for entry in os.scandir(folder):
+            if entry.name.startswith(".") or not entry.name.removesuffix(".py").isidentifier():
+                continue
+            if entry.is_dir():
+                (target / entry.name).mkdir(exist_ok=True)
+            elif entry.name.endswith(".py"):
+                (target / entry.name).touch()
+
+
+def _inspect(paths: list[str], folder: Path) -> dict[str, list[Complaint]]:
+    """Syntax errors and undefined names, whatever the project's settings and comments ignore."""
+    arguments = ["check", "--isolated", "--select=F821", "--ignore-noqa", "--no-cache", "--quiet"]
+    output = _ruff([*arguments, "--exit-zero", "--output-format=json", *paths], folder)
+    found: dict[str, list[Complaint]] = {}
+    for entry in json.loads(output or "[]"):
+        message, name = entry["message"], ""
+        if entry.get("code") == "F821":
+            name = message.split("`")[1]
+        found.setdefault(entry["filename"], []).append(Complaint(entry["location"]["row"], message, name))
+    return found
+
+
+def _ruff(arguments: list[str], folder: Path) -> str:
+    try:
+        from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
+
+        command = [os.fsdecode(find_ruff_bin()), *arguments]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8")
+    except (ImportError, OSError) as error:
+        raise PatchgenError(f"ruff cannot be run: {error}", None, "Install it: pip install ruff.") from None
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().replace(str(folder) + os.sep, "")
+        raise PatchgenError("ruff failed on the generated modules", excerpt=said)
+    return done.stdout

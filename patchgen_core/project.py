@@ -1,0 +1,250 @@
+"""``[tool.patchgen]``: where a project keeps its configs, and how its generated files are normalized."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_you_mean, display_path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CONFIG_SUFFIX = "_patch_gen_config.py"
+OUTPUT_FOLDER = "generated"
+LEGACY_FOLDER = "patches"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project whose models are patched. The reference documentation calls it ``DiscoveryConfig``.
+
+    Attributes:
+        search_root: folder below which the configs lie.
+        package_prefix: the Python package that ``search_root`` is.
+        legacy_patches_prefix: package whose modules may be named ``patches.<name>`` for short, and that
+            may hold configs under other file names.
+        ruff_extra_ignore: ruff rules to ignore in generated files, beside the project's own.
+        ruff_isolated: normalize with ruff's defaults, whatever ruff settings the project has.
+        real_imports: modules that configs get for real instead of as stubs while they are loaded.
+        root: folder of the ``pyproject.toml``; the working directory by default.
+    """
+
+    search_root: Path
+    package_prefix: str
+    legacy_patches_prefix: str | None = None
+    ruff_extra_ignore: tuple[str, ...] = ()
+    ruff_isolated: bool = False
+    real_imports: tuple[str, ...] = ()
+    root: Path | None = None
+
+    def __post_init__(self) -> None:
+        root = Path(os.path.abspath(self.root or os.getcwd()))
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "search_root", Path(os.path.abspath(root / self.search_root)))
+        object.__setattr__(self, "ruff_extra_ignore", tuple(self.ruff_extra_ignore))
+        object.__setattr__(self, "real_imports", tuple(self.real_imports))
+
+    @property
+    def base(self) -> Path:
+        """The project's root folder, absolute."""
+        assert self.root is not None
+        return self.root
+
+    @property
+    def import_roots(self) -> tuple[Path, ...]:
+        """Folders that the project's own packages are imported from, the one of ``package_prefix`` first."""
+        folder = self.search_root
+        for part in reversed(self.package_prefix.split(".")):
+            if folder.name != part:
+                return (self.base,)
+            folder = folder.parent
+        return (folder,) if folder == self.base else (folder, self.base)
+
+    def module_name(self, path: Path) -> str:
+        """The dotted name of a file; outside ``search_root``, the path from the nearest import root."""
+        path = Path(os.path.abspath(path))
+        for base, prefix in ((self.search_root, self.package_prefix), *((r, "") for r in self.import_roots)):
+            if path.is_relative_to(base):
+                parts = path.relative_to(base).with_suffix("").parts
+                if parts and parts[-1] == "__init__":
+                    parts = parts[:-1]
+                return ".".join([*([prefix] if prefix else []), *parts])
+        return path.stem
+
+    def module_path(self, module: str) -> Path | None:
+        """The file of one of the project's own modules, or None when there is none."""
+        below = _below(module, self.package_prefix)
+        if below is not None and (found := _module_file(self.search_root, below)):
+            return found
+        for root in self.import_roots:
+            if found := _module_file(root, tuple(module.split("."))):
+                return found
+        return None
+
+    def config_path(self, name: str) -> Path:
+        """The config file that a user's word means: a dotted module, ``patches.<name>`` or a path.
+
+        Raises:
+            PatchgenError: there is no such file; names the nearest config.
+        """
+        if name.endswith(".py") or os.sep in name:
+            path = Path(os.path.abspath(name))
+            if path.is_file():
+                return path
+            raise PatchgenError(f"there is no config file '{name}'")
+        module = name
+        if self.legacy_patches_prefix and _below(name, LEGACY_FOLDER) is not None:
+            module = f"{self.legacy_patches_prefix}{name[len(LEGACY_FOLDER) :]}"
+        found = self.module_path(module)
+        if found is not None and found.name != "__init__.py":
+            return found
+        modules = [self.module_name(path) for path in self.find_configs()]
+        hint = did_you_mean(module, modules) or f"Its configs are below '{display_path(self.search_root)}'."
+        raise PatchgenError(f"there is no patch config '{module}' in this project", None, hint)
+
+    def output_folder(self, config: Path) -> Path:
+        """Where a config's generated files go: ``generated/`` beside it, or beside its ``patches/`` folder."""
+        folder = config.parent.parent if config.parent.name == LEGACY_FOLDER else config.parent
+        return folder / OUTPUT_FOLDER
+
+    def find_configs(self) -> list[Path]:
+        """Every config file of the project, in path order.
+
+        Raises:
+            PatchgenError: ``search_root`` is not a folder.
+        """
+        if not self.search_root.is_dir():
+            raise PatchgenError(
+                f"search_root '{display_path(self.search_root)}' is not a folder",
+                Location(str(self.base / "pyproject.toml")),
+            )
+        found = {path for path in walk_files(self.search_root) if path.name.endswith(CONFIG_SUFFIX)}
+        return sorted(found.union(self._legacy_configs()))
+
+    def _legacy_configs(self) -> Iterator[Path]:
+        below = _below(self.legacy_patches_prefix or "", self.package_prefix)
+        if below is None:
+            return
+        for path in walk_files(self.search_root.joinpath(*below)):
+            if path.suffix == ".py" and not path.name.startswith("_") and _makes_a_config(path):
+                yield path
+
+
+def walk_files(folder: Path) -> Iterator[Path]:
+    """Files below ``folder``, without hidden folders and ``__pycache__``."""
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
+        for name in sorted(files):
+            yield Path(root, name)
+
+
+def _below(module: str, prefix: str) -> tuple[str, ...] | None:
+    """The parts of ``module`` below the package ``prefix``, or None when it is not below it."""
+    if module == prefix:
+        return ()
+    return tuple(module[len(prefix) + 1 :].split(".")) if module.startswith(prefix + ".") else None
+
+
+def _module_file(base: Path, parts: tuple[str, ...]) -> Path | None:
+    folder = base.joinpath(*parts)
+    if parts and (path := folder.with_name(folder.name + ".py")).is_file():
+        return path
+    path = folder / "__init__.py"
+    return path if path.is_file() else None
+
+
+def _makes_a_config(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if "PatchConfig" not in text:
+        return False
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    calls = (stmt.value for stmt in tree.body if isinstance(stmt, (ast.Assign, ast.AnnAssign)))
+    return any(isinstance(c, ast.Call) and ast.unparse(c.func).endswith("PatchConfig") for c in calls)
+
+
+# --- reading pyproject.toml ------------------------------------------------------------------------
+
+
+def load_project(start: Path | None = None) -> Project:
+    """The project of the nearest ``pyproject.toml`` with a ``[tool.patchgen]`` table, from ``start`` upwards.
+
+    Raises:
+        PatchgenError: there is none, or a key in it is unknown or of the wrong type.
+    """
+    start = Path(os.path.abspath(start or os.getcwd()))
+    for folder in (start, *start.parents):
+        path = folder / "pyproject.toml"
+        if path.is_file() and (table := _table(path)) is not None:
+            return _project(path, table)
+    raise PatchgenError(
+        f"no pyproject.toml with a [tool.patchgen] table in '{display_path(start)}' or above it",
+        None,
+        'Add one with search_root = "<folder of the configs>" and package_prefix = "<its package>".',
+    )
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    try:
+        with path.open("rb") as file:
+            data = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PatchgenError(f"not valid TOML: {error}", Location(str(path))) from None
+    table = data.get("tool", {}).get("patchgen")
+    if table is not None and not isinstance(table, dict):
+        raise PatchgenError("tool.patchgen is not a table", Location(str(path)))
+    return table
+
+
+def _project(path: Path, table: Mapping[str, Any]) -> Project:
+    types = {f.name: str(f.type) for f in fields(Project) if f.name != "root"}
+    problems = []
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        location = Location(str(path), _key_line(path, key))
+        if key not in types:
+            near = closest(key, types)
+            hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(types)}."
+            problems.append(Problem(f"[tool.patchgen] has no key '{key}'", location, hint))
+        elif (expected := _mismatch(types[key], value)) is not None:
+            problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", location))
+        else:
+            values[key] = value
+    for key in ("search_root", "package_prefix"):
+        if key not in table:
+            problems.append(Problem(f"[tool.patchgen] lacks '{key}'", Location(str(path))))
+    if problems:
+        raise PatchgenError.from_problems(problems)
+    return Project(root=path.parent, **values)
+
+
+def _mismatch(annotation: str, value: Any) -> str | None:
+    """What a value must be, when it is not that."""
+    if annotation.startswith("tuple"):
+        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return None if fits else "a list of strings"
+    if annotation == "bool":
+        return None if isinstance(value, bool) else "true or false"
+    return None if isinstance(value, str) and value else "a non-empty string"
+
+
+def _key_line(path: Path, key: str) -> int:
+    """The line of a key of ``[tool.patchgen]``; tomllib keeps no positions."""
+    inside = False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        stripped = line.strip()
+        if stripped.startswith("["):
+            inside = stripped.replace(" ", "").startswith("[tool.patchgen")
+        elif inside and stripped.split("=")[0].strip().strip("\"'") == key:
+            return number
+    return 0

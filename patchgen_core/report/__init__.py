@@ -1,0 +1,1 @@
+"""The same results for people and for machines. Nothing here decides anything."""

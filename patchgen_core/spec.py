@@ -1,0 +1,398 @@
+"""The DSL: what a patch config declares.
+
+A config is a Python file whose name ends in ``_patch_gen_config.py`` and that holds a
+:class:`PatchConfig` called ``config``. Everything here is plain data: declaring a patch stores what was
+declared and the line it was declared on. Whether upstream has such a target is decided when the config is
+generated.
+"""
+
+from __future__ import annotations
+
+import keyword
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, overload
+
+from patchgen_core.errors import Location, PatchgenError
+
+PatchKind = Literal["class_replacement", "function_replacement", "method_override", "init_modification", "external"]
+T = TypeVar("T")
+
+_OWN_FOLDERS = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One declared change to one target.
+
+    Attributes:
+        kind: which kind of change it is. ``external`` stands for a class or a function, whichever
+            upstream's target is.
+        target: ``Class``, ``Class.method``, ``Class.property.setter`` or ``function``, as upstream names it.
+        replacement: the class or function whose source takes the target's place; None for ``external``.
+        replacement_module, replacement_name: where ``external`` imports from.
+        name_map: class prefixes to rename in the replacement, old to new.
+        description: why; shown in the generated header and at the patch.
+        keep_decorators: for methods, whether upstream's decorators stay.
+        add: for methods, that a name upstream lacks is meant, even if it looks like a slip.
+        location: where it was declared.
+    """
+
+    kind: PatchKind
+    target: str
+    replacement: Any = None
+    replacement_module: str = ""
+    replacement_name: str = ""
+    name_map: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+    keep_decorators: bool = True
+    add: bool = False
+    location: Location | None = None
+
+
+@dataclass(frozen=True)
+class ImportSpec:
+    """An import that the generated module needs.
+
+    Attributes:
+        module: absolute module name.
+        names: what to import from it, each ``name`` or ``name as other``.
+        alias: ``import module as alias``, or the alias of a single name.
+        is_from_import: False for ``import module``.
+        location: where it was declared.
+    """
+
+    module: str
+    names: tuple[str, ...] = ()
+    alias: str | None = None
+    is_from_import: bool = True
+    location: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Helper:
+    """A class or function of the config that is copied into the generated module.
+
+    Attributes:
+        definition: the class or function.
+        after: the upstream class or function it follows; None puts it below the imports.
+        name_map: class prefixes to rename in it.
+        location: where it was declared.
+    """
+
+    definition: Any
+    after: str | None = None
+    name_map: Mapping[str, str] = field(default_factory=dict)
+    location: Location | None = field(default=None, compare=False)
+
+
+class PatchConfig:
+    """The changes to one upstream module, and the file that holds the result.
+
+    Args:
+        source_module: upstream's module, such as ``transformers.models.qwen3.modeling_qwen3``.
+        target_file: name of the generated file inside the output folder, ending in ``.py``.
+        description: one line for the generated header.
+        transformers_version: the upstream version this config is written for. When the version found
+            is another one, generating is an error. None accepts any.
+
+    The lists ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
+    ``positioned_helpers``, ``drop_imported_names`` and ``exclude`` are plain: a config may extend its
+    own from another config's. An identical entry that comes in twice counts once.
+    """
+
+    def __init__(
+        self,
+        source_module: str,
+        target_file: str,
+        description: str = "",
+        transformers_version: str | None = None,
+    ) -> None:
+        self.location = _caller()
+        self.source_module = _text("source_module", source_module, self.location)
+        self.target_file = _text("target_file", target_file, self.location)
+        self.description = description
+        self.transformers_version = transformers_version
+        self.patches: list[Patch] = []
+        self.additional_imports: list[ImportSpec] = []
+        self.post_import_blocks: list[str] = []
+        self.helpers: list[Helper] = []
+        self.positioned_helpers: list[Helper] = []
+        self.drop_imported_names: list[str] = []
+        self.exclude: list[str] = []
+        self._locations: dict[tuple[str, str], Location] = {}
+
+    def __repr__(self) -> str:
+        return f"PatchConfig({self.source_module!r}, {self.target_file!r})"
+
+    # --- patches -----------------------------------------------------------------------------------
+
+    def replace_class(
+        self,
+        target: str,
+        replacement: Any = None,
+        *,
+        name_map: Mapping[str, str] | None = None,
+        description: str = "",
+    ) -> Any:
+        """Replace a whole class. The replacement brings its own decorators; upstream's go.
+
+        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
+        """
+        return self._declare("class_replacement", target, replacement, name_map, description)
+
+    def replace_function(
+        self,
+        target: str,
+        replacement: Any = None,
+        *,
+        name_map: Mapping[str, str] | None = None,
+        description: str = "",
+    ) -> Any:
+        """Replace a module-level function. The replacement brings its own decorators; upstream's go.
+
+        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
+        """
+        return self._declare("function_replacement", target, replacement, name_map, description)
+
+    def override_method(
+        self,
+        target: str,
+        replacement: Any = None,
+        *,
+        name_map: Mapping[str, str] | None = None,
+        description: str = "",
+        keep_decorators: bool = True,
+        add: bool = False,
+    ) -> Any:
+        """Replace one method, or add it when the class inherits or lacks it.
+
+        Upstream's decorators stay and the replacement's own that upstream lacks are added below them;
+        ``keep_decorators=False`` leaves only the replacement's own. A property is named by its getter;
+        ``Class.name.setter`` and ``Class.name.deleter`` name the others. A method that upstream lacks
+        and whose name is close to one it has is taken for a slip, unless ``add=True``.
+
+        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
+        """
+        _require_method("override_method", target)
+        return self._declare("method_override", target, replacement, name_map, description, keep_decorators, add)
+
+    def modify_init(
+        self,
+        target: str,
+        replacement: Any = None,
+        *,
+        name_map: Mapping[str, str] | None = None,
+        description: str = "",
+    ) -> Any:
+        """Wrap a class's ``__init__``: the function gets ``original_init`` first, then ``self`` and the rest.
+
+        The generated class holds upstream's ``__init__`` as ``_original_init`` beside the new one, and
+        calling ``original_init(self, ...)`` runs it.
+
+        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
+        """
+        return self._declare("init_modification", target, replacement, name_map, description)
+
+    def _declare(
+        self,
+        kind: PatchKind,
+        target: str,
+        replacement: Any,
+        name_map: Mapping[str, str] | None,
+        description: str,
+        keep_decorators: bool = True,
+        add: bool = False,
+    ) -> Any:
+        location = _caller()
+        _text("target", target, location)
+        names = _checked_name_map(name_map, location)
+
+        def record(obj: T) -> T:
+            self.patches.append(
+                Patch(
+                    kind,
+                    target,
+                    obj,
+                    name_map=names,
+                    description=description,
+                    keep_decorators=keep_decorators,
+                    add=add,
+                    location=location,
+                )
+            )
+            return obj
+
+        return record if replacement is None else record(replacement)
+
+    # --- what goes beside the patches --------------------------------------------------------------
+
+    def add_import(
+        self,
+        module: str,
+        names: list[str] | tuple[str, ...] | None = None,
+        alias: str | None = None,
+        is_from_import: bool | None = None,
+    ) -> None:
+        """Add an import below upstream's own.
+
+        ``names`` makes ``from module import ...``; without it the whole module is imported, as ``alias``
+        if that is given. ``alias`` beside a single name renames that name.
+        """
+        location = _caller()
+        _text("module", module, location)
+        if isinstance(names, str):
+            raise PatchgenError(
+                f"add_import: names is the string {names!r}", location, f"Pass a list: names=[{names!r}]."
+            )
+        from_import = bool(names) if is_from_import is None else is_from_import
+        if from_import and not names:
+            raise PatchgenError(
+                f"add_import: no names to import from '{module}'",
+                location,
+                "Pass names=[...], or is_from_import=False to import the module itself.",
+            )
+        if names and (not from_import or (alias is not None and len(names) != 1)):
+            raise PatchgenError(
+                f"add_import: names and alias do not go together for '{module}'",
+                location,
+                "An alias goes with one name, or with is_from_import=False and no names.",
+            )
+        if module.startswith("."):
+            raise PatchgenError(f"add_import: '{module}' is relative", location, "Name the module absolutely.")
+        self.additional_imports.append(ImportSpec(module, tuple(names or ()), alias, from_import, location))
+
+    @overload
+    def add_helper(self, definition: T, *, name_map: Mapping[str, str] | None = ...) -> T: ...
+    @overload
+    def add_helper(self, *, name_map: Mapping[str, str] | None = ...) -> Callable[[T], T]: ...
+    def add_helper(self, definition: Any = None, *, name_map: Mapping[str, str] | None = None) -> Any:
+        """Copy a class or function into the generated module, below the imports.
+
+        ``@config.add_helper``, ``@config.add_helper()`` and ``config.add_helper(fn)`` are the same.
+        """
+        return self._add_helper(self.helpers, definition, None, name_map)
+
+    def add_helper_after(
+        self, target: str, definition: Any = None, *, name_map: Mapping[str, str] | None = None
+    ) -> Any:
+        """Copy a class or function into the generated module, right below upstream's ``target``.
+
+        For helpers that need ``target`` when they are defined, as a subclass does.
+        """
+        _text("target", target, _caller())
+        return self._add_helper(self.positioned_helpers, definition, target, name_map)
+
+    def _add_helper(
+        self, helpers: list[Helper], definition: Any, after: str | None, name_map: Mapping[str, str] | None
+    ) -> Any:
+        location = _caller()
+        names = _checked_name_map(name_map, location)
+
+        def record(obj: T) -> T:
+            helpers.append(Helper(obj, after, names, location))
+            return obj
+
+        return record if definition is None else record(definition)
+
+    def add_post_import_block(self, code: str) -> None:
+        """Insert source text below the imports, as it stands (dedented)."""
+        location = _caller()
+        self._locations["post_import_block", _text("code", code, location)] = location
+        self.post_import_blocks.append(code)
+
+    def drop_import_names(self, *names: str) -> None:
+        """Remove upstream's module-level imports of these names, with their fallbacks."""
+        self._add_names("drop_import_names", self.drop_imported_names, names)
+
+    def exclude_from_output(self, *names: str) -> None:
+        """Leave upstream's classes, functions or constants of these names out of the generated module."""
+        self._add_names("exclude_from_output", self.exclude, names)
+
+    def _add_names(self, call: str, known: list[str], names: tuple[str, ...]) -> None:
+        location = _caller()
+        for name in names:
+            _text(call, name, location)
+            self._locations[call, name] = location
+            known.append(name)
+
+    def location_of(self, call: str, value: str) -> Location:
+        """Where ``value`` was passed to ``call``, or where the config was made."""
+        return self._locations.get((call, value), self.location)
+
+
+def create_patch_from_external(
+    target: str,
+    replacement_module: str,
+    replacement_name: str,
+    description: str = "",
+) -> Patch:
+    """A patch that imports a class or function under upstream's name instead of copying its source.
+
+    Append it to ``config.patches``. ``target`` is a class or a function of upstream's module.
+    """
+    location = _caller()
+    for label, value in (
+        ("target", target),
+        ("replacement_module", replacement_module),
+        ("replacement_name", replacement_name),
+    ):
+        _text(label, value, location)
+    if "." in target:
+        raise PatchgenError(
+            f"create_patch_from_external: '{target}' is a method; only classes and functions can be imported",
+            location,
+            "Override it with a method that calls the external function.",
+        )
+    if not replacement_name.isidentifier() or replacement_module.startswith("."):
+        raise PatchgenError(
+            f"create_patch_from_external: cannot import '{replacement_name}' from '{replacement_module}'",
+            location,
+            "Name an absolute module and one name inside it.",
+        )
+    return Patch(
+        "external",
+        target,
+        replacement_module=replacement_module,
+        replacement_name=replacement_name,
+        description=description,
+        location=location,
+    )
+
+
+def _require_method(call: str, target: str) -> None:
+    if isinstance(target, str) and "." not in target:
+        raise PatchgenError(
+            f"{call}: '{target}' names no method",
+            _caller(),
+            f"Write '{target}.forward' for one method, or use replace_class or replace_function.",
+        )
+
+
+def _caller() -> Location:
+    """The nearest frame outside this package: the line of the config that is being declared."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+        frame = frame.f_back
+    return Location(os.path.abspath(frame.f_code.co_filename), frame.f_lineno)
+
+
+def _text(label: str, value: Any, location: Location) -> str:
+    if isinstance(value, str) and value.strip():
+        return value
+    shown = repr(value) if isinstance(value, (str, int, float, list, tuple, type(None))) else type(value).__name__
+    raise PatchgenError(f"{label} must be a non-empty string, not {shown}", location)
+
+
+def _checked_name_map(name_map: Mapping[str, str] | None, location: Location) -> dict[str, str]:
+    names = dict(name_map or {})
+    for name in [*names.keys(), *names.values()]:
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise PatchgenError(
+                f"name_map: {name!r} is not a Python name",
+                location,
+                'It maps class prefixes, such as {"Qwen3VL": "Qwen3VLMoe"}.',
+            )
+    return names

@@ -1,0 +1,138 @@
+"""Objects that stand for third-party modules and their contents while a config is loaded."""
+
+from __future__ import annotations
+
+import builtins
+import types
+from typing import Any, NoReturn
+
+
+class StubValueError(Exception):
+    """A config asked a stub for a value that only the real object has."""
+
+
+class Stub:
+    """Anything of a module that was not imported, and anything derived from it.
+
+    It can be called, subscripted, combined with ``|``, used as a decorator and as a base class. Asking for
+    its value raises :class:`StubValueError`.
+    """
+
+    __slots__ = ("_stub_path",)
+
+    def __init__(self, path: str) -> None:
+        object.__setattr__(self, "_stub_path", path)
+
+    def __repr__(self) -> str:
+        return f"<stub of {stub_path(self)}>"
+
+    def __getattr__(self, name: str) -> Stub:
+        if name.startswith("__") and name.endswith("__") and name != "__version__":
+            raise AttributeError(name)
+        return Stub(f"{stub_path(self)}.{name}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _raise(self, f"sets {name} on")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A decorator returns what it decorates; any other call makes a stub."""
+        if len(args) == 1 and not kwargs and isinstance(args[0], (types.FunctionType, type)):
+            return args[0]
+        if len(args) == 1 and not kwargs and isinstance(args[0], (property, staticmethod, classmethod)):
+            return args[0]
+        return Stub(f"{stub_path(self)}()")
+
+    def __getitem__(self, key: Any) -> Stub:
+        return Stub(f"{stub_path(self)}[...]")
+
+    def __or__(self, other: Any) -> Stub:
+        return Stub(f"{stub_path(self)} | ...")
+
+    __ror__ = __or__
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        return ()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class StubModule(types.ModuleType):
+    """A module that was not imported; every name in it is a :class:`Stub`."""
+
+    def __getattr__(self, name: str) -> Stub:
+        if name.startswith("__") and name.endswith("__") and name != "__version__":
+            raise AttributeError(name)
+        return Stub(f"{self.__name__}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As of a stub: what looked like a module may have been a class."""
+        return Stub(self.__name__)(*args, **kwargs)
+
+
+def stub_path(stub: Stub) -> str:
+    """The dotted name a stub stands for."""
+    path = object.__getattribute__(stub, "_stub_path")
+    assert isinstance(path, str)
+    return path
+
+
+def is_stub(value: Any) -> bool:
+    """Whether a value is a stub or a stubbed module."""
+    return type(value) in (Stub, StubModule)
+
+
+def _raise(stub: Any, use: str) -> NoReturn:
+    name = stub_path(stub) if type(stub) is Stub else stub.__name__
+    raise StubValueError(f"it {use} {name}")
+
+
+def _asks(use: str) -> Any:
+    def asks(self: Stub, *args: Any) -> NoReturn:
+        _raise(self, use)
+
+    return asks
+
+
+_USES = {
+    "tests the truth of": "bool",
+    "takes the length of": "len",
+    "iterates over": "iter next reversed contains aiter anext",
+    "compares": "eq ne lt le gt ge",
+    "needs the number or text of": "int float complex index str format bytes round",
+    "computes with": (
+        "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul "
+        "and rand xor rxor lshift rlshift rshift rrshift neg pos abs invert"
+    ),
+    "enters": "enter exit aenter aexit",
+    "awaits": "await",
+    "checks the type with": "instancecheck subclasscheck",
+    "sets an item of": "setitem delitem",
+}
+for _use, _names in _USES.items():
+    for _name in _names.split():
+        setattr(Stub, f"__{_name}__", _asks(_use))
+
+
+def stub_builtins(import_function: Any) -> dict[str, Any]:
+    """Builtins for a stubbed config: its own import, and questions about stubs that raise.
+
+    ``hasattr`` and the like would answer for a stub what may not hold for the real object.
+    """
+    names = vars(builtins).copy()
+
+    def guarded(function: Any, use: str, asks: Any) -> Any:
+        def call(*args: Any) -> Any:
+            if args and is_stub(args[0]) and asks(args):
+                _raise(args[0], use)
+            return function(*args)
+
+        return call
+
+    names["__import__"] = import_function
+    names["hasattr"] = guarded(hasattr, "asks for an attribute of", lambda args: True)
+    names["getattr"] = guarded(getattr, "asks for an attribute of", lambda args: len(args) == 3)
+    names["callable"] = guarded(callable, "asks whether it can call", lambda args: True)
+    names["vars"] = guarded(vars, "lists the names of", lambda args: True)
+    names["dir"] = guarded(dir, "lists the names of", lambda args: True)
+    return names

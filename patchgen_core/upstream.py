@@ -1,0 +1,107 @@
+"""Text and version of an upstream module, without importing it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.errors import Location, PatchgenError, closest
+
+
+@dataclass(frozen=True)
+class UpstreamModule:
+    """A module as it stands on disk.
+
+    Attributes:
+        module: dotted name.
+        path: its file.
+        distribution: name of the distribution it belongs to.
+        version: that distribution's version; ``unknown`` when there is no metadata.
+    """
+
+    module: str
+    path: Path
+    distribution: str
+    version: str
+
+    @property
+    def package(self) -> str:
+        """The package that relative imports of this module start from."""
+        return self.module if self.path.name == "__init__.py" else self.module.rpartition(".")[0]
+
+
+def find_upstream(module: str, search: Sequence[Path] = (), location: Location | None = None) -> UpstreamModule:
+    """Resolve a module name to its file, as an import would, but running no code of it.
+
+    Args:
+        module: dotted name, such as ``transformers.models.llama.modeling_llama``.
+        search: folders to look in before the interpreter's own path.
+        location: who asks, for the error.
+
+    Raises:
+        PatchgenError: the package is not installed, or has no such module; names the nearest one.
+    """
+    top, _, rest = module.partition(".")
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise PatchgenError(f"'{module}' is not a module name", location, "Name it absolutely.")
+    folders = [folder / top for folder in search if (folder / top).is_dir()] or _package_folders(top)
+    if not folders:
+        raise PatchgenError(f"upstream package '{top}' is not installed", location)
+    parts = rest.split(".") if rest else []
+    for folder in folders:
+        stem = folder.joinpath(*parts)
+        for path in (stem.with_name(stem.name + ".py"), stem / "__init__.py"):
+            if path.is_file():
+                return UpstreamModule(module, path, top, _version(top, folder))
+    known = _neighbours(folders[0], top, parts)
+    near = closest(module, known)
+    raise PatchgenError(
+        f"upstream has no module '{module}'",
+        location,
+        f"Did you mean '{near}'?" if near else f"It was looked for in '{folders[0]}'.",
+    )
+
+
+def _package_folders(top: str) -> list[Path]:
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    if spec.submodule_search_locations:
+        return [Path(folder) for folder in spec.submodule_search_locations]
+    return [Path(spec.origin).parent] if spec.origin else []
+
+
+def _version(top: str, folder: Path) -> str:
+    """The version of the distribution beside the package, or of the installed one of that name."""
+    beside = importlib.metadata.MetadataPathFinder.find_distributions(
+        importlib.metadata.DistributionFinder.Context(name=top, path=[str(folder.parent)])
+    )
+    for distribution in beside:
+        return distribution.version
+    try:
+        return importlib.metadata.version(top)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _neighbours(folder: Path, top: str, parts: list[str]) -> list[str]:
+    """Modules in the deepest folder of the path that exists, and their children of the wanted name's kind."""
+    names = [top]
+    while parts and (folder / parts[0]).is_dir():
+        folder, names, parts = folder / parts[0], [*names, parts[0]], parts[1:]
+    found = []
+    for entry in sorted(os.scandir(folder), key=lambda e: e.name):
+        if entry.name.endswith(".py") and entry.name != "__init__.py":
+            found.append(".".join([*names, entry.name[:-3]]))
+        elif entry.is_dir() and len(parts) == 2:
+            guess = parts[1].replace(parts[0], entry.name)
+            if Path(entry.path, f"{guess}.py").is_file():
+                found.append(".".join([*names, entry.name, guess]))
+    return found
