@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.codegen.edits import Edit
-from patchgen_core.codegen.plan import Plan, PlannedHelper
+from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.rename import ORIGINAL_INIT
 from patchgen_core.codegen.replacement import ACCESSORS, Replacement
 from patchgen_core.codegen.source import Definition, Function, SourceFile
-from patchgen_core.codegen.targets import PlannedPatch, methods
+from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, methods
 from patchgen_core.errors import Location
 
 RULE = f"# {'=' * 70}"

@@ -1,0 +1,3 @@
+"""Settings of this repository's own test run."""
+
+pytest_plugins = ["pytester"]

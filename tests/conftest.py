@@ -1,0 +1,128 @@
+"""A throw-away project to work on: upstream modules, configs and the commands a user would type."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from patchgen_core.artifacts import Outcome, make_artifacts
+from patchgen_core.codegen.generate import generate
+from patchgen_core.codegen.plan import Plan, make_plan
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.drift import DriftReport, check
+from patchgen_core.errors import PatchgenError
+from patchgen_core.loading import LoadedConfig, Loader
+from patchgen_core.project import Project, load_project
+from patchgen_core.upstream import find_upstream
+
+UPSTREAM = "acme.models.toy.modeling_toy"
+CONFIG = "toy/toy_gpu_patch_gen_config.py"
+PREAMBLE = f"""
+from patchgen import PatchConfig, create_patch_from_external
+
+config = PatchConfig("{UPSTREAM}", "patched_modeling_toy_gpu.py")
+"""
+
+
+class Workspace:
+    """A project folder, and a folder beside it that upstream packages are imported from.
+
+    The project's search root is ``proj/models`` and its package ``proj.models``.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "work"
+        self.site = root / "site"
+        self.models = self.root / "proj" / "models"
+        self.models.mkdir(parents=True)
+        self.site.mkdir()
+        self.write("pyproject.toml", '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\n')
+
+    def write(self, path: str, text: str) -> Path:
+        """Write a file of the project, dedented."""
+        return _write(self.root / path, text)
+
+    def upstream(self, text: str, module: str = UPSTREAM, version: str = "1.0") -> Path:
+        """Write an upstream module, its packages and its distribution's metadata."""
+        parts = module.split(".")
+        for length in range(1, len(parts)):
+            init = self.site.joinpath(*parts[:length]) / "__init__.py"
+            init.parent.mkdir(parents=True, exist_ok=True)
+            init.write_text("raise RuntimeError('upstream was imported')\n")
+        for old in self.site.glob(f"{parts[0]}-*.dist-info/METADATA"):
+            old.unlink()
+            old.parent.rmdir()
+        _write(
+            self.site / f"{parts[0]}-{version}.dist-info" / "METADATA",
+            f"Metadata-Version: 2.1\nName: {parts[0]}\nVersion: {version}\n",
+        )
+        return _write(self.site.joinpath(*parts).with_suffix(".py"), text)
+
+    def config(self, text: str, path: str = CONFIG, preamble: str = PREAMBLE) -> Path:
+        """Write a config below the search root; ``preamble`` makes ``config``."""
+        return _write(self.models / path, preamble + textwrap.dedent(text))
+
+    @property
+    def project(self) -> Project:
+        """The project as the command line finds it."""
+        return load_project(self.root)
+
+    def load(self, path: str = CONFIG, full: bool = False) -> LoadedConfig:
+        """The config of a file."""
+        return Loader(self.project, SourceCache(), full=full).load(self.models / path)[0]
+
+    def plan(self, path: str = CONFIG) -> Plan:
+        """The resolved config of a file."""
+        loaded = self.load(path)
+        upstream = find_upstream(loaded.config.source_module, location=loaded.config.location)
+        return make_plan(loaded.config, upstream, SourceCache(), loaded.modules, loaded.label)
+
+    def raw(self, path: str = CONFIG) -> str:
+        """The generated module before normalizing, without its header."""
+        text = generate(self.plan(path)).text
+        return text.split(f"# {'=' * 78}\n")[3]
+
+    def outcome(self, path: str = CONFIG) -> Outcome:
+        """What becomes of a config, ruff included."""
+        return make_artifacts(self.project, [self.models / path])[0]
+
+    def text(self, path: str = CONFIG) -> str:
+        """The generated module."""
+        outcome = self.outcome(path)
+        assert outcome.artifact is not None, "\n".join(map(str, outcome.problems))
+        return outcome.artifact.text
+
+    def errors(self, path: str = CONFIG) -> str:
+        """The problems of a config as a user reads them, with paths from the search root."""
+        problems = self.outcome(path).problems
+        assert problems, "the config generates"
+        return str(PatchgenError.from_problems(problems)).replace(f"{self.models}{os.sep}", "")
+
+    def check(self) -> DriftReport:
+        """The drift gate."""
+        return check(self.project)
+
+    def patchgen(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the command in a process of its own, in the project's folder."""
+        env = {**os.environ, "PYTHONPATH": str(self.site), "COLUMNS": "120", **environment}
+        command = [sys.executable, "-m", "patchgen_core", *arguments]
+        return subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """An empty project whose upstream folder is importable here."""
+    workspace = Workspace(tmp_path)
+    monkeypatch.syspath_prepend(str(workspace.site))
+    return workspace
