@@ -18,7 +18,7 @@ from patchgen_core.artifacts import (
     unified_diff,
     write_files,
 )
-from patchgen_core.codegen.header import FORMAT, Fingerprint, is_generated, read_fingerprint
+from patchgen_core.codegen.header import FORMAT, Fingerprint, copy_fingerprint, is_generated, read_fingerprint
 from patchgen_core.codegen.plan import short_hash
 from patchgen_core.codegen.source import DEFINITIONS
 from patchgen_core.errors import PatchgenError, display_path
@@ -57,8 +57,16 @@ class FileDrift:
     @property
     def diff(self) -> str:
         """Unified diff from what is there to what should be."""
+        return self._diff(self.old or "")
+
+    @property
+    def telling_diff(self) -> str:
+        """The diff without the header's hashes, which change with everything else."""
+        old = copy_fingerprint(self.new, self.old or "")
+        return self._diff(old) if old != self.new else self.diff
+
+    def _diff(self, old: str) -> str:
         name = display_path(self.path)
-        old = self.old or ""
         if old.replace("\r\n", "\n") == self.new:
             return ""
         return unified_diff(old, self.new, f"{name} (checked in)", f"{name} (generated now)")
@@ -255,7 +263,7 @@ class Changes:
 
     def __str__(self) -> str:
         parts = (("changed", self.changed), ("added", self.added), ("removed", self.removed))
-        return "; ".join(f"{word} {', '.join(names)}" for word, names in parts if names)
+        return "; ".join(f"{', '.join(names)} {word}" for word, names in parts if names)
 
     def without(self, other: Changes) -> Changes:
         """These changes less those of ``other``."""

@@ -83,6 +83,14 @@ def read_fingerprint(text: str) -> Fingerprint | None:
     return Fingerprint(int(marks[1]), source[1], version[1], marks[2], marks[3], marks[4], sealed)
 
 
+def copy_fingerprint(source: str, target: str) -> str:
+    """``target`` with the fingerprint line of ``source``, where both have one."""
+    wanted, found = _FINGERPRINT.search(source), _FINGERPRINT.search(target)
+    if wanted is None or found is None:
+        return target
+    return target[: found.start()] + wanted[0] + target[found.end() :]
+
+
 def is_generated(text: str) -> bool:
     """Whether a file was written by the generator, judged by its first lines."""
     return _MARK in "\n".join(text[:400].split("\n")[:3])

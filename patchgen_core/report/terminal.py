@@ -79,7 +79,7 @@ def _print_details(console: Console, result: ConfigResult, verbose: bool) -> Non
         elif file.old is None:
             console.print(Text(f"         {display_path(file.path)} is missing"), soft_wrap=True)
         elif file.path.suffix == ".py" or len(result.files) == 1:
-            console.print(diff_text(file.diff), soft_wrap=True, end="")
+            console.print(diff_text(file.telling_diff), soft_wrap=True, end="")
 
 
 def _summary(report: DriftReport) -> Text:

@@ -1,0 +1,35 @@
+PYTHON ?= python3
+BIN := .venv/bin
+EXTRAS := parity,xdist,dev
+
+.PHONY: gate test lint patchgen check-patchgen sweep bench clean
+
+gate: .venv/installed  ## the main job: the gate over examples/zoo
+	$(BIN)/patchgen --check -v
+
+test: .venv/installed lint gate  ## everything that must pass
+	$(BIN)/python -m pytest
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+patchgen: .venv/installed  ## regenerate every config of the zoo
+	$(BIN)/patchgen --all --diff
+
+check-patchgen: gate
+
+sweep: .venv/installed  ## the generator over every modeling file of transformers
+	$(BIN)/python -m tests.e2e.sweep
+
+bench: .venv/installed
+	$(BIN)/python benchmarks/check.py
+
+.venv/installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	touch $@
+
+clean:
+	rm -rf .venv build *.egg-info

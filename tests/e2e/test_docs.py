@@ -1,0 +1,110 @@
+"""README.md and docs/: every snippet is run, and every output shown is what comes out.
+
+A fenced block says after its language what it is:
+
+- ``file=PATH`` is written to that file, ``append=PATH`` goes to its end;
+- ``in=PATH`` stands in that file;
+- ``console`` lines after ``$`` are run, and the lines below are what they print (``exit=N``: the exit code
+  of the last);
+- ``python`` alone is executed; ``bash`` shows commands that set a machine up and is compared with the Makefile's
+  targets and the package's name.
+
+``do=NAME`` runs the step of that name, below, first; ``example=NAME`` shows what a check prints after that step.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def step_red(folder: Path) -> None:
+    """Someone edits the generated file of the README."""
+    path = folder / "acme/models/qwen3/generated/patched_modeling_qwen3_gpu.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(
+        text.replace("down_proj = self.down_proj(self.act_fn", "down_proj = 2 * self.down_proj(self.act_fn")
+    )
+
+
+STEPS = {"red": step_red}
+
+
+def fences(page: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:
+    """Language, options, text and line of each fenced block."""
+    for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
+        if token.type == "fence":
+            language, *options = token.info.split()
+            assert token.map is not None
+            yield language, dict(o.split("=", 1) for o in options), token.content, token.map[0] + 1
+
+
+def run(command: str, folder: Path) -> tuple[int, str]:
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def check_console(text: str, options: dict[str, str], folder: Path) -> None:
+    if "do" in options:
+        STEPS[options["do"]](folder)
+    parts = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
+    codes = [0] * (len(parts) - 1) + [int(options.get("exit", 0))]
+    for part, wanted in zip(parts, codes, strict=True):
+        command, _, expected = part.partition("\n")
+        code, output = run(command, folder)
+        assert (output, code) == (expected, wanted), command
+
+
+def check_bash(text: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        command = line.split("#")[0].split()
+        if command[0] == "make":
+            assert f"\n{command[1]}:" in makefile, line
+        else:
+            assert command[:3] == ["pip", "install", "pytest-patchgen"], line
+
+
+def check_fence(language: str, options: dict[str, str], text: str, folder: Path) -> None:
+    if path := options.get("file") or options.get("append"):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("w" if "file" in options else "a", encoding="utf-8") as file:
+            file.write(text if "file" in options else f"\n\n{text}")
+    elif "in" in options:
+        assert text in (folder / options["in"]).read_text(encoding="utf-8")
+    elif language == "console" and "example" not in options:
+        check_console(text, options, folder)
+    elif language == "bash":
+        check_bash(text)
+    else:
+        assert language == "python", f"nothing runs a {language} block"
+        exec(compile(text, "<snippet>", "exec"), {})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_snippet_of_a_page_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    examples = []
+    for language, options, text, line in fences(page):
+        if "example" in options:
+            examples.append((options["example"], text))
+            continue
+        try:
+            check_fence(language, options, text, tmp_path)
+        except (AssertionError, OSError) as error:
+            pytest.fail(f"{page.name}:{line}: {error}")
+    for name, text in examples:
+        STEPS[name](tmp_path)
+        assert run("patchgen --check", tmp_path) == (1, text)
