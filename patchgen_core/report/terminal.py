@@ -47,15 +47,19 @@ def print_problems(console: Console, problems: Iterable[Problem], kind: str = "e
 def print_drift(console: Console, report: DriftReport, verbose: bool = False) -> None:
     """Print a drift report: a line for each config that is not clean, its diffs, and a summary."""
     for result in report.results:
-        if result.status != "clean" or verbose:
-            console.print(_verdict(result), soft_wrap=True)
-        if verbose or result.status != "clean":
-            _print_details(console, result, verbose)
+        if result.status != "clean" or result.outcome.warnings or verbose:
+            print_result(console, result, verbose)
     for path in report.orphans:
         console.print(Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more"))
     for path in report.removed:
         console.print(Text.assemble(("removed  ", "yellow"), display_path(path)))
     console.print(_summary(report), soft_wrap=True)
+
+
+def print_result(console: Console, result: ConfigResult, verbose: bool = False) -> None:
+    """Print the verdict on one config with its causes, problems and diffs."""
+    console.print(_verdict(result), soft_wrap=True)
+    _print_details(console, result, verbose)
 
 
 def _verdict(result: ConfigResult) -> Text:

@@ -1,0 +1,129 @@
+"""The zoo, as a downstream project: the gate goes red for the right reason and green again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from patchgen_core.upstream import find_upstream
+
+ROOT = Path(__file__).parents[2]
+QWEN3 = "zoo.qwen3.qwen3_gpu_patch_gen_config"
+GENERATED = "examples/zoo/qwen3/generated/patched_modeling_qwen3_gpu.py"
+
+
+class Zoo:
+    """A copy of the zoo that may be broken, and of the upstream files that it reads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.site = folder / "zoo", folder / "site"
+        self.root.mkdir()
+        shutil.copy(ROOT / "pyproject.toml", self.root)
+        shutil.copytree(ROOT / "examples", self.root / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+        for model in ("llama", "qwen3"):
+            upstream = find_upstream(f"transformers.models.{model}.modeling_{model}").path
+            target = self.site / "transformers/models" / model / upstream.name
+            target.parent.mkdir(parents=True)
+            shutil.copy(upstream, target)
+        (self.site / "transformers/__init__.py").touch()
+        self.upstream = self.site / "transformers/models/qwen3/modeling_qwen3.py"
+
+    def replace(self, path: Path, old: str, new: str) -> None:
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+    def patchgen(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PYTHONPATH": str(self.site)}
+        command = [sys.executable, "-m", "patchgen_core", *arguments]
+        return subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
+
+    def goes_red_and_green(self, cause: str, diff: str) -> None:
+        """The check fails with this cause and diff, --fix mends it, and the next check passes."""
+        red = self.patchgen("--check")
+        assert red.returncode == 1, red.stdout + red.stderr
+        assert f"drifted  {QWEN3}  {cause}\n" in red.stdout
+        assert diff in red.stdout
+        assert self.patchgen("--check", "--fix").returncode == 0
+        assert self.patchgen("--check").returncode == 0
+
+
+@pytest.fixture
+def zoo(tmp_path: Path) -> Zoo:
+    return Zoo(tmp_path)
+
+
+def test_checked_in_files_are_what_the_configs_make() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "patchgen_core", "--check", "-v"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_edited_generated_file(zoo: Zoo) -> None:
+    zoo.replace(zoo.root / GENERATED, "input_dtype = hidden_states.dtype", "input_dtype = torch.bfloat16")
+    zoo.goes_red_and_green(
+        "edited by hand: Qwen3RMSNorm.forward changed",
+        "-        input_dtype = torch.bfloat16\n+        input_dtype = hidden_states.dtype\n",
+    )
+
+
+def test_edited_config(zoo: Zoo) -> None:
+    config = zoo.root / "examples/zoo/qwen3/qwen3_gpu_patch_gen_config.py"
+    zoo.replace(config, "    if q.is_cuda:", "    if q.is_cuda and k.is_cuda:")
+    zoo.goes_red_and_green(
+        "config changed: apply_rotary_pos_emb changed", "-    if q.is_cuda:\n+    if q.is_cuda and k.is_cuda:\n"
+    )
+
+
+def test_edited_upstream(zoo: Zoo) -> None:
+    zoo.replace(zoo.upstream, "if n_rep == 1:", "if n_rep <= 1:")
+    zoo.goes_red_and_green(
+        "upstream moved: transformers 5.23.0; repeat_kv changed", "-    if n_rep == 1:\n+    if n_rep <= 1:\n"
+    )
+
+
+def test_patched_code_that_upstream_lost(zoo: Zoo) -> None:
+    zoo.replace(zoo.upstream, "class Qwen3MLP(", "class Qwen3FeedForward(")
+    before = (zoo.root / GENERATED).read_bytes()
+    done = zoo.patchgen("--check", "--fix")
+    assert done.returncode == 2
+    assert "upstream transformers.models.qwen3.modeling_qwen3 has no class 'Qwen3MLP'" in done.stdout
+    assert (zoo.root / GENERATED).read_bytes() == before
+
+
+COMPARE = """
+import torch
+from transformers.models.qwen3 import modeling_qwen3 as upstream
+from zoo.llama.generated import patched_modeling_llama_gpu as llama
+from zoo.qwen3.generated import patched_modeling_qwen3_gpu as generated
+from liger_kernel.transformers.rms_norm import LigerRMSNorm
+
+assert llama.LlamaRMSNorm is LigerRMSNorm
+config = upstream.Qwen3Config(
+    hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+    head_dim=8, vocab_size=64, attn_implementation="eager",
+)
+torch.manual_seed(0)
+models = [module.Qwen3ForCausalLM(config) for module in (upstream, generated)]
+models[1].load_state_dict(models[0].state_dict())
+batch = torch.randint(0, 64, (2, 12))
+losses = [model(batch, labels=batch).loss for model in models]
+for loss in losses:
+    loss.backward()
+assert torch.equal(*losses)
+for ours, theirs in zip(*(model.parameters() for model in models), strict=True):
+    assert torch.equal(ours.grad, theirs.grad)
+print("same")
+"""
+
+
+def test_generated_qwen3_computes_on_a_cpu_what_upstream_does() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "examples")}
+    done = subprocess.run([sys.executable, "-c", COMPARE], env=env, capture_output=True, text=True)
+    assert done.stdout == "same\n", done.stderr
