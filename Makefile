@@ -2,13 +2,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := parity,xdist,dev
 
-.PHONY: gate test lint patchgen check-patchgen sweep bench clean
+.PHONY: gate test test-core lint patchgen check-patchgen sweep bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/patchgen --check -v
 
 test: .venv/installed lint gate  ## everything that must pass
 	$(BIN)/python -m pytest
+
+test-core: EXTRAS := xdist,dev
+test-core: .venv/installed  ## what needs neither torch nor transformers
+	$(BIN)/python -m pytest tests/core tests/plugin
 
 lint: .venv/installed
 	$(BIN)/ruff check .

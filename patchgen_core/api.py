@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,7 +134,8 @@ class ModelingCodeGenerator:
         """
         path = Path(self.config.location.file)
         module = self.project.module_name(path)
-        loaded = LoadedConfig(path, module, "config", self.config, {}, "imported", "it was passed as an object")
+        own = {name: vars(m) for name, m in sys.modules.items() if getattr(m, "__file__", None) == str(path)}
+        loaded = LoadedConfig(path, module, "config", self.config, own, "imported", "it was passed as an object")
         outcome = make_outcome(self.project, loaded, self._sources)
         if outcome.artifact is None:
             raise PatchgenError.from_problems(outcome.problems)

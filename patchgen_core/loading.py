@@ -13,17 +13,17 @@ import importlib.util
 import os
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from patchgen_core.codegen.source import SourceCache
-from patchgen_core.errors import Location, PatchgenError, did_you_mean
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project import Project
-from patchgen_core.sandbox import Sandbox, compiled
-from patchgen_core.spec import PatchConfig
+from patchgen_core.sandbox import Sandbox, compiled, import_path
+from patchgen_core.spec import Helper, ImportSpec, Patch, PatchConfig
 from patchgen_core.stubs import Stub, StubValueError, is_stub, stub_path
 
 DEFAULT_NAME = "config"
@@ -38,7 +38,7 @@ class LoadedConfig:
         module: its dotted name.
         name: the variable that holds the config.
         config: the config.
-        modules: files of the modules that were executed to load it, by dotted name.
+        modules: namespaces of the project's modules that were executed to load it, by dotted name.
         mode: ``stubbed``, or ``imported`` when third-party modules were imported for real.
         reason: why it was imported for real.
     """
@@ -47,7 +47,7 @@ class LoadedConfig:
     module: str
     name: str
     config: PatchConfig
-    modules: Mapping[str, Path]
+    modules: Mapping[str, Mapping[str, Any]]
     mode: Literal["stubbed", "imported"] = "stubbed"
     reason: str = ""
 
@@ -83,15 +83,13 @@ class Loader:
         reason = "full loading was asked for"
         if not self.full:
             try:
-                sandbox = self._stubbed(path, module, name)
-                return self._pick(path, module, name, sandbox.namespaces[module], sandbox.files, "")
+                return self._pick(path, module, name, self._stubbed(path, module, name), "")
             except _NeedsImport as needs:
                 reason = str(needs)
-        namespace = self._imported(path, module, reason)
-        return self._pick(path, module, name, namespace, {}, reason)
+        return self._pick(path, module, name, self._imported(path, module, reason), reason)
 
-    def _stubbed(self, path: Path, module: str, name: str | None) -> Sandbox:
-        """Execute a config with stubs; loads a re-exported DSL for real when the config comes out as a stub."""
+    def _stubbed(self, path: Path, module: str, name: str | None) -> dict[str, dict[str, Any]]:
+        """Execute a config with stubs; modules that re-export the DSL are executed from their files as well."""
         known: dict[str, Path] = {}
         while True:
             sandbox = Sandbox(self.project, self.sources, known)
@@ -103,109 +101,173 @@ class Loader:
             except BaseException as error:
                 failure = error
             namespace = sandbox.namespaces.get(module, {})
-            dsl = self._dsl_module(namespace.get(name or DEFAULT_NAME), known)
-            if dsl is not None:
-                known.update([dsl])
+            found = self._dsl_modules(sandbox, namespace, name)
+            if found.keys() - known.keys():
+                known.update(found)
                 continue
             if failure is not None:
                 kind = "" if isinstance(failure, StubValueError) else f"{type(failure).__name__}: "
                 raise _NeedsImport(f"{kind}{failure}") from None
-            self._check_stubs(namespace, name)
-            return sandbox
+            _check_stubs(namespace, name)
+            return sandbox.namespaces
 
-    def _dsl_module(self, value: Any, known: Mapping[str, Path]) -> tuple[str, Path] | None:
-        """The project's own module that a stubbed config came from, unless it was loaded already."""
-        if not isinstance(value, Stub):
-            return None
-        parts = stub_path(value).replace("()", "").split(".")
+    def _dsl_modules(self, sandbox: Sandbox, namespace: Mapping[str, Any], name: str | None) -> dict[str, Path]:
+        """The modules that stubbed configs and patches came from, so that they can be executed."""
+        stubs = [namespace.get(name or DEFAULT_NAME)]
+        stubs += [v for v in namespace.values() if isinstance(v, Stub) and stub_path(v).endswith("PatchConfig()")]
+        stubs += [patch for config in _configs(namespace) for patch in _listed(config.patches)]
+        found = [self._module_of(stub_path(stub)) for stub in stubs if isinstance(stub, Stub)]
+        starred = self.project.module_path(sandbox.starred) if sandbox.starred else None
+        return dict([*filter(None, found), *([(sandbox.starred, starred)] if starred else [])])
+
+    def _module_of(self, dotted: str) -> tuple[str, Path] | None:
+        """The module, with its file, that the longest part of a dotted name stands for."""
+        parts = dotted.replace("()", "").split(".")
         for length in range(len(parts), 0, -1):
             module = ".".join(parts[:length])
             path = self.project.module_path(module) or _find_file(module)
             if path is not None:
-                return None if module in known else (module, path)
+                return module, path
         return None
 
-    def _check_stubs(self, namespace: Mapping[str, Any], name: str | None) -> None:
-        """A replacement that is a stub has no source to copy."""
-        for config in _configs(namespace):
-            for patch in config.patches:
-                if is_stub(getattr(patch, "replacement", None)):
-                    raise _NeedsImport(f"it copies the source of {stub_path(patch.replacement)}")
-            for helper in [*config.helpers, *config.positioned_helpers]:
-                if is_stub(getattr(helper, "definition", helper)):
-                    raise _NeedsImport("it copies the source of a third-party helper")
-        if is_stub(namespace.get(name or DEFAULT_NAME)):
-            raise _NeedsImport(f"its config comes from {namespace[name or DEFAULT_NAME]!r}")
-
-    def _imported(self, path: Path, module: str, reason: str) -> dict[str, Any]:
-        """Execute a config with real imports."""
+    def _imported(self, path: Path, module: str, reason: str) -> dict[str, dict[str, Any]]:
+        """Execute a config with real imports; the project's own modules are executed afresh."""
         source = self.sources.get(path)
-        before = set(sys.modules)
-        with _import_path(self.project):
+        with import_path(self.project), _fresh_modules(self.project, self.sources):
             loaded = types.ModuleType(module)
             loaded.__file__ = str(path)
             loaded.__package__ = module.rpartition(".")[0]
-            previous = sys.modules.get(module)
             sys.modules[module] = loaded
             try:
                 exec(compiled(source), loaded.__dict__)
             except (PatchgenError, KeyboardInterrupt):
                 raise
             except BaseException as error:
-                message = f"the config cannot be loaded: {type(error).__name__}: {error}"
-                hint = f"It was imported for real because {reason}."
-                raise PatchgenError(message, _raised_at(error, path), hint) from None
-            finally:
-                self._forget(before, module, previous)
-        return loaded.__dict__
-
-    def _forget(self, before: set[str], module: str, previous: types.ModuleType | None) -> None:
-        """Drop the project's modules again, so that the next config gets them fresh."""
-        sys.modules.pop(module, None)
-        if previous is not None:
-            sys.modules[module] = previous
-        for name in set(sys.modules) - before:
-            file = getattr(sys.modules[name], "__file__", None)
-            if file and Path(file).is_relative_to(self.project.search_root):
-                del sys.modules[name]
+                said = f"{type(error).__name__}: {error}"
+                hint = "" if reason.startswith(said) else f"It was imported for real because {reason}."
+                location = _raised_at(error, path, self.project)
+                raise PatchgenError(f"the config cannot be loaded: {said}", location, hint) from None
+            names = [name for name in sys.modules if _is_own(sys.modules[name], name, self.project)]
+            return {name: vars(sys.modules[name]) for name in names}
 
     def _pick(
         self,
         path: Path,
         module: str,
         name: str | None,
-        namespace: Mapping[str, Any],
-        files: Mapping[str, Path],
+        modules: Mapping[str, Mapping[str, Any]],
         reason: str,
     ) -> list[LoadedConfig]:
-        found = {
-            key: value
-            for key, value in namespace.items()
-            if isinstance(value, PatchConfig) and (key == (name or DEFAULT_NAME) or _is_own(key, value, path))
-        }
-        if name is not None:
-            found = {key: value for key, value in found.items() if key == name}
+        namespace = modules[module]
         wanted = name or DEFAULT_NAME
-        if wanted not in found and (name is not None or not found):
-            value = namespace.get(wanted)
-            others = [key for key, item in namespace.items() if isinstance(item, PatchConfig)]
-            what = f"'{wanted}' is a {type(value).__name__}" if value is not None else f"it holds no '{wanted}'"
-            hint = f"It has: {', '.join(others)}." if others else did_you_mean(wanted, namespace)
-            raise PatchgenError(f"{what}, not a PatchConfig of patchgen", Location(str(path)), hint)
+        value = namespace.get(wanted)
+        found = {wanted: value} if isinstance(value, PatchConfig) else {}
+        if name is None:
+            others = (ns for other, ns in modules.items() if other != module)
+            theirs = {id(config) for ns in others for config in _configs(ns)}
+            for key, item in namespace.items():
+                is_new = isinstance(item, PatchConfig) and all(item is not known for known in found.values())
+                if is_new and not key.startswith("_") and id(item) not in theirs:
+                    found[key] = item
+        if not found:
+            has = [key for key, item in namespace.items() if isinstance(item, PatchConfig)]
+            hint = f"It has: {', '.join(has)}." if has else ""
+            message = f"it makes no PatchConfig called '{wanted}'"
+            if wanted in namespace:
+                message = f"'{wanted}' is of type {type(value).__name__}, not a PatchConfig of patchgen"
+            raise PatchgenError(message, Location(str(path)), hint)
         mode: Literal["stubbed", "imported"] = "imported" if reason else "stubbed"
-        return [LoadedConfig(path, module, key, found[key], files, mode, reason) for key in found]
+        return [LoadedConfig(path, module, key, item, modules, mode, reason) for key, item in found.items()]
 
 
 class _NeedsImport(Exception):
     """Stubs do not do for this config; says why."""
 
 
-def _is_own(name: str, config: PatchConfig, path: Path) -> bool:
-    return not name.startswith("_") and config.location.file == str(path)
-
-
 def _configs(namespace: Mapping[str, Any]) -> list[PatchConfig]:
     return [value for value in namespace.values() if isinstance(value, PatchConfig)]
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def _check_stubs(namespace: Mapping[str, Any], name: str | None) -> None:
+    """A declaration that holds a stub needs the real object: its source, or its text."""
+    config = namespace.get(name or DEFAULT_NAME)
+    if is_stub(config):
+        raise _NeedsImport(f"its config comes from {stub_path(config)}")
+    for config in _configs(namespace):
+        for value in vars(config).values():
+            for entry in _listed(value) or (value,):
+                _check_entry(entry)
+
+
+def _check_entry(entry: Any) -> None:
+    values = {field.name: getattr(entry, field.name) for field in fields(entry)} if _is_declaration(entry) else {}
+    if is_stub(values.get("replacement")) or is_stub(values.get("definition")):
+        raise _NeedsImport(f"it copies the source of {stub_path(values.get('replacement', values.get('definition')))}")
+    for value in (entry, *values.values()):
+        inner = value.items() if isinstance(value, Mapping) else [_listed(value)]
+        for part in (value, *(item for items in inner for item in items)):
+            if is_stub(part):
+                raise _NeedsImport(f"it needs the value of {stub_path(part)}")
+
+
+def _is_declaration(value: Any) -> bool:
+    return isinstance(value, (Patch, ImportSpec, Helper))
+
+
+# --- importing for real ----------------------------------------------------------------------------
+
+
+@contextmanager
+def _fresh_modules(project: Project, sources: SourceCache) -> Iterator[None]:
+    """No module of the project is imported yet, and none stays imported."""
+    before = dict(sys.modules)
+    for name, module in before.items():
+        if _is_own(module, name, project):
+            del sys.modules[name]
+    finder = _ProjectFinder(project, sources)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name, module in sys.modules.items() if _is_own(module, name, project)]:
+            del sys.modules[name]
+        sys.modules.update({name: module for name, module in before.items() if name not in sys.modules})
+
+
+def _is_own(module: types.ModuleType | None, name: str, project: Project) -> bool:
+    """Whether a module is one of the project's package, judged by its name and its place."""
+    if name.partition(".")[0] != project.package_prefix.partition(".")[0]:
+        return False
+    places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
+    roots = (*project.import_roots, project.search_root)
+    return any(place and Path(place).is_relative_to(root) for place in places for root in roots)
+
+
+class _ProjectFinder:
+    """Finds the project's config files for a real import, and compiles them as a stubbed one would."""
+
+    def __init__(self, project: Project, sources: SourceCache) -> None:
+        self.project, self.sources = project, sources
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        file = self.project.module_path(name)
+        if file is None or file.name == "__init__.py" or not file.is_relative_to(self.project.search_root):
+            return None
+        loader = _ProjectLoader(name, str(file))
+        loader.sources = self.sources
+        return importlib.util.spec_from_file_location(name, file, loader=loader)
+
+
+class _ProjectLoader(importlib.machinery.SourceFileLoader):
+    sources: SourceCache
+
+    def get_code(self, fullname: str) -> types.CodeType:
+        return compiled(self.sources.get(Path(self.path)))
 
 
 def _find_file(module: str) -> Path | None:
@@ -227,24 +289,13 @@ def _find_file(module: str) -> Path | None:
     return None
 
 
-@contextmanager
-def _import_path(project: Project) -> Iterator[None]:
-    added = [str(root) for root in project.import_roots if str(root) not in sys.path]
-    sys.path[:0] = added
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        for entry in added:
-            sys.path.remove(entry)
-
-
-def _raised_at(error: BaseException, path: Path) -> Location:
-    """The innermost line of the config itself on an exception's way."""
-    line = 0
+def _raised_at(error: BaseException, path: Path, project: Project) -> Location:
+    """The innermost line of the config, or of another file of the project, on an exception's way."""
+    location = Location(str(path))
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
+        file = Path(trace.tb_frame.f_code.co_filename)
+        if file == path or file.is_relative_to(project.search_root):
+            location = Location(str(file), trace.tb_lineno)
         trace = trace.tb_next
-    return Location(str(path), line)
+    return location

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import builtins
+import importlib
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.source import SourceCache, SourceFile, blocks
 from patchgen_core.project import Project
 from patchgen_core.stubs import StubModule, StubValueError, is_stub, stub_builtins
@@ -26,14 +29,15 @@ class Sandbox:
         known: other modules to execute from a file, by dotted name.
 
     Attributes:
-        namespaces, files: of the modules that were executed, by dotted name.
+        namespaces: of the modules that were executed, by dotted name.
+        starred: the stubbed module whose every name was imported, which ended the execution.
     """
 
     def __init__(self, project: Project, sources: SourceCache, known: Mapping[str, Path]) -> None:
         self.project, self.sources, self.known = project, sources, known
         self.namespaces: dict[str, dict[str, Any]] = {}
-        self.files: dict[str, Path] = {}
         self.modules: dict[str, types.ModuleType] = {}
+        self.starred = ""
 
     def execute(self, name: str, path: Path) -> types.ModuleType:
         """Execute a file as the module ``name``."""
@@ -44,7 +48,7 @@ class Sandbox:
         module.__package__ = name if is_package else name.rpartition(".")[0]
         guarded = _guarded_lines(source.tree.body)
         module.__dict__["__builtins__"] = stub_builtins(_Importer(self, module.__package__, guarded))
-        self.modules[name], self.namespaces[name], self.files[name] = module, module.__dict__, path
+        self.modules[name], self.namespaces[name] = module, module.__dict__
         previous = sys.modules.get(name)
         sys.modules[name] = module  # dataclasses look the module of a class up
         try:
@@ -57,32 +61,58 @@ class Sandbox:
         return module
 
     def find(self, name: str) -> types.ModuleType:
-        """The module of an import: executed from its file, real, a bare package or a stub."""
+        """The module of an import: executed from its file, a bare package or a stub.
+
+        Raises:
+            ModuleNotFoundError: the project's package has no such module.
+        """
         if name in self.modules:
             return self.modules[name]
         if name in self.known:
             return self.execute(name, self.known[name])
         path = self.project.module_path(name)
-        below = path is not None and path.is_relative_to(self.project.search_root)
-        if path is None and self._is_missing(name):
-            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
-        if below and path is not None and path.name != "__init__.py":
+        if path is not None and path.name != "__init__.py" and self.is_below(path):
             return self.execute(name, path)
-        if below or any(other.startswith(f"{name}.") for other in self.known):
-            package = StubModule(name)
-            package.__path__ = []
-            self.modules[name] = package
-            return package
-        self.modules[name] = StubModule(name)
-        return self.modules[name]
+        if self.is_own(name) and not self.folder(name).is_dir():
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        module = StubModule(name)
+        if self.is_own(name) or any(other.startswith(f"{name}.") for other in self.known):
+            module.__path__ = []
+        self.modules[name] = module
+        return module
 
-    def _is_missing(self, name: str) -> bool:
-        """Whether a name below the project's package is not even a folder."""
+    def submodule(self, name: str) -> types.ModuleType | None:
+        """The module of a name imported from a package, when it is one that has to be."""
+        path = self.project.module_path(name)
+        if self.is_real(name):
+            with import_path(self.project):
+                return importlib.import_module(name)
+        below = path is not None and self.is_below(path)
+        if below or name in self.known or (self.is_own(name) and self.folder(name).is_dir()):
+            return self.find(name)
+        return None
+
+    def is_below(self, path: Path) -> bool:
+        """Whether a file lies below the project's search root."""
+        return path.is_relative_to(self.project.search_root)
+
+    def is_own(self, name: str) -> bool:
+        """Whether a module name is below the project's package."""
         prefix = self.project.package_prefix
-        if not name.startswith(f"{prefix}."):
+        return name == prefix or name.startswith(f"{prefix}.")
+
+    def folder(self, name: str) -> Path:
+        """The folder of one of the project's packages."""
+        below = name[len(self.project.package_prefix) + 1 :]
+        return self.project.search_root.joinpath(*below.split("."))
+
+    def binds(self, package: str, name: str) -> bool:
+        """Whether the ``__init__`` of one of the project's packages binds a name, or may bind any."""
+        path = self.project.module_path(package)
+        if path is None:
             return False
-        folder = self.project.search_root.joinpath(*name[len(prefix) + 1 :].split("."))
-        return not folder.is_dir()
+        index = index_module(self.sources.get(path).tree)
+        return name in index.names or "*" in index.imports or "__getattr__" in index.functions
 
     def is_real(self, name: str) -> bool:
         """Whether a module is imported as it is: the standard library, patchgen and what the project names."""
@@ -107,24 +137,47 @@ class _Importer:
         level: int = 0,
     ) -> Any:
         absolute = _absolute(name, self.package, level)
-        line = sys._getframe(1).f_lineno
-        project_file = self.sandbox.project.module_path(absolute)
-        if self.sandbox.is_real(absolute) or (line in self.guarded and project_file is None):
-            return builtins.__import__(name, globals, locals, fromlist or (), level)
-        module = self.sandbox.find(absolute)
+        guarded = sys._getframe(1).f_lineno in self.guarded
+        sandbox = self.sandbox
+        if sandbox.is_real(absolute) or (guarded and not sandbox.is_own(absolute)):
+            with import_path(sandbox.project):
+                return builtins.__import__(name, globals, locals, fromlist or (), level)
+        module = sandbox.find(absolute)
         for parent, child in _links(absolute):
-            _set_attribute(self.sandbox.find(parent), child, self.sandbox.find(f"{parent}.{child}"))
+            _set_attribute(sandbox.find(parent), child, sandbox.find(f"{parent}.{child}"))
         if not fromlist:
-            return module if level else self.sandbox.find(absolute.partition(".")[0])
+            return module if level else sandbox.find(absolute.partition(".")[0])
         for item in fromlist:
-            if item == "*" and is_stub(module):
-                raise StubValueError(f"it imports every name of {absolute}")
-            submodule = f"{absolute}.{item}"
-            path = self.sandbox.project.module_path(submodule)
-            inside = path is not None and path.is_relative_to(self.sandbox.project.search_root)
-            if item not in vars(module) and (inside or submodule in self.sandbox.known):
-                _set_attribute(module, item, self.sandbox.find(submodule))
+            self._bind(module, absolute, item, guarded)
         return module
+
+    def _bind(self, module: types.ModuleType, name: str, item: str, guarded: bool) -> None:
+        """Make a name that is imported from a module an attribute of it, where it is a module itself."""
+        if item == "*" and is_stub(module):
+            self.sandbox.starred = name
+            raise StubValueError(f"it imports every name of {name}")
+        if item in vars(module):
+            return
+        submodule = self.sandbox.submodule(f"{name}.{item}")
+        if submodule is not None:
+            _set_attribute(module, item, submodule)
+        elif guarded and is_stub(module) and not self.sandbox.binds(name, item):
+            raise ImportError(f"cannot import name '{item}' from '{name}'", name=name)
+
+
+@contextmanager
+def import_path(project: Project) -> Iterator[None]:
+    """The project's import roots at the head of ``sys.path``."""
+    added = [str(root) for root in project.import_roots if str(root) not in sys.path]
+    sys.path[:0] = added
+    if added:
+        importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        for entry in added:
+            if entry in sys.path:
+                sys.path.remove(entry)
 
 
 def _links(name: str) -> Iterator[tuple[str, str]]:

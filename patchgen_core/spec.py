@@ -8,19 +8,24 @@ generated.
 
 from __future__ import annotations
 
-import keyword
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, overload
 
+from patchgen_core import arguments
+from patchgen_core.arguments import caller
 from patchgen_core.errors import Location, PatchgenError
 
 PatchKind = Literal["class_replacement", "function_replacement", "method_override", "init_modification", "external"]
 T = TypeVar("T")
 
-_OWN_FOLDERS = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)
+_CALLS = {
+    "class_replacement": "replace_class",
+    "function_replacement": "replace_function",
+    "method_override": "override_method",
+    "init_modification": "modify_init",
+}
+_MISSING: Any = object()
 
 
 @dataclass(frozen=True)
@@ -110,10 +115,10 @@ class PatchConfig:
         description: str = "",
         transformers_version: str | None = None,
     ) -> None:
-        self.location = _caller()
-        self.source_module = _text("source_module", source_module, self.location)
-        self.target_file = _text("target_file", target_file, self.location)
-        self.description = description
+        self.location = caller()
+        self.source_module = arguments.text("source_module", source_module, self.location)
+        self.target_file = arguments.text("target_file", target_file, self.location)
+        self.description = arguments.text("description", description, self.location, empty=True)
         self.transformers_version = transformers_version
         self.patches: list[Patch] = []
         self.additional_imports: list[ImportSpec] = []
@@ -123,6 +128,7 @@ class PatchConfig:
         self.drop_imported_names: list[str] = []
         self.exclude: list[str] = []
         self._locations: dict[tuple[str, str], Location] = {}
+        self._open: list[tuple[str, Location]] = []
 
     def __repr__(self) -> str:
         return f"PatchConfig({self.source_module!r}, {self.target_file!r})"
@@ -132,7 +138,7 @@ class PatchConfig:
     def replace_class(
         self,
         target: str,
-        replacement: Any = None,
+        replacement: Any = _MISSING,
         *,
         name_map: Mapping[str, str] | None = None,
         description: str = "",
@@ -146,7 +152,7 @@ class PatchConfig:
     def replace_function(
         self,
         target: str,
-        replacement: Any = None,
+        replacement: Any = _MISSING,
         *,
         name_map: Mapping[str, str] | None = None,
         description: str = "",
@@ -160,7 +166,7 @@ class PatchConfig:
     def override_method(
         self,
         target: str,
-        replacement: Any = None,
+        replacement: Any = _MISSING,
         *,
         name_map: Mapping[str, str] | None = None,
         description: str = "",
@@ -176,13 +182,13 @@ class PatchConfig:
 
         A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
         """
-        _require_method("override_method", target)
+        arguments.method_target("override_method", target, caller())
         return self._declare("method_override", target, replacement, name_map, description, keep_decorators, add)
 
     def modify_init(
         self,
         target: str,
-        replacement: Any = None,
+        replacement: Any = _MISSING,
         *,
         name_map: Mapping[str, str] | None = None,
         description: str = "",
@@ -206,9 +212,10 @@ class PatchConfig:
         keep_decorators: bool = True,
         add: bool = False,
     ) -> Any:
-        location = _caller()
-        _text("target", target, location)
-        names = _checked_name_map(name_map, location)
+        location, call = caller(), _CALLS[kind]
+        arguments.target(call, target, location)
+        names = arguments.name_map(name_map, location)
+        arguments.text("description", description, location, empty=True)
 
         def record(obj: T) -> T:
             self.patches.append(
@@ -225,7 +232,29 @@ class PatchConfig:
             )
             return obj
 
-        return record if replacement is None else record(replacement)
+        return self._decorator(record, replacement, f"{call} '{target}'", location)
+
+    def _decorator(self, record: Callable[[T], T], value: Any, what: str, location: Location) -> Any:
+        """``record``, to decorate with, or its result when the call was given what it is about."""
+        if value is None:
+            hint = "Use it as a decorator, or pass replacement=."
+            raise PatchgenError(f"{what} has no replacement", location, hint)
+        if value is not _MISSING:
+            return record(value)
+        declaration = (what, location)
+        self._open.append(declaration)
+
+        def decorate(obj: T) -> T:
+            if declaration in self._open:
+                self._open.remove(declaration)
+            return record(obj)
+
+        return decorate
+
+    @property
+    def unfinished(self) -> list[tuple[str, Location]]:
+        """Calls that were meant as decorators and decorate nothing."""
+        return list(self._open)
 
     # --- what goes beside the patches --------------------------------------------------------------
 
@@ -241,34 +270,15 @@ class PatchConfig:
         ``names`` makes ``from module import ...``; without it the whole module is imported, as ``alias``
         if that is given. ``alias`` beside a single name renames that name.
         """
-        location = _caller()
-        _text("module", module, location)
-        if isinstance(names, str):
-            raise PatchgenError(
-                f"add_import: names is the string {names!r}", location, f"Pass a list: names=[{names!r}]."
-            )
-        from_import = bool(names) if is_from_import is None else is_from_import
-        if from_import and not names:
-            raise PatchgenError(
-                f"add_import: no names to import from '{module}'",
-                location,
-                "Pass names=[...], or is_from_import=False to import the module itself.",
-            )
-        if names and (not from_import or (alias is not None and len(names) != 1)):
-            raise PatchgenError(
-                f"add_import: names and alias do not go together for '{module}'",
-                location,
-                "An alias goes with one name, or with is_from_import=False and no names.",
-            )
-        if module.startswith("."):
-            raise PatchgenError(f"add_import: '{module}' is relative", location, "Name the module absolutely.")
-        self.additional_imports.append(ImportSpec(module, tuple(names or ()), alias, from_import, location))
+        location = caller()
+        checked = arguments.imported(module, names, alias, is_from_import, location)
+        self.additional_imports.append(ImportSpec(module, checked, alias, bool(checked), location))
 
     @overload
     def add_helper(self, definition: T, *, name_map: Mapping[str, str] | None = ...) -> T: ...
     @overload
     def add_helper(self, *, name_map: Mapping[str, str] | None = ...) -> Callable[[T], T]: ...
-    def add_helper(self, definition: Any = None, *, name_map: Mapping[str, str] | None = None) -> Any:
+    def add_helper(self, definition: Any = _MISSING, *, name_map: Mapping[str, str] | None = None) -> Any:
         """Copy a class or function into the generated module, below the imports.
 
         ``@config.add_helper``, ``@config.add_helper()`` and ``config.add_helper(fn)`` are the same.
@@ -276,31 +286,32 @@ class PatchConfig:
         return self._add_helper(self.helpers, definition, None, name_map)
 
     def add_helper_after(
-        self, target: str, definition: Any = None, *, name_map: Mapping[str, str] | None = None
+        self, target: str, definition: Any = _MISSING, *, name_map: Mapping[str, str] | None = None
     ) -> Any:
         """Copy a class or function into the generated module, right below upstream's ``target``.
 
         For helpers that need ``target`` when they are defined, as a subclass does.
         """
-        _text("target", target, _caller())
+        arguments.target("add_helper_after", target, caller())
         return self._add_helper(self.positioned_helpers, definition, target, name_map)
 
     def _add_helper(
         self, helpers: list[Helper], definition: Any, after: str | None, name_map: Mapping[str, str] | None
     ) -> Any:
-        location = _caller()
-        names = _checked_name_map(name_map, location)
+        location = caller()
+        names = arguments.name_map(name_map, location)
 
         def record(obj: T) -> T:
             helpers.append(Helper(obj, after, names, location))
             return obj
 
-        return record if definition is None else record(definition)
+        what = "add_helper" if after is None else f"add_helper_after '{after}'"
+        return self._decorator(record, definition, what, location)
 
     def add_post_import_block(self, code: str) -> None:
         """Insert source text below the imports, as it stands (dedented)."""
-        location = _caller()
-        self._locations["post_import_block", _text("code", code, location)] = location
+        location = caller()
+        self._locations["post_import_block", arguments.text("code", code, location)] = location
         self.post_import_blocks.append(code)
 
     def drop_import_names(self, *names: str) -> None:
@@ -312,9 +323,9 @@ class PatchConfig:
         self._add_names("exclude_from_output", self.exclude, names)
 
     def _add_names(self, call: str, known: list[str], names: tuple[str, ...]) -> None:
-        location = _caller()
+        location = caller()
         for name in names:
-            _text(call, name, location)
+            arguments.text(f"{call}: a name", name, location)
             self._locations[call, name] = location
             known.append(name)
 
@@ -333,20 +344,18 @@ def create_patch_from_external(
 
     Append it to ``config.patches``. ``target`` is a class or a function of upstream's module.
     """
-    location = _caller()
-    for label, value in (
-        ("target", target),
-        ("replacement_module", replacement_module),
-        ("replacement_name", replacement_name),
-    ):
-        _text(label, value, location)
+    location = caller()
+    arguments.text("target", target, location)
+    arguments.text("replacement_module", replacement_module, location)
+    arguments.text("replacement_name", replacement_name, location)
+    arguments.text("description", description, location, empty=True)
     if "." in target:
         raise PatchgenError(
             f"create_patch_from_external: '{target}' is a method; only classes and functions can be imported",
             location,
             "Override it with a method that calls the external function.",
         )
-    if not replacement_name.isidentifier() or replacement_module.startswith("."):
+    if not arguments.is_name(replacement_name) or not arguments.is_module(replacement_module):
         raise PatchgenError(
             f"create_patch_from_external: cannot import '{replacement_name}' from '{replacement_module}'",
             location,
@@ -360,39 +369,3 @@ def create_patch_from_external(
         description=description,
         location=location,
     )
-
-
-def _require_method(call: str, target: str) -> None:
-    if isinstance(target, str) and "." not in target:
-        raise PatchgenError(
-            f"{call}: '{target}' names no method",
-            _caller(),
-            f"Write '{target}.forward' for one method, or use replace_class or replace_function.",
-        )
-
-
-def _caller() -> Location:
-    """The nearest frame outside this package: the line of the config that is being declared."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
-        frame = frame.f_back
-    return Location(os.path.abspath(frame.f_code.co_filename), frame.f_lineno)
-
-
-def _text(label: str, value: Any, location: Location) -> str:
-    if isinstance(value, str) and value.strip():
-        return value
-    shown = repr(value) if isinstance(value, (str, int, float, list, tuple, type(None))) else type(value).__name__
-    raise PatchgenError(f"{label} must be a non-empty string, not {shown}", location)
-
-
-def _checked_name_map(name_map: Mapping[str, str] | None, location: Location) -> dict[str, str]:
-    names = dict(name_map or {})
-    for name in [*names.keys(), *names.values()]:
-        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-            raise PatchgenError(
-                f"name_map: {name!r} is not a Python name",
-                location,
-                'It maps class prefixes, such as {"Qwen3VL": "Qwen3VLMoe"}.',
-            )
-    return names

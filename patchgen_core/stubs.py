@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 import types
 from typing import Any, NoReturn
 
@@ -22,9 +23,6 @@ class Stub:
 
     def __init__(self, path: str) -> None:
         object.__setattr__(self, "_stub_path", path)
-
-    def __repr__(self) -> str:
-        return f"<stub of {stub_path(self)}>"
 
     def __getattr__(self, name: str) -> Stub:
         if name.startswith("__") and name.endswith("__") and name != "__version__":
@@ -70,9 +68,9 @@ class StubModule(types.ModuleType):
         return Stub(self.__name__)(*args, **kwargs)
 
 
-def stub_path(stub: Stub) -> str:
-    """The dotted name a stub stands for."""
-    path = object.__getattribute__(stub, "_stub_path")
+def stub_path(stub: Any) -> str:
+    """The dotted name a stub or a stubbed module stands for."""
+    path = object.__getattribute__(stub, "_stub_path") if type(stub) is Stub else stub.__name__
     assert isinstance(path, str)
     return path
 
@@ -82,23 +80,34 @@ def is_stub(value: Any) -> bool:
     return type(value) in (Stub, StubModule)
 
 
+def ask_for_value(stub: Any) -> NoReturn:
+    """Raise what asking a stub for its value raises."""
+    _raise(stub, "needs the value of")
+
+
 def _raise(stub: Any, use: str) -> NoReturn:
-    name = stub_path(stub) if type(stub) is Stub else stub.__name__
-    raise StubValueError(f"it {use} {name}")
+    raise StubValueError(f"it {use} {stub_path(stub)}")
 
 
-def _asks(use: str) -> Any:
-    def asks(self: Stub, *args: Any) -> NoReturn:
+# Modules of the standard library that compare what they are given, without a config asking for it.
+_NEUTRAL = frozenset(
+    ("typing", "typing_extensions", "types", "dataclasses", "inspect", "enum", "functools", "collections.abc")
+)
+
+
+def _asks(use: str, neutral: Any = None) -> Any:
+    def asks(self: Stub, *args: Any) -> Any:
+        if neutral is not None and sys._getframe(1).f_globals.get("__name__") in _NEUTRAL:
+            return neutral(self, *args)
         _raise(self, use)
 
     return asks
 
 
 _USES = {
-    "tests the truth of": "bool",
     "takes the length of": "len",
     "iterates over": "iter next reversed contains aiter anext",
-    "compares": "eq ne lt le gt ge",
+    "compares": "lt le gt ge",
     "needs the number or text of": "int float complex index str format bytes round",
     "computes with": (
         "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul "
@@ -112,6 +121,10 @@ _USES = {
 for _use, _names in _USES.items():
     for _name in _names.split():
         setattr(Stub, f"__{_name}__", _asks(_use))
+Stub.__repr__ = _asks("needs the number or text of", stub_path)  # type: ignore[method-assign]
+Stub.__bool__ = _asks("tests the truth of", lambda self: True)  # type: ignore[attr-defined]
+Stub.__eq__ = _asks("compares", lambda self, other: self is other)  # type: ignore[method-assign]
+Stub.__ne__ = _asks("compares", lambda self, other: self is not other)  # type: ignore[method-assign]
 
 
 def stub_builtins(import_function: Any) -> dict[str, Any]:
@@ -133,6 +146,8 @@ def stub_builtins(import_function: Any) -> dict[str, Any]:
     names["hasattr"] = guarded(hasattr, "asks for an attribute of", lambda args: True)
     names["getattr"] = guarded(getattr, "asks for an attribute of", lambda args: len(args) == 3)
     names["callable"] = guarded(callable, "asks whether it can call", lambda args: True)
+    names["isinstance"] = guarded(isinstance, "checks the type of", lambda args: True)
+    names["issubclass"] = guarded(issubclass, "checks the type of", lambda args: True)
     names["vars"] = guarded(vars, "lists the names of", lambda args: True)
     names["dir"] = guarded(dir, "lists the names of", lambda args: True)
     return names

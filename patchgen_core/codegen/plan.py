@@ -6,15 +6,15 @@ import ast
 import hashlib
 import json
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from patchgen_core.codegen.imports import import_statement, imported_names
 from patchgen_core.codegen.index import ModuleIndex, bound_name, index_module
 from patchgen_core.codegen.naming import settle_names
-from patchgen_core.codegen.replacement import Replacement, read_replacement
+from patchgen_core.codegen.replacement import Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import Definition, SourceCache, SourceFile
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
@@ -81,7 +81,7 @@ def make_plan(
     config: PatchConfig,
     upstream: UpstreamModule,
     sources: SourceCache,
-    modules: Mapping[str, Path],
+    modules: Modules,
     label: str = "",
 ) -> Plan:
     """Resolve everything a config declares.
@@ -90,7 +90,7 @@ def make_plan(
         config: the declarations.
         upstream: the module they are about.
         sources: the run's parsed files.
-        modules: files of the modules that were loaded without entering ``sys.modules``.
+        modules: the project's modules, which need not be in ``sys.modules``.
         label: what the header calls the config.
 
     Raises:
@@ -105,7 +105,7 @@ class _Planner:
         config: PatchConfig,
         upstream: UpstreamModule,
         sources: SourceCache,
-        modules: Mapping[str, Path],
+        modules: Modules,
     ) -> None:
         self.config, self.upstream, self.sources, self.modules = config, upstream, sources, modules
         self.source = sources.get(upstream.path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
 import sys
 import types
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from patchgen_core.arguments import shown
 from patchgen_core.codegen.source import (
     FUNCTIONS,
     Definition,
@@ -72,57 +72,72 @@ class Replacement:
         )
 
 
+Modules = Mapping[str, Mapping[str, Any]]
+"""Namespaces of the project's modules, by dotted name."""
+
+
 def read_replacement(
-    definition: Any, sources: SourceCache, modules: Mapping[str, Path], location: Location, accessor: str = ""
+    definition: Any, sources: SourceCache, modules: Modules, location: Location, accessor: str = ""
 ) -> Replacement:
     """Find and read the source of a class or function.
 
     Args:
         definition: the object a config passed.
         sources: the run's parsed files.
-        modules: files of the modules that were loaded without entering ``sys.modules``.
+        modules: the project's modules, which need not be in ``sys.modules``.
         location: where the config passed it, for errors.
         accessor: for a property, which of its functions is meant; the getter by default.
 
     Raises:
         PatchgenError: its source cannot be read.
     """
-    obj = _plain_definition(definition, accessor)
-    shown = getattr(obj, "__qualname__", None) or repr(obj)
+    obj = _plain_definition(definition, accessor, modules)
+    name = obj if isinstance(obj, str) else shown(obj)
     if isinstance(obj, types.FunctionType):
+        if obj.__code__.co_name == "<lambda>":
+            raise PatchgenError("cannot read the source of a lambda", location, "Write it as a function with def.")
         free = set(obj.__code__.co_freevars) - {"__class__"}
         if free:
             raise PatchgenError(
-                f"'{shown}' uses {_quoted(free)} of the function that encloses it",
+                f"'{name}' uses {_quoted(free)} of the function that encloses it",
                 location,
                 "Its source alone would lack them: define it at the top level of the config.",
             )
         path, node = _find_function(obj, sources)
     elif isinstance(obj, type):
         path, node = _find_class(obj, sources, modules, location)
+    elif isinstance(obj, types.BuiltinFunctionType):
+        path, node = Path(), None
     else:
         raise PatchgenError(
-            f"cannot read the source of {shown}: it is neither a class nor a function",
+            f"cannot read the source of {name}: it is neither a class nor a function",
             location,
             "Pass the class or function itself, or use create_patch_from_external to import it.",
         )
     if node is None:
         raise PatchgenError(
-            f"cannot read the source of '{shown}'",
+            f"cannot read the source of '{name}'",
             location,
             "Its definition is not in a Python file, or a decorator hides it.",
         )
     return _read(sources.get(path), node, _namespace(obj, modules))
 
 
-def _plain_definition(definition: Any, accessor: str) -> Any:
+def _plain_definition(definition: Any, accessor: str, modules: Modules) -> Any:
+    """The function or class behind a descriptor, and behind decorators that wrap what the project defines."""
     if isinstance(definition, property):
         definition = getattr(definition, ACCESSORS[accessor or "getter"])
     elif isinstance(definition, functools.cached_property):
         definition = definition.func
     elif isinstance(definition, (staticmethod, classmethod, types.MethodType)):
         definition = definition.__func__
-    return inspect.unwrap(definition) if callable(definition) else definition
+    files = {namespace.get("__file__") for namespace in modules.values()}
+    obj = definition
+    while "__wrapped__" in getattr(obj, "__dict__", {}):
+        if isinstance(obj, types.FunctionType) and obj.__code__.co_filename in files:
+            return obj
+        obj = obj.__wrapped__
+    return obj
 
 
 def _find_function(function: types.FunctionType, sources: SourceCache) -> tuple[Path, Definition | None]:
@@ -139,10 +154,11 @@ def _find_function(function: types.FunctionType, sources: SourceCache) -> tuple[
 
 
 def _find_class(
-    cls: type, sources: SourceCache, modules: Mapping[str, Path], location: Location
+    cls: type, sources: SourceCache, modules: Modules, location: Location
 ) -> tuple[Path, Definition | None]:
     codes = [f.__code__ for f in vars(cls).values() if isinstance(f, types.FunctionType)]
-    path = modules.get(cls.__module__) or Path(getattr(sys.modules.get(cls.__module__), "__file__", "") or "")
+    module = modules.get(cls.__module__) or vars(sys.modules.get(cls.__module__, types.ModuleType("")))
+    path = Path(module.get("__file__") or "")
     if path.suffix != ".py" or not path.is_file():
         return path, None
     source = sources.get(path)
@@ -157,16 +173,11 @@ def _find_class(
     return path, nodes[0] if nodes else None
 
 
-def _namespace(obj: Any, modules: Mapping[str, Path]) -> dict[str, Any]:
+def _namespace(obj: Any, modules: Modules) -> Mapping[str, Any]:
+    """The module that a class or function stands in."""
     if isinstance(obj, types.FunctionType):
         return obj.__globals__
-    for function in vars(obj).values():
-        if isinstance(function, types.FunctionType) and function.__module__ == obj.__module__:
-            return function.__globals__
-    module = sys.modules.get(obj.__module__)
-    if module is not None and obj.__module__ not in modules:
-        return vars(module)
-    return {"__package__": obj.__module__.rpartition(".")[0]}
+    return modules.get(obj.__module__) or vars(sys.modules[obj.__module__])
 
 
 def _read(source: SourceFile, node: Definition, namespace: Mapping[str, Any]) -> Replacement:

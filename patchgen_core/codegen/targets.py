@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from patchgen_core.codegen.index import ModuleIndex
 from patchgen_core.codegen.rename import map_prefixes, wrap_init
-from patchgen_core.codegen.replacement import ACCESSORS, Replacement, read_replacement
+from patchgen_core.codegen.replacement import ACCESSORS, Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import FUNCTIONS, Definition, Function, SourceCache, blocks, statements
 from patchgen_core.errors import PatchgenError, closest, did_you_mean
 from patchgen_core.spec import Helper, Patch
@@ -92,7 +91,7 @@ class Targets:
     module: str
     index: ModuleIndex
     sources: SourceCache
-    modules: Mapping[str, Path]
+    modules: Modules
 
     def resolve(self, patch: Patch) -> PlannedPatch:
         """Find a patch's target and read its replacement.

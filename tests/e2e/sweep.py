@@ -4,11 +4,11 @@ For each file ``transformers/models/*/modeling_*.py`` two configs are written in
 taken through loading, planning and generating, up to the text before ruff:
 
 (a) one without a patch,
-(b) one that overrides a method of every class with the method's own text, and replaces every class
-    that has no method by its own text.
+(b) one that overrides a method of every class with the method's own text, and replaces every class that
+    has no method with its own text.
 
 Both must give back upstream's syntax tree with absolute imports. What that tree is, which classes and
-methods there are and what their text is, is worked out here from ``ast`` alone, with nothing of the generator.
+methods there are and what their text is, is worked out here with ``ast`` and nothing of the generator.
 
     python -m tests.e2e.sweep [--jobs N] [--files PATTERN] [--every-method]
 """
@@ -44,12 +44,13 @@ from patchgen_core.upstream import find_upstream
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (ast.ClassDef, *METHODS)
-PLAIN = "method"
+ORDINARY = ("plain", "decorated")
+SPECIAL = ("setter", "deleter", "property", "cached_property", "staticmethod", "classmethod", "overload")
 
 
 @dataclass(frozen=True)
 class Target:
-    """One patch of a config: a class's name and line, and the method that is overridden (none: all of it)."""
+    """What one patch is about: a method, or a whole class that has none."""
 
     cls: ast.ClassDef
     method: Method | None = None
@@ -59,8 +60,8 @@ class Target:
         """The target as a config names it."""
         if self.method is None:
             return self.cls.name
-        accessor = {"setter": ".setter", "deleter": ".deleter"}.get(kind_of(self.method), "")
-        return f"{self.cls.name}.{self.method.name}{accessor}"
+        kind = kind_of(self.method)
+        return f"{self.cls.name}.{self.method.name}" + (f".{kind}" if kind in ("setter", "deleter") else "")
 
 
 @dataclass
@@ -70,24 +71,16 @@ class Result:
     Attributes:
         module: its dotted name.
         lines: how many lines it has.
-        classes: how many classes stand at its top level.
-        guarded: how many more stand in an ``if`` there.
-        overridden: classes with a method that was overridden.
-        replaced: classes without a method that were replaced.
-        shadowed: classes without a method that cannot be named, since a later branch defines the same name.
+        classes: how many of its classes are of each :func:`fate`, apart for those in a module-level block.
         kinds: how many methods of each kind were overridden.
         unpatched: what is wrong with (a); empty when nothing is.
-        failures: what is wrong with (b), one entry a target.
-        imported: why a config was not loaded with stubs, one entry a config.
+        failures: what is wrong with (b), one entry for each patch.
+        imported: the configs that stubs did not do for, and why.
     """
 
     module: str
-    lines: int = 0
-    classes: int = 0
-    guarded: int = 0
-    overridden: int = 0
-    replaced: int = 0
-    shadowed: int = 0
+    lines: int
+    classes: Counter[tuple[str, bool]] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     unpatched: str = ""
     failures: list[str] = field(default_factory=list)
@@ -105,46 +98,47 @@ def sweep(module: str, folder: Path, every_method: bool = False) -> Result:
     """Run (a) and (b) over one module, with its configs in ``folder``."""
     text = find_upstream(module).path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    wanted = Absolute(module.rpartition(".")[0]).visit(ast.parse(text))
-    expected = ast.dump(wanted)
-    targets, shadowed = choose_targets(tree, every_method)
-    classes = [node for node in top_level(tree) if isinstance(node, ast.ClassDef)]
-    result = Result(module, lines=text.count("\n"), shadowed=shadowed)
-    result.classes = sum(node in tree.body for node in classes)
-    result.guarded = len(classes) - result.classes
-    result.overridden = len({id(target.cls) for target in targets if target.method})
-    result.replaced = sum(target.method is None for target in targets)
-    result.kinds = Counter(kind_of(target.method) for target in targets if target.method)
+    expected = Absolute(module.rpartition(".")[0]).visit(ast.parse(text))
+    dumped = ast.dump(expected)
+    classes = fates(tree)
+    targets = choose_targets(tree, every_method)
+    result = Result(module, text.count("\n"))
+    result.classes.update((fate, node not in tree.body) for node, fate in classes)
+    result.kinds.update(kind_of(target.method) for target in targets if target.method)
 
     def problem(name: str, chosen: Sequence[Target]) -> str:
         config = folder / f"{module.rpartition('.')[2]}_{name}_patch_gen_config.py"
         config.write_text(config_text(module, text, tree, chosen), encoding="utf-8")
         try:
-            loaded, generated = generated_text(config, folder)
+            loaded, sources = load(config, folder)
             if loaded.mode == "imported":
                 result.imported.append(f"{module}, config '{name}': {loaded.reason}")
-            made = ast.parse(generated)
+            made = ast.parse(generated_text(loaded, sources))
         except Exception as error:  # one file's failure must not end the sweep
             kind = "" if isinstance(error, PatchgenError) else f"{type(error).__name__}: "
-            return f"{kind}{error}".replace("\n", "\n    ")
-        return "" if ast.dump(made) == expected else difference(wanted, made)
+            return f"{kind}{error}".replace(f"{folder}/", "").replace("\n", "\n    ")
+        return "" if ast.dump(made) == dumped else difference(expected, made)
 
     result.unpatched = problem("none", [])
-    if problem("own", targets):
+    together = problem("own", targets)
+    if together:
         alone = [(target, problem(f"own{number}", [target])) for number, target in enumerate(targets)]
         result.failures = [f"{target.name}: {found}" for target, found in alone if found]
-        result.failures = result.failures or [f"all together: {problem('own', targets)}"]
+        result.failures = result.failures or [f"all patches together: {together}"]
     return result
 
 
-def generated_text(config: Path, folder: Path) -> tuple[LoadedConfig, str]:
-    """A config and what is generated from it before ruff, by the way that ``patchgen`` goes."""
-    project = Project(search_root=folder, package_prefix=folder.name, root=folder.parent)
+def load(config: Path, folder: Path) -> tuple[LoadedConfig, SourceCache]:
+    """A config of the project whose search root is ``folder``, and the sources it was read from."""
     sources = SourceCache()
-    loaded = Loader(project, sources).load(config)[0]
+    project = Project(search_root=folder, package_prefix=folder.name, root=folder.parent)
+    return Loader(project, sources).load(config)[0], sources
+
+
+def generated_text(loaded: LoadedConfig, sources: SourceCache) -> str:
+    """What is generated from a config before ruff, by the way that ``patchgen`` goes."""
     upstream = find_upstream(loaded.config.source_module)
-    plan = make_plan(loaded.config, upstream, sources, loaded.modules, loaded.label)
-    return loaded, generate(plan).text
+    return generate(make_plan(loaded.config, upstream, sources, loaded.modules, loaded.label)).text
 
 
 # --- what should come out --------------------------------------------------------------------------
@@ -165,12 +159,12 @@ class Absolute(ast.NodeTransformer):
 
 
 def difference(expected: Any, made: Any) -> str:
-    """The innermost place where two trees differ, in one line; empty when they are the same."""
+    """The first place where two trees differ, in one line; empty when they are the same."""
     if isinstance(expected, ast.AST) and type(expected) is type(made):
-        fields = ((getattr(expected, name, None), getattr(made, name, None)) for name in expected._fields)
-        inner = next((found for pair in fields if (found := difference(*pair))), "")
+        pairs = ((getattr(expected, name, None), getattr(made, name, None)) for name in expected._fields)
+        found = next((found for pair in pairs if (found := difference(*pair))), "")
         line = getattr(expected, "lineno", None)
-        return f"line {line}: {inner}" if inner and line and not inner.startswith("line ") else inner
+        return f"upstream's line {line}: {found}" if found and line and "upstream's line" not in found else found
     if isinstance(expected, list) and isinstance(made, list):
         return next((found for pair in zip_longest(expected, made) if (found := difference(*pair))), "")
     same = type(expected) is type(made) and expected == made
@@ -195,41 +189,50 @@ def top_level(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def kind_of(method: Method) -> str:
-    """``async``, a built-in kind of method, ``decorated`` or plain."""
+    """What the decorators make of a method; ``async`` comes first."""
     marks = [ast.unparse(decorator).rpartition(".")[2] for decorator in method.decorator_list]
-    special = ("setter", "deleter", "property", "cached_property", "staticmethod", "classmethod", "overload")
-    found = next((mark for mark in special if mark in marks), "decorated" if marks else PLAIN)
+    found = next((mark for mark in SPECIAL if mark in marks), "decorated" if marks else "plain")
     return "async" if isinstance(method, ast.AsyncFunctionDef) else found
 
 
-def choose_targets(tree: ast.Module, every_method: bool = False) -> tuple[list[Target], int]:
-    """What to patch in each class, and how many classes cannot be patched.
+def own_methods(cls: ast.ClassDef) -> list[Method]:
+    """The methods of a class itself; of several with one name the last."""
+    methods = {Target(cls, node).name: node for node in top_level(cls) if isinstance(node, METHODS)}
+    return [method for method in methods.values() if kind_of(method) != "overload"]
 
-    Of a class's methods the first that is neither plain nor merely decorated is taken; of a class without such a
-    one ``forward``, or for every other class whichever comes next in turn.
+
+def fates(tree: ast.Module) -> list[tuple[ast.ClassDef, str]]:
+    """Each top-level class and what (b) does to it.
+
+    A class without a method, whose name another branch gives to a class with methods, is left alone:
+    replacing it would replace both.
     """
     classes = [node for node in top_level(tree) if isinstance(node, ast.ClassDef)]
-    named = Counter(node.name for node in classes)
-    targets: list[Target] = []
-    shadowed = 0
-    for number, cls in enumerate(classes):
-        methods = {Target(cls, node).name: node for node in top_level(cls) if isinstance(node, METHODS)}
-        usable = [node for node in methods.values() if kind_of(node) != "overload"]
-        if not usable and named[cls.name] > 1:
-            shadowed += 1
-        elif not usable:
+    with_methods = {cls.name for cls in classes if own_methods(cls)}
+    return [
+        (cls, "overridden" if own_methods(cls) else "left alone" if cls.name in with_methods else "replaced")
+        for cls in classes
+    ]
+
+
+def choose_targets(tree: ast.Module, every_method: bool = False) -> list[Target]:
+    """What to patch in each class: the last method of a special kind, or ``forward`` and the others in turn."""
+    targets = []
+    for number, (cls, fate) in enumerate(fates(tree)):
+        methods = own_methods(cls)
+        special = [node for node in methods if kind_of(node) not in ORDINARY]
+        forward = [node for node in methods if node.name == "forward" and number % 2]
+        if fate == "replaced":
             targets.append(Target(cls))
-        elif every_method:
-            targets += [Target(cls, node) for node in usable]
-        else:
-            special = [node for node in usable if kind_of(node) not in (PLAIN, "decorated")]
-            forward = [node for node in usable if node.name == "forward" and number % 2]
-            targets.append(Target(cls, (special or forward or usable[number % len(usable) :])[0]))
-    return targets, shadowed
+        elif fate == "overridden" and every_method:
+            targets += [Target(cls, method) for method in methods]
+        elif fate == "overridden":
+            targets.append(Target(cls, (special or forward or [methods[number % len(methods)]])[-1]))
+    return targets
 
 
 def config_text(module: str, text: str, tree: ast.Module, targets: Sequence[Target]) -> str:
-    """A config that patches each target with its own text; names in defaults and class bodies come from upstream."""
+    """A config that patches each target with its own text; it has every name of upstream's module."""
     own_names = {"annotations", "config", "PatchConfig"}
     names = [name for name in bound_names(tree) if not name.startswith("__") and name not in own_names]
     parts = [
@@ -250,22 +253,29 @@ def config_text(module: str, text: str, tree: ast.Module, targets: Sequence[Targ
 
 
 def own_text(module: str, text: str, node: ast.ClassDef | Method) -> str:
-    """A definition's text at column 0 with absolute imports; a class with its decorators, a method without."""
+    """A definition at column 0 with absolute imports; a class with its decorators, a method without.
+
+    Lines that start inside a string stay as they are.
+    """
     lines = text.split("\n")
-    inside = set()
+    inside: set[int] = set()
     for inner in ast.walk(node):
-        is_string = isinstance(inner, ast.Constant) and isinstance(inner.value, (str, bytes))
-        if is_string or isinstance(inner, ast.JoinedStr):
-            inside.update(range(inner.lineno + 1, inner.end_lineno + 1))
-        if isinstance(inner, ast.ImportFrom) and inner.level:
+        if isinstance(inner, (ast.Constant, ast.JoinedStr)):
+            inside.update(range(inner.lineno + 1, last_line(inner) + 1))
+        elif isinstance(inner, ast.ImportFrom) and inner.level:
             absolute = Absolute(module.rpartition(".")[0]).visit_ImportFrom(copy.copy(inner))
             lines[inner.lineno - 1] = " " * inner.col_offset + ast.unparse(absolute)
-            lines[inner.lineno : inner.end_lineno] = [""] * (inner.end_lineno - inner.lineno)
+            lines[inner.lineno : last_line(inner)] = [""] * (last_line(inner) - inner.lineno)
     decorators = node.decorator_list if isinstance(node, ast.ClassDef) else []
     first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
     indent = " " * node.col_offset
-    kept = range(first, (node.end_lineno or first) + 1)
+    kept = range(first, last_line(node) + 1)
     return "\n".join(lines[n - 1] if n in inside else lines[n - 1].removeprefix(indent) for n in kept)
+
+
+def last_line(node: ast.stmt | ast.expr) -> int:
+    assert node.end_lineno is not None
+    return node.end_lineno
 
 
 def bound_names(tree: ast.Module) -> list[str]:
@@ -285,38 +295,41 @@ def bound_names(tree: ast.Module) -> list[str]:
 # --- the command -----------------------------------------------------------------------------------
 
 
-def report(results: Sequence[Result], seconds: float, jobs: int) -> tuple[str, bool]:
-    """What the sweep prints, and whether everything came out as it went in."""
-
-    def total(name: str) -> int:
-        return sum(getattr(result, name) for result in results)
-
+def report(results: Sequence[Result], seconds: float, jobs: int) -> str:
+    """What the sweep prints."""
+    classes = sum((result.classes for result in results), Counter[tuple[str, bool]]())
     kinds = sum((result.kinds for result in results), Counter[str]())
-    patched = total("overridden") + total("replaced")
-    failures = [f"(a) {r.module}: {r.unpatched}" for r in results if r.unpatched]
-    unpatched = len(results) - len(failures)
-    failed = [f"(b) {r.module}: {failure}" for r in results for failure in r.failures]
-    targets = sum(kinds.values()) + total("replaced")
-    lines = [
-        f"transformers {version('transformers')}: {len(results):,} modeling files, {total('lines'):,} lines; "
-        f"{total('classes'):,} classes, and {total('guarded'):,} more in module-level blocks",
-        f"(a) no patch: {unpatched:,} of {len(results):,} files have upstream's syntax tree",
-        f"(b) own text: {targets - len(failed):,} of {targets:,} patches give upstream's syntax tree, "
-        f"over {patched:,} of {total('classes') + total('guarded'):,} classes",
-        f"    {sum(kinds.values()):,} overridden methods in {total('overridden'):,} classes: "
-        + ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common()),
-        f"    {total('replaced'):,} classes without a method, replaced as a whole",
-        f"    {total('shadowed'):,} classes without a method that another branch defines with methods: left alone",
-        f"loading: {2 * len(results) - sum(bool(r.imported) for r in results):,} of {2 * len(results):,} configs stubbed",
-        f"{seconds:.0f} s with {jobs} processes",
-    ]
-    lines += [entry for result in results for entry in result.imported]
-    return "\n".join([*lines, *failures, *failed]), not failures and not failed
+    unpatched = [f"(a) {result.module}: {result.unpatched}" for result in results if result.unpatched]
+    failures = [f"(b) {result.module}: {failure}" for result in results for failure in result.failures]
+    imported = [f"imported for real: {entry}" for result in results for entry in result.imported]
+    patches = sum(kinds.values()) + sum(count for (fate, _), count in classes.items() if fate == "replaced")
+
+    def row(title: str, *wanted: str) -> str:
+        direct, guarded = (sum(classes[fate, inside] for fate in wanted) for inside in (False, True))
+        return f"    {title:<56}{direct:>7,}{guarded:>7,}"
+
+    return "\n".join(
+        [
+            f"transformers {version('transformers')}: {len(results):,} modeling files, "
+            f"{sum(result.lines for result in results):,} lines; {seconds:.0f} s with {jobs} processes",
+            f"(a) no patch: {len(results) - len(unpatched):,} of {len(results):,} files give back upstream's tree",
+            f"(b) own text: {patches - len(failures):,} of {patches:,} patches give back upstream's tree",
+            f"    {'':<56}{'module':>7}{'in if':>7}",
+            row("classes with a method overridden", "overridden"),
+            row("classes without a method, replaced as a whole", "replaced"),
+            row("classes without a method, in a branch: left alone", "left alone"),
+            row("classes", "overridden", "replaced", "left alone"),
+            f"    methods: {', '.join(f'{count:,} {kind}' for kind, count in kinds.most_common())}",
+            *imported,
+            *unpatched,
+            *failures,
+        ]
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the sweep; 0 when everything came out as it went in, 1 when not, 2 when there is nothing to sweep."""
-    parser = argparse.ArgumentParser(prog="python -m tests.e2e.sweep", description=__doc__.split("\n\n")[0])
+    """Run the sweep; 0 when every tree is upstream's, 1 when one is not, 2 when there is nothing to sweep."""
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.sweep", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--files", default="*", metavar="PATTERN", help="such as 'modeling_q*'")
     parser.add_argument("--every-method", action="store_true", help="override every method, not one a class")
@@ -330,9 +343,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder.mkdir()
         one = partial(sweep, folder=folder, every_method=options.every_method)
         results = list(pool.map(one, modules, chunksize=4))
-    text, same = report(results, time.monotonic() - started, options.jobs)
-    print(text)
-    return 0 if same else 1
+    print(report(results, time.monotonic() - started, options.jobs))
+    return 1 if any(result.unpatched or result.failures for result in results) else 0
 
 
 if __name__ == "__main__":
