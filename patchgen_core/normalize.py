@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project import Project
@@ -89,10 +90,8 @@ def _settings(path: Path, root: Path) -> Path | None:
             if (folder / name).is_file():
                 return folder / name
         pyproject = folder / "pyproject.toml"
-        if pyproject.is_file():
-            with pyproject.open("rb") as file:
-                if "ruff" in tomllib.load(file).get("tool", {}):
-                    return pyproject
+        if pyproject.is_file() and _ruff_table(pyproject):
+            return pyproject
         if folder == root:
             break
     return None
@@ -102,7 +101,6 @@ def _run_batch(texts: Sequence[Text], settings: Path | None, project: Project) -
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         mirror = Path(folder).resolve()
         base = settings.parent if settings else project.base
-        _mirror_names(base, mirror)
         paths = []
         for text in texts:
             below = text.path.relative_to(base) if text.path.is_relative_to(base) else Path(text.path.name)
@@ -116,6 +114,7 @@ def _run_batch(texts: Sequence[Text], settings: Path | None, project: Project) -
         complaints = _inspect(linted, mirror) if linted else {}
         broken = {path for path, found in complaints.items() if not all(c.name for c in found)}
         options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
+        options += ["--config", _source_roots(settings, base)]
         if linted := [path for path in linted if path not in broken]:
             ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
             _ruff(["check", "--fix", "--exit-zero", *options, *ignore, *linted], mirror)
@@ -124,19 +123,29 @@ def _run_batch(texts: Sequence[Text], settings: Path | None, project: Project) -
         return [Normalized(path.read_bytes().decode(), tuple(complaints.get(str(path), ()))) for path in paths]
 
 
-def _mirror_names(base: Path, mirror: Path) -> None:
-    """Make the project's top-level names exist, so that import sorting knows its own packages."""
-    for folder, target in ((base, mirror), (base / "src", mirror / "src")):
-        if not folder.is_dir():
-            continue
-        target.mkdir(exist_ok=True)
-        for entry in os.scandir(folder):
-            if entry.name.startswith(".") or not entry.name.removesuffix(".py").isidentifier():
-                continue
-            if entry.is_dir():
-                (target / entry.name).mkdir(exist_ok=True)
-            elif entry.name.endswith(".py"):
-                (target / entry.name).touch()
+def _source_roots(settings: Path | None, base: Path) -> str:
+    """ruff's ``src`` setting with absolute folders: the mirror has none of the project's own modules.
+
+    Import sorting looks there for what is first-party.
+    """
+    roots = [base, base / "src"]
+    while settings is not None:
+        table = _ruff_table(settings)
+        if "src" in table:
+            roots = [settings.parent / root for root in table["src"]]
+            break
+        settings = settings.parent / os.path.expanduser(table["extend"]) if "extend" in table else None
+    return f"src={json.dumps([str(root) for root in roots])}"
+
+
+def _ruff_table(path: Path) -> dict[str, Any]:
+    """The ruff settings of a file; empty when it has none."""
+    with path.open("rb") as file:
+        data = tomllib.load(file)
+    if path.name == "pyproject.toml":
+        tool = data.get("tool", {})
+        data = tool.get("ruff", {}) if isinstance(tool, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def _inspect(paths: list[str], folder: Path) -> dict[str, list[Complaint]]:
@@ -144,7 +153,7 @@ def _inspect(paths: list[str], folder: Path) -> dict[str, list[Complaint]]:
     arguments = ["check", "--isolated", "--select=F821", "--ignore-noqa", "--no-cache", "--quiet"]
     output = _ruff([*arguments, "--exit-zero", "--output-format=json", *paths], folder)
     found: dict[str, list[Complaint]] = {}
-    for entry in json.loads(output or "[]"):
+    for entry in json.loads(output):
         message, name = entry["message"], ""
         if entry.get("code") == "F821":
             name = message.split("`")[1]
@@ -157,7 +166,8 @@ def _ruff(arguments: list[str], folder: Path) -> str:
         from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
 
         command = [os.fsdecode(find_ruff_bin()), *arguments]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, encoding="utf-8")
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8")
     except (ImportError, OSError) as error:
         raise PatchgenError(f"ruff cannot be run: {error}", None, "Install it: pip install ruff.") from None
     if done.returncode:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -107,7 +108,12 @@ class Project:
         if found is not None and found.name != "__init__.py":
             return found
         modules = [self.module_name(path) for path in self.find_configs()]
-        hint = did_you_mean(module, modules) or f"Its configs are below '{display_path(self.search_root)}'."
+        inside = [other for other in modules if other.startswith(f"{module}.")]
+        hint = (
+            did_you_mean(module, inside or modules)
+            or (inside and f"Did you mean '{inside[0]}'?")
+            or f"Its configs are below '{display_path(self.search_root)}'."
+        )
         raise PatchgenError(f"there is no patch config '{module}' in this project", None, hint)
 
     def output_folder(self, config: Path) -> Path:
@@ -200,7 +206,8 @@ def _table(path: Path) -> dict[str, Any] | None:
             data = tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatchgenError(f"not valid TOML: {error}", Location(str(path))) from None
-    table = data.get("tool", {}).get("patchgen")
+    tool = data.get("tool", {})
+    table = tool.get("patchgen") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):
         raise PatchgenError("tool.patchgen is not a table", Location(str(path)))
     return table
@@ -216,7 +223,7 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
             near = closest(key, types)
             hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(types)}."
             problems.append(Problem(f"[tool.patchgen] has no key '{key}'", location, hint))
-        elif (expected := _mismatch(types[key], value)) is not None:
+        elif (expected := _mismatch(key, types[key], value)) is not None:
             problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", location))
         else:
             values[key] = value
@@ -228,14 +235,17 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
     return Project(root=path.parent, **values)
 
 
-def _mismatch(annotation: str, value: Any) -> str | None:
+def _mismatch(key: str, annotation: str, value: Any) -> str | None:
     """What a value must be, when it is not that."""
     if annotation.startswith("tuple"):
         fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
         return None if fits else "a list of strings"
     if annotation == "bool":
         return None if isinstance(value, bool) else "true or false"
-    return None if isinstance(value, str) and value else "a non-empty string"
+    if not isinstance(value, str) or not value:
+        return "a non-empty string"
+    is_dotted = all(part.isidentifier() for part in value.split("."))
+    return "a dotted package name" if key.endswith("prefix") and not is_dotted else None
 
 
 def _key_line(path: Path, key: str) -> int:
@@ -244,7 +254,7 @@ def _key_line(path: Path, key: str) -> int:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         stripped = line.strip()
         if stripped.startswith("["):
-            inside = stripped.replace(" ", "").startswith("[tool.patchgen")
+            inside = re.fullmatch(r"\[\s*tool\s*\.\s*patchgen\s*\]", stripped.split("#")[0].strip()) is not None
         elif inside and stripped.split("=")[0].strip().strip("\"'") == key:
             return number
     return 0

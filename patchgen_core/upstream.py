@@ -45,28 +45,28 @@ def find_upstream(module: str, search: Sequence[Path] = (), location: Location |
     Raises:
         PatchgenError: the package is not installed, or has no such module; names the nearest one.
     """
-    top, _, rest = module.partition(".")
+    top, *parts = module.split(".")
     if not all(part.isidentifier() for part in module.split(".")):
-        raise PatchgenError(f"'{module}' is not a module name", location, "Name it absolutely.")
-    folders = [folder / top for folder in search if (folder / top).is_dir()] or _package_folders(top)
-    if not folders:
+        is_path = "/" in module or "\\" in module
+        hint = "Write its dotted name, such as 'transformers.models.qwen3.modeling_qwen3'."
+        raise PatchgenError(f"'{module}' is not a module name", location, hint if is_path else "Name it absolutely.")
+    places = [folder / top for folder in search if (folder / top).is_dir()] or _places(top)
+    if not places:
         raise PatchgenError(f"upstream package '{top}' is not installed", location)
-    parts = rest.split(".") if rest else []
-    for folder in folders:
-        stem = folder.joinpath(*parts)
-        for path in (stem.with_name(stem.name + ".py"), stem / "__init__.py"):
-            if path.is_file():
-                return UpstreamModule(module, path, top, _version(top, folder))
-    known = _neighbours(folders[0], top, parts)
-    near = closest(module, known)
+    for place in places:
+        found = _module_file(place, parts)
+        if found is not None:
+            return UpstreamModule(module, found, top, _version(top, place.parent))
+    near = closest(module, _neighbours(places[0], top, parts))
     raise PatchgenError(
         f"upstream has no module '{module}'",
         location,
-        f"Did you mean '{near}'?" if near else f"It was looked for in '{folders[0]}'.",
+        f"Did you mean '{near}'?" if near else f"It was looked for in '{places[0]}'.",
     )
 
 
-def _package_folders(top: str) -> list[Path]:
+def _places(top: str) -> list[Path]:
+    """The folders of a top-level package, or the file of a module that stands alone."""
     try:
         spec = importlib.util.find_spec(top)
     except (ImportError, ValueError):
@@ -75,13 +75,22 @@ def _package_folders(top: str) -> list[Path]:
         return []
     if spec.submodule_search_locations:
         return [Path(folder) for folder in spec.submodule_search_locations]
-    return [Path(spec.origin).parent] if spec.origin else []
+    return [Path(spec.origin)] if spec.origin and spec.origin.endswith(".py") else []
+
+
+def _module_file(place: Path, parts: list[str]) -> Path | None:
+    """A module's file below a package's folder; a package wins over a module of its name, as in an import."""
+    if place.suffix == ".py":
+        return place if not parts else None
+    stem = place.joinpath(*parts)
+    candidates = [stem / "__init__.py", *([stem.with_name(f"{stem.name}.py")] if parts else [])]
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def _version(top: str, folder: Path) -> str:
-    """The version of the distribution beside the package, or of the installed one of that name."""
+    """The version of the distribution in a folder, or of the installed one of that name."""
     beside = importlib.metadata.MetadataPathFinder.find_distributions(
-        importlib.metadata.DistributionFinder.Context(name=top, path=[str(folder.parent)])
+        importlib.metadata.DistributionFinder.Context(name=top, path=[str(folder)])
     )
     for distribution in beside:
         return distribution.version
@@ -94,6 +103,8 @@ def _version(top: str, folder: Path) -> str:
 def _neighbours(folder: Path, top: str, parts: list[str]) -> list[str]:
     """Modules in the deepest folder of the path that exists, and their children of the wanted name's kind."""
     names = [top]
+    if not folder.is_dir():
+        return names
     while parts and (folder / parts[0]).is_dir():
         folder, names, parts = folder / parts[0], [*names, parts[0]], parts[1:]
     found = []

@@ -18,7 +18,7 @@ _CANDIDATE = re.compile(r"\bfrom[ \t\f\\\n]*\.")
 _PREFIX = re.compile(r"from[\s\\]*\.(?:[\s\\]*\.)*[\s\\]*")
 
 
-def absolute_import_edits(source: SourceFile, package: str) -> list[Edit]:
+def absolute_import_edits(source: SourceFile, package: str, first_line: int = 1) -> list[Edit]:
     """The edits that turn a file's relative imports into absolute ones.
 
     Raises:
@@ -26,7 +26,8 @@ def absolute_import_edits(source: SourceFile, package: str) -> list[Edit]:
     """
     edits = []
     for node in _relative_imports(source):
-        base = _resolve(node, package, source.path)
+        location = Location(str(source.path), node.lineno + first_line - 1)
+        base = _resolve(node, package, location)
         prefix = _PREFIX.match(source.text, source.start(node))
         assert prefix is not None
         new = f"from {base}." if node.module else f"from {base} "
@@ -34,12 +35,12 @@ def absolute_import_edits(source: SourceFile, package: str) -> list[Edit]:
     return edits
 
 
-def absolute_imports(text: str, package: str, path: Path) -> str:
-    """``text`` with absolute imports; ``path`` stands for it in errors."""
+def absolute_imports(text: str, package: str, path: Path, first_line: int = 1) -> str:
+    """``text``, which starts at a line of ``path``, with absolute imports."""
     if not _CANDIDATE.search(text):
         return text
     source = parse_source(path, text)
-    return apply_edits(text, absolute_import_edits(source, package))[0]
+    return apply_edits(text, absolute_import_edits(source, package, first_line))[0]
 
 
 def _relative_imports(source: SourceFile) -> Iterator[ast.ImportFrom]:
@@ -61,12 +62,12 @@ def _relative_imports(source: SourceFile) -> Iterator[ast.ImportFrom]:
     return visit(source.tree.body)
 
 
-def _resolve(node: ast.ImportFrom, package: str, path: Path) -> str:
+def _resolve(node: ast.ImportFrom, package: str, location: Location) -> str:
     parts = package.split(".") if package else []
     if node.level > len(parts):
         raise PatchgenError(
             f"relative import {'.' * node.level}{node.module or ''} leads out of package '{package}'",
-            Location(str(path), node.lineno),
+            location,
         )
     return ".".join(parts[: len(parts) - node.level + 1])
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.codegen.imports import absolute_imports
-from patchgen_core.codegen.rename import map_prefixes, rename_definition, rename_globals
+from patchgen_core.codegen.rename import map_prefixes, rename_definition, rename_globals, wrap_init
 from patchgen_core.codegen.replacement import Replacement
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
+from patchgen_core.errors import PatchgenError, Problem
 
 
 def settle_names(
     patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelper]
-) -> tuple[list[PlannedPatch], list[PlannedHelper]]:
+) -> tuple[list[PlannedPatch], list[PlannedHelper], list[Problem]]:
     """Give every replacement its target's name, and every reference to one as well.
 
     What a name in a replacement refers to is decided in the namespace of the file it stands in: one that
@@ -30,20 +31,33 @@ def settle_names(
     for helper in helpers:
         known.setdefault(id(helper.helper.definition), helper.name)
 
-    settled_patches = []
+    problems: list[Problem] = []
+    settled_patches, settled_helpers = [], []
     for patch in patches:
-        if patch.replacement is not None:
-            declared = patch.patch
-            names = _references(patch.replacement, known, declared.replacement, patch.dotted)
-            name = patch.method or declared.target
-            patch = replace(patch, replacement=_settle(patch.replacement, names, name, declared.name_map))
-        settled_patches.append(patch)
-    settled_helpers = []
+        try:
+            settled_patches.append(replace(patch, replacement=_settle_patch(patch, known)))
+        except PatchgenError as error:
+            problems += error.problems
     for helper in helpers:
-        names = _references(helper.replacement, known, helper.helper.definition, helper.name)
-        settled = _settle(helper.replacement, names, helper.name, helper.helper.name_map)
-        settled_helpers.append(replace(helper, replacement=settled))
-    return settled_patches, settled_helpers
+        try:
+            mapped = _map_names(helper.replacement, helper.helper.name_map)
+            names = _references(helper.replacement, known, helper.helper.definition, helper.name)
+            settled = _settle(mapped, names, helper.name, helper.helper.name_map)
+            settled_helpers.append(replace(helper, replacement=settled))
+        except PatchgenError as error:
+            problems += error.problems
+    return settled_patches, settled_helpers, problems
+
+
+def _settle_patch(patch: PlannedPatch, known: Mapping[int, str | None]) -> Replacement | None:
+    declared = patch.patch
+    if patch.replacement is None:
+        return None
+    names = _references(patch.replacement, known, declared.replacement, patch.dotted)
+    mapped = _map_names(patch.replacement, declared.name_map)
+    if declared.kind == "init_modification":
+        mapped = wrap_init(mapped, declared.target)
+    return _settle(mapped, names, patch.method or declared.target, declared.name_map)
 
 
 def _references(replacement: Replacement, known: Mapping[int, str | None], own: Any, own_name: str) -> dict[str, str]:
@@ -57,13 +71,21 @@ def _references(replacement: Replacement, known: Mapping[int, str | None], own: 
     return names
 
 
-def _settle(replacement: Replacement, names: Mapping[str, str], name: str, name_map: Mapping[str, str]) -> Replacement:
-    settled = rename_definition(rename_globals(replacement, names), name)
-    mapped = replace(
-        settled,
-        comments=tuple(map_prefixes(line, name_map) for line in settled.comments),
-        decorators=tuple(map_prefixes(text, name_map) for text in settled.decorators),
-        text=map_prefixes(settled.text, name_map),
+def _map_names(replacement: Replacement, name_map: Mapping[str, str]) -> Replacement:
+    if not name_map:
+        return replacement
+    return replace(
+        replacement,
+        comments=tuple(map_prefixes(line, name_map) for line in replacement.comments),
+        decorators=tuple(map_prefixes(text, name_map) for text in replacement.decorators),
+        text=map_prefixes(replacement.text, name_map),
+        names=frozenset(map_prefixes(name, name_map) for name in replacement.names),
     )
-    text = absolute_imports(mapped.text, replacement.package, Path(replacement.location.file))
-    return mapped if text == mapped.text else mapped.with_text(text)
+
+
+def _settle(mapped: Replacement, names: Mapping[str, str], name: str, name_map: Mapping[str, str]) -> Replacement:
+    """Rename what a mapped replacement refers to, and the definition itself; then make imports absolute."""
+    references = {map_prefixes(old, name_map): new for old, new in names.items()}
+    settled = rename_definition(rename_globals(mapped, references), name)
+    text = absolute_imports(settled.text, settled.package, Path(settled.location.file), settled.location.line)
+    return settled if text == settled.text else settled.with_text(text)

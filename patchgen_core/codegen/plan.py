@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from patchgen_core.arguments import shown
 from patchgen_core.codegen.imports import import_statement, imported_names
 from patchgen_core.codegen.index import ModuleIndex, bound_name, index_module
 from patchgen_core.codegen.naming import settle_names
+from patchgen_core.codegen.removal import is_removable
 from patchgen_core.codegen.replacement import Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import Definition, SourceCache, SourceFile
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
@@ -110,12 +113,13 @@ class _Planner:
         self.config, self.upstream, self.sources, self.modules = config, upstream, sources, modules
         self.source = sources.get(upstream.path)
         self.index = index_module(self.source.tree)
-        self.targets = Targets(upstream.module, self.index, sources, modules)
+        self.targets = Targets(upstream.module, self.source.tree, self.index, sources, modules)
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self.excluded = tuple(_unique(config.exclude))
 
     def plan(self, label: str) -> Plan:
+        self._check_lists()
         self._check_version_and_file()
         self._check_excluded()
         dropped = self._dropped()
@@ -123,7 +127,8 @@ class _Planner:
         helpers = self._helpers()
         imports = self._imports(dropped)
         inserted = self._post_import_blocks()
-        patches, helpers = settle_names(patches, helpers)
+        patches, helpers, problems = settle_names(patches, helpers)
+        self.problems += problems
         if self.problems:
             self.problems.sort(key=lambda p: (p.location.file, p.location.line) if p.location else ("", 0))
             raise PatchgenError.from_problems(self.problems)
@@ -147,6 +152,31 @@ class _Planner:
 
     # --- the config as a whole -------------------------------------------------------------------------
 
+    def _check_lists(self) -> None:
+        """The config's lists are lists of what belongs there; what does not cannot be worked on."""
+        for name, kind, made_by in (
+            ("patches", Patch, "what the decorators and create_patch_from_external make"),
+            ("additional_imports", ImportSpec, "what add_import makes"),
+            ("post_import_blocks", str, "source text"),
+            ("helpers", object, ""),
+            ("positioned_helpers", Helper, "what add_helper_after makes"),
+            ("drop_imported_names", str, "names"),
+            ("exclude", str, "names"),
+        ):
+            entries = getattr(self.config, name)
+            if not isinstance(entries, list):
+                self._fail(f"config.{name} must be a list, not {shown(entries)}", self.config.location)
+                continue
+            for entry in entries:
+                if not isinstance(entry, kind):
+                    value = repr(entry) if isinstance(entry, (str, int, float)) else ""
+                    what = f"{type(entry).__name__} {value}".strip()
+                    self._fail(f"config.{name} holds {what}", self.config.location, f"It holds {made_by}.")
+        for call, location in self.config.unfinished:
+            self._fail(f"{call} has no replacement", location, "Use it as a decorator, or pass replacement=.")
+        if self.problems:
+            raise PatchgenError.from_problems(self.problems)
+
     def _check_version_and_file(self) -> None:
         wanted, found = self.config.transformers_version, self.upstream.version
         if wanted is not None and wanted != found:
@@ -166,9 +196,15 @@ class _Planner:
     def _check_excluded(self) -> None:
         known = {*self.index.definitions, *self.index.assigned}
         for name in self.excluded:
+            location = self.config.location_of("exclude_from_output", name)
+            stuck = next((s for s in self.index.assigned.get(name, ()) if not is_removable(s, name)), None)
+            if stuck is not None:
+                message = (
+                    f"exclude_from_output: '{name}' cannot be taken out of '{ast.unparse(stuck).splitlines()[0]}'"
+                )
+                self._fail(message, location, f"That is line {stuck.lineno} of upstream's module.")
             if name in known:
                 continue
-            location = self.config.location_of("exclude_from_output", name)
             if name in self.index.imports:
                 hint = "Upstream imports it: use drop_import_names."
             elif "." in name:
@@ -212,6 +248,10 @@ class _Planner:
                 elif name in self.index.definitions and name not in self.excluded:
                     message = f"add_import: upstream's own definition of '{name}' would hide the import"
                     self._fail(message, spec.location, "Use create_patch_from_external to replace it.")
+                elif name in self.index.assigned and name not in self.index.imports and name not in self.excluded:
+                    message = f"add_import: upstream's own assignment of '{name}' would hide the import"
+                    hint = f"Add config.exclude_from_output({name!r}), or import it under an alias."
+                    self._fail(message, spec.location, hint)
                 elif name in top and name not in dropped and name not in there:
                     message = f"add_import: upstream imports '{name}' from elsewhere: {top[name]}"
                     hint = f"Add config.drop_import_names({name!r}), or import it under an alias."
@@ -225,7 +265,7 @@ class _Planner:
         wanted = import_source(spec, name)
         for statement, alias in self.index.imports.get(name, ()):
             if isinstance(statement, ast.Import):
-                found = (alias.name if alias.asname else alias.name.split(".")[0], "")
+                found = (alias.name, "")
             else:
                 package = self.upstream.package.split(".")
                 base = package[: len(package) - statement.level + 1] if statement.level else []
@@ -240,7 +280,9 @@ class _Planner:
             location = self.config.location_of("post_import_block", block)
             text = textwrap.dedent(block).strip("\n")
             try:
-                ast.parse(text)
+                compile(text, "<block>", "exec", dont_inherit=True)
+                if re.search(r"^from\s+__future__\s", text, re.MULTILINE):
+                    raise SyntaxError("from __future__ imports must be added with add_import")
             except (SyntaxError, ValueError) as error:
                 line = getattr(error, "lineno", None) or 1
                 message = f"add_post_import_block: not valid Python: {getattr(error, 'msg', error)}"
@@ -255,13 +297,6 @@ class _Planner:
         planned: list[PlannedPatch] = []
         first: dict[str, Patch] = {}
         for patch in _unique(self.config.patches):
-            if not isinstance(patch, Patch):
-                self._fail(
-                    f"config.patches holds {type(patch).__name__} {patch!r}",
-                    self.config.location,
-                    "It holds what the decorators and create_patch_from_external make.",
-                )
-                continue
             try:
                 resolved = self.targets.resolve(patch)
                 self._check_conflict(resolved, first)
@@ -269,6 +304,10 @@ class _Planner:
                 self.problems += error.problems
                 continue
             planned.append(resolved)
+            if bypasses := self.targets.bypasses(patch):
+                message = f"'{patch.target}' is patched where it is defined, but upstream also {bypasses}"
+                hint = "Where that counts, the patch has no effect."
+                self.warnings.append(Problem(message, patch.location, hint))
         return planned
 
     def _check_conflict(self, planned: PlannedPatch, first: dict[str, Patch]) -> None:
@@ -280,14 +319,19 @@ class _Planner:
                 patch.location,
                 "Remove the patch or the exclusion.",
             )
-        key = f"{patch.target}.__init__" if patch.kind == "init_modification" else patch.target
-        for other_key in (key, *([cls] if planned.method else [])):
-            if other_key in first:
-                raise PatchgenError(
-                    f"'{key}' is patched twice, first at {first[other_key].location}",
-                    patch.location,
-                    "One target takes one patch: put both changes into it.",
-                )
+        key = ".".join(filter(None, (planned.dotted, planned.accessor)))
+        if key in first:
+            raise PatchgenError(
+                f"'{key}' is patched twice, first at {first[key].location}",
+                patch.location,
+                "One target takes one patch: put both changes into it.",
+            )
+        if planned.method and cls in first:
+            raise PatchgenError(
+                f"'{key}' is patched, but '{cls}' is replaced at {first[cls].location}",
+                patch.location,
+                "Put the method into the replacement.",
+            )
         whole = [k for k in first if k.startswith(f"{key}.")] if not planned.method else []
         if whole:
             raise PatchgenError(
@@ -296,6 +340,18 @@ class _Planner:
                 "Put the method into the replacement.",
             )
         first[key] = patch
+
+    def _check_helper_name(self, name: str, location: Location) -> None:
+        if name in self.index.imports and name not in self.config.drop_imported_names:
+            hint = f"Rename it, or add config.drop_import_names({name!r})."
+            raise PatchgenError(f"helper '{name}' has the name of an upstream import", location, hint)
+        if name in self.index.assigned and name not in (*self.excluded, *self.config.drop_imported_names):
+            hint = f"Rename it, or add config.exclude_from_output({name!r})."
+            raise PatchgenError(f"helper '{name}' has the name of an upstream constant", location, hint)
+        for spec in self.config.additional_imports:
+            if name in imported_names(spec):
+                message = f"helper '{name}' has the name of the import added at {spec.location}"
+                raise PatchgenError(message, location, "Rename it, or import under an alias.")
 
     # --- helpers, and the names everything goes by -----------------------------------------------------
 
@@ -329,8 +385,13 @@ class _Planner:
                 location,
                 "Rename it, or replace upstream's with replace_class or replace_function.",
             )
+        self._check_helper_name(name, location)
         after: tuple[Definition, ...] = ()
         if helper.after is not None:
+            if "." in helper.after and helper.after.split(".")[0] in self.index.definitions:
+                cls = helper.after.split(".")[0]
+                hint = f"Write '{cls}': helpers follow classes and functions."
+                raise PatchgenError(f"add_helper_after: '{helper.after}' names a method", location, hint)
             after = tuple(self.index.definitions.get(helper.after, ()))
             if not after or helper.after in self.excluded:
                 why = "excludes" if after else "has no"
@@ -343,7 +404,7 @@ class _Planner:
 def import_source(spec: ImportSpec, name: str) -> tuple[str, str]:
     """The module and attribute that an added import binds to ``name``; no attribute for a module."""
     if not spec.is_from_import:
-        return (spec.module if spec.alias else spec.module.split(".")[0], "")
+        return (spec.module, "")
     for entry in spec.names:
         original, _, alias = (part.strip() for part in entry.partition(" as "))
         if name in (spec.alias, alias or original):

@@ -11,6 +11,7 @@ from patchgen_core.codegen.index import ImportStatement, ModuleIndex, bound_name
 from patchgen_core.codegen.source import DEFINITIONS, SourceFile, blocks, statements
 
 Item = ast.expr | ast.alias
+_COMMA = re.compile(r"(?:\s|\\|#[^\n]*\n)*,[ \t]*")
 
 
 def removal_edits(
@@ -22,15 +23,43 @@ def removal_edits(
     edits: list[Edit] = []
     for name in excluded:
         gone.update(index.definitions.get(name, ()))
+    guarded = _guarded_imports(source.tree) & dropped
+    listing = _listing_names(index)
     for top in source.tree.body:
         inner = list(statements([top]))
-        names = set(excluded)
-        if any(dropped.intersection(_bound(s)) for s in inner if isinstance(s, (ast.Import, ast.ImportFrom))):
-            names |= dropped
+        has_drop = any(dropped & set(_bound(s)) for s in inner if isinstance(s, (ast.Import, ast.ImportFrom)))
+        names = excluded | (dropped if has_drop else guarded if _is_fallback(top) else set())
         for statement in inner:
             edits += _unbind(source, statement, names, gone)
-            edits += _unlist(source, statement, excluded, gone)
+            edits += _unlist(source, statement, excluded, gone, listing)
     return edits + _cut_all(source, source.tree.body, gone)
+
+
+def _guarded_imports(tree: ast.Module) -> set[str]:
+    """Names that are imported inside an ``if``, ``try`` or ``with``."""
+    found: set[str] = set()
+    for top in tree.body:
+        if not isinstance(top, (ast.Import, ast.ImportFrom)):
+            inner = (s for s in statements([top]) if isinstance(s, (ast.Import, ast.ImportFrom)))
+            found.update(name for statement in inner for name in _bound(statement))
+    return found
+
+
+def _is_fallback(top: ast.stmt) -> bool:
+    """Whether a top-level statement may stand in for a guarded import: a block, or an assigned constant."""
+    if isinstance(top, ast.Assign):
+        values = top.value.elts if isinstance(top.value, ast.Tuple) else [top.value]
+        return all(isinstance(value, ast.Constant) for value in values)
+    return isinstance(top, (ast.If, ast.Try, ast.With))
+
+
+def _listing_names(index: ModuleIndex) -> set[str]:
+    """``__all__``, and the names of lists that it is assigned from."""
+    names = {"__all__"}
+    for statement in index.assigned.get("__all__", ()):
+        if isinstance(value := getattr(statement, "value", None), ast.Name):
+            names.add(value.id)
+    return names
 
 
 def _bound(statement: ImportStatement) -> list[str]:
@@ -81,19 +110,23 @@ def _unpack(
     if not drop:
         return []
     value = statement.value
-    if alone and isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
-        left = [i for i, element in enumerate(target.elts) if element not in drop]
-        if len(left) == 1:  # a one-element tuple needs no tuple
-            return [
-                Edit(source.start(target), source.end(target), source.segment(target.elts[left[0]])),
-                Edit(source.start(value), source.end(value), source.segment(value.elts[left[0]])),
-            ]
-        paired = [value.elts[target.elts.index(element)] for element in drop]
-        return [
-            *_take_items(source, target.elts, drop, _is_bracketed(source, target)),
-            *_take_items(source, value.elts, paired, _is_bracketed(source, value)),
-        ]
-    return [Edit(source.start(element), source.end(element), "_") for element in drop]
+    elements = [*target.elts, *(value.elts if isinstance(value, (ast.Tuple, ast.List)) else [])]
+    paired = isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts)
+    if not (alone and paired and not any(isinstance(element, ast.Starred) for element in elements)):
+        return [Edit(source.start(element), source.end(element), "_") for element in drop]
+    assert isinstance(value, (ast.Tuple, ast.List))
+    values = [value.elts[target.elts.index(element)] for element in drop]
+    return [*_take_elements(source, target, drop, unwrap=True), *_take_elements(source, value, values, unwrap=True)]
+
+
+def is_removable(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement that binds a name can be left with the rest of what it does."""
+    if isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
+        return isinstance(statement.target, ast.Name)
+    if not isinstance(statement, ast.Assign):
+        return False
+    parts = [e for t in statement.targets for e in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else [t])]
+    return any(_is_name(part, {name}) for part in parts) and not any(isinstance(p, ast.Starred) for p in parts)
 
 
 def _is_name(node: ast.expr | None, names: set[str]) -> bool:
@@ -106,16 +139,18 @@ def _is_removed(target: ast.expr, names: set[str]) -> bool:
     return _is_name(target, names)
 
 
-def _unlist(source: SourceFile, statement: ast.stmt, names: set[str], gone: set[ast.stmt]) -> list[Edit]:
+def _unlist(
+    source: SourceFile, statement: ast.stmt, names: set[str], gone: set[ast.stmt], listing: set[str]
+) -> list[Edit]:
     """Take ``names`` out of ``__all__`` in the statements that make or change it."""
     value: ast.expr | None = None
     if isinstance(statement, ast.Assign):
-        value = statement.value if any(_is_name(t, {"__all__"}) for t in statement.targets) else None
+        value = statement.value if any(_is_name(t, listing) for t in statement.targets) else None
     elif isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
-        value = statement.value if _is_name(statement.target, {"__all__"}) else None
+        value = statement.value if _is_name(statement.target, listing) else None
     elif isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
         function = call.func
-        if isinstance(function, ast.Attribute) and _is_name(function.value, {"__all__"}):
+        if isinstance(function, ast.Attribute) and _is_name(function.value, listing):
             if call.args and _text(call.args[-1]) in names:  # append, insert, remove
                 gone.add(statement)
                 return []
@@ -128,10 +163,11 @@ def _unlist(source: SourceFile, statement: ast.stmt, names: set[str], gone: set[
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             listed.update(node.elts)
             drop = [element for element in node.elts if _text(element) in names]
-            edits += _take_items(source, node.elts, drop, _is_bracketed(source, node))
+            edits += _take_elements(source, node, drop)
         elif isinstance(node, ast.Constant) and node not in listed and names & _words(node):
-            words = "|".join(sorted(names))  # "A B".split()
+            words = "|".join(sorted(names))  # "A B".split() or "A,B".split(",")
             text = re.sub(rf"\b({words})\b[\s,]*", "", source.segment(node))
+            text = re.sub(r"[\s,]+(['\"]+)$", r"\1", text)
             edits.append(Edit(source.start(node), source.end(node), text))
     return edits
 
@@ -148,27 +184,75 @@ def _is_bracketed(source: SourceFile, node: ast.stmt | ast.expr) -> bool:
     return source.text[source.end(node) - 1] in ")]}"
 
 
+def _take_elements(
+    source: SourceFile, node: ast.List | ast.Tuple | ast.Set, drop: Sequence[ast.expr], unwrap: bool = False
+) -> list[Edit]:
+    """Remove elements of a display; a tuple of which one is left keeps its comma, unless ``unwrap``."""
+    kept = [element for element in node.elts if element not in drop]
+    if not drop:
+        return []
+    if len(kept) == 1 and isinstance(node, ast.Tuple):
+        start, end = _outer(source, kept[0])
+        text = source.text[start:end]
+        return [Edit(source.start(node), source.end(node), text if unwrap else f"({text},)")]
+    if not kept and isinstance(node, (ast.Tuple, ast.Set)):
+        return [Edit(source.start(node), source.end(node), "()" if isinstance(node, ast.Tuple) else "set()")]
+    return _take_items(source, node.elts, drop, source.text[source.start(node)] in "([{")
+
+
+def _outer(source: SourceFile, node: ast.expr) -> tuple[int, int]:
+    """The span of an expression with the brackets around it that are not part of it."""
+    start, end = source.start(node), source.end(node)
+    while True:
+        before = re.compile(r"\([\s\\]*\Z").search(source.text[max(start - 200, 0) : start])
+        after = re.compile(r"[\s\\]*\)").match(source.text, end)
+        if before is None or after is None:
+            return start, end
+        start, end = start - (before.end() - before.start()), after.end()
+
+
+def _span(source: SourceFile, item: Item, wrapped: bool) -> tuple[int, int]:
+    """The span of an item of a list, with brackets of its own."""
+    if not wrapped or isinstance(item, ast.alias):
+        return source.start(item), source.end(item)
+    return _outer(source, item)
+
+
 def _take_items(source: SourceFile, items: Sequence[Item], drop: Sequence[Item], bracketed: bool) -> list[Edit]:
-    """Remove items of a comma-separated list: each with its comma, and with its line when it has one alone."""
+    """Remove items of a comma-separated list: each with a comma, and with its line when it has one alone."""
+    # Brackets around a single item are the list's own.
+    spans = {id(item): _span(source, item, len(items) > 1) for item in items}
+    kept = [item for item in items if item not in drop]
     edits: list[Edit] = []
     for number, item in enumerate(items):
         if item not in drop:
             continue
-        start, end = source.start(item), source.end(item)
-        if not bracketed and number == len(items) - 1:
-            kept = [other for other in items if other not in drop]
-            start = source.end(kept[-1]) if kept else start
+        start, end = spans[id(item)]
+        if number + 1 < len(items):
+            following = spans[id(items[number + 1])][0]
+            comma = _COMMA.match(source.text, end)
+            assert comma is not None
+            on_next_line = "\n" in source.text[end : comma.end()]
+            end = following if on_next_line or items[number + 1].lineno == item.end_lineno else comma.end()
+        elif comma := _COMMA.match(source.text, end) if bracketed else None:
+            end = comma.end()
+        elif kept:  # the last one, without a comma of its own: take the one before
+            start = spans[id(kept[-1])][1]
             edits = [edit for edit in edits if edit.end <= start]
-        else:
-            comma = re.compile(r"[ \t]*(?:\\?\n[ \t]*)?,[ \t]*").match(source.text, end)
-            end = comma.end() if comma else end
-            if not source.text[source.line_starts[item.lineno - 1] : start].strip():
-                rest = source.text[end : source.line_starts[item.end_lineno or 0]]
-                if not rest.strip() or rest.strip().startswith("#"):
-                    start = source.line_starts[item.lineno - 1]
-                    end = source.line_starts[item.end_lineno or 0]
-        edits.append(Edit(start, end, ""))
+            comment = re.compile(r"\s*,[ \t]*#[^\n]*").match(source.text, start) if bracketed else None
+            start = comment.end() if comment else start
+        edits.append(Edit(*_whole_lines(source, start, end), ""))
     return edits
+
+
+def _whole_lines(source: SourceFile, start: int, end: int) -> tuple[int, int]:
+    """The span widened to whole lines, when nothing but a comment stands beside it."""
+    first = source.text.rfind("\n", 0, start) + 1
+    line_end = source.text.find("\n", end)
+    rest = source.text[end:line_end].strip()
+    if source.text[first:start].strip() or not (rest == "" or rest.startswith("#")):
+        return start, end
+    return first, line_end + 1
 
 
 # --- whole statements, and the blocks they leave empty ---------------------------------------------
@@ -176,17 +260,38 @@ def _take_items(source: SourceFile, items: Sequence[Item], drop: Sequence[Item],
 
 def _cut_all(source: SourceFile, body: list[ast.stmt], gone: set[ast.stmt]) -> list[Edit]:
     edits: list[Edit] = []
+    for group in _sharing_lines(body):
+        cut = [statement for statement in group if statement in gone or _is_emptied(statement, gone)]
+        if len(cut) == len(group):
+            edits.append(_cut(source, group))
+        elif cut:
+            edits += _cut_some(source, group, cut)
+        for statement in group:
+            if statement not in cut and not isinstance(statement, DEFINITIONS):
+                edits += _cut_inside(source, statement, gone)
+    return edits
+
+
+def _sharing_lines(body: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """The statements of a body, those of one line (``a; b``) together."""
+    groups: list[list[ast.stmt]] = []
     for statement in body:
-        if statement in gone or _is_emptied(statement, gone):
-            edits.append(_cut(source, statement))
-        elif not isinstance(statement, DEFINITIONS):
-            for block in blocks(statement):
-                if not _is_gone(block, gone):
-                    edits += _cut_all(source, block, gone)
-                elif block is getattr(statement, "orelse", None):
-                    edits.append(_cut_else(source, block))
-                else:
-                    edits.append(Edit(_line_text_start(source, block[0]), source.end(block[-1]), "pass"))
+        if groups and groups[-1][-1].end_lineno == statement.lineno:
+            groups[-1].append(statement)
+        else:
+            groups.append([statement])
+    return groups
+
+
+def _cut_inside(source: SourceFile, statement: ast.stmt, gone: set[ast.stmt]) -> list[Edit]:
+    edits: list[Edit] = []
+    for block in blocks(statement):
+        if not _is_gone(block, gone):
+            edits += _cut_all(source, block, gone)
+        elif block is getattr(statement, "orelse", None):
+            edits.append(_cut_else(source, block))
+        else:
+            edits.append(Edit(_line_text_start(source, block[0]), source.end(block[-1]), "pass"))
     return edits
 
 
@@ -208,11 +313,13 @@ def _is_nothing(statement: ast.stmt) -> bool:
 def _is_emptied(statement: ast.stmt, gone: set[ast.stmt]) -> bool:
     """Whether a compound statement has nothing left to do.
 
-    A ``try`` without a body cannot reach its handlers.
+    A ``try`` without a body cannot reach its handlers; it stays for what they bind.
     """
     if isinstance(statement, ast.Try):
         rest = [b for b in (statement.orelse, statement.finalbody) if b]
-        return _is_gone(statement.body, gone) and all(_is_left_empty(b, gone) for b in rest)
+        handled = [s for handler in statement.handlers for s in handler.body]
+        binds_nothing = all(s in gone or isinstance(s, (ast.Expr, ast.Pass, ast.Raise)) for s in handled)
+        return _is_gone(statement.body, gone) and binds_nothing and all(_is_left_empty(b, gone) for b in rest)
     if isinstance(statement, (ast.If, ast.With)):
         parts = list(blocks(statement))
         return any(_is_gone(b, gone) for b in parts) and all(_is_left_empty(b, gone) for b in parts)
@@ -231,19 +338,30 @@ def _line_text_start(source: SourceFile, statement: ast.stmt) -> int:
     return source.line_starts[first - 1] + len(source.indent(first))
 
 
-def _cut(source: SourceFile, statement: ast.stmt) -> Edit:
-    """Remove a statement: its lines with the comments directly above, or its part of a shared line."""
-    start, end = _line_text_start(source, statement), source.end(statement)
-    first, last = source.first_line(statement), source.last_line(statement)
-    before = source.text[source.line_starts[first - 1] : start]
-    after = source.lines[(statement.end_lineno or 0) - 1][end - source.line_starts[(statement.end_lineno or 0) - 1] :]
-    if not before.strip() and (not after.strip() or after.strip().startswith("#")):
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
-            first = source.comment_line(statement)
-        return Edit(source.line_starts[first - 1], source.line_starts[last], "")
-    if separator := re.compile(r"\s*;[ \t]*").match(after):
-        return Edit(start, end + separator.end(), "")
-    return Edit(source.line_starts[first - 1] + len(before.rstrip("; \t")), end, "")
+def _cut(source: SourceFile, group: list[ast.stmt]) -> Edit:
+    """Remove the statements of a line: whole lines with the comments directly above, or a one-line body."""
+    statement = group[0]
+    start, end = _line_text_start(source, statement), source.end(group[-1])
+    first, last = source.first_line(statement), source.last_line(group[-1])
+    if source.text[source.line_starts[first - 1] : start].strip():
+        return Edit(start, end, "pass")
+    if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+        first = source.comment_line(statement)
+    return Edit(source.line_starts[first - 1], source.line_starts[last], "")
+
+
+def _cut_some(source: SourceFile, group: list[ast.stmt], cut: list[ast.stmt]) -> list[Edit]:
+    """Remove some statements of a line that others share."""
+    edits = []
+    for number, statement in enumerate(group):
+        if statement in cut:
+            if number + 1 < len(group):
+                edits.append(Edit(source.start(statement), source.start(group[number + 1]), ""))
+            else:
+                kept = next(s for s in reversed(group) if s not in cut)
+                edits = [edit for edit in edits if edit.end <= source.end(kept)]
+                edits.append(Edit(source.end(kept), source.end(statement), ""))
+    return edits
 
 
 def _cut_else(source: SourceFile, block: list[ast.stmt]) -> Edit:

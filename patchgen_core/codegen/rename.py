@@ -55,7 +55,7 @@ def rename_globals(replacement: Replacement, names: Mapping[str, str]) -> Replac
     wanted = {old: new for old, new in names.items() if old in replacement.names and old != new}
     if not wanted:
         return replacement
-    return _rewrite(replacement, lambda module: _global_accesses(module, wanted))
+    return _rewrite(replacement, lambda module: _global_accesses(module, wanted, replacement))
 
 
 def wrap_init(replacement: Replacement, cls: str) -> Replacement:
@@ -66,15 +66,16 @@ def wrap_init(replacement: Replacement, cls: str) -> Replacement:
     """
     import libcst as cst
 
-    module = cst.parse_module(replacement.text)
+    module = _parse(replacement.text, replacement)
     function = module.body[0]
-    if not isinstance(function, cst.FunctionDef) or len(function.params.params) < 2:
+    positional = _positional(function)
+    if len(positional) < 2:
         raise PatchgenError(
             f"modify_init: '{replacement.name}' must take original_init and self first",
             replacement.location,
             "Write def f(original_init, self, ...): original_init(self, ...).",
         )
-    parameter = function.params.params[0].name.value
+    parameter = positional[0].name.value
     if parameter not in replacement.names:
         raise PatchgenError(
             f"modify_init: '{replacement.name}' never calls '{parameter}', so upstream's __init__ would not run",
@@ -83,11 +84,35 @@ def wrap_init(replacement: Replacement, cls: str) -> Replacement:
         )
     bound = f"{cls}.{ORIGINAL_INIT}"
     renamed = _rewrite(replacement, lambda m: _parameter_accesses(m, parameter, bound, replacement))
-    module = cst.parse_module(renamed.text)
+    module = _parse(renamed.text, replacement)
     function = cst.ensure_type(module.body[0], cst.FunctionDef)
-    params = function.params.with_changes(params=function.params.params[1:])
+    params = function.params
+    if len(params.posonly_params) > 1:
+        params = params.with_changes(posonly_params=params.posonly_params[1:])
+    elif params.posonly_params:
+        params = params.with_changes(posonly_params=(), posonly_ind=cst.MaybeSentinel.DEFAULT)
+    else:
+        params = params.with_changes(params=params.params[1:])
     text = module.with_changes(body=[function.with_changes(params=params)]).code
     return renamed.with_text(text.rstrip("\n"))
+
+
+def _positional(function: cst.CSTNode) -> list[cst.Param]:
+    import libcst as cst
+
+    if not isinstance(function, cst.FunctionDef):
+        return []
+    return [*function.params.posonly_params, *function.params.params]
+
+
+def _parse(text: str, replacement: Replacement) -> cst.Module:
+    import libcst as cst
+
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:
+        message = f"'{replacement.name}' has syntax that libcst cannot read: {error.message}"
+        raise PatchgenError(message, replacement.location) from None
 
 
 def _rewrite(replacement: Replacement, find: Callable[[cst.Module], dict[cst.CSTNode, str]]) -> Replacement:
@@ -95,7 +120,7 @@ def _rewrite(replacement: Replacement, find: Callable[[cst.Module], dict[cst.CST
     import libcst as cst
 
     head = "".join(f"{decorator}\n" for decorator in replacement.decorators)
-    module = cst.parse_module(head + replacement.text)
+    module = _parse(head + replacement.text, replacement)
     nodes = find(module)
 
     class Rewriter(cst.CSTTransformer):
@@ -125,13 +150,43 @@ def _scopes(module: cst.Module) -> Iterator[Scope]:
     return iter({id(scope): scope for scope in scopes.values() if scope is not None}.values())
 
 
-def _global_accesses(module: cst.Module, names: Mapping[str, str]) -> dict[cst.CSTNode, str]:
+def _global_accesses(module: cst.Module, names: Mapping[str, str], replacement: Replacement) -> dict[cst.CSTNode, str]:
+    literals = _literal_strings(module)
     found: dict[cst.CSTNode, str] = {}
     for scope in _scopes(module):
         for access in scope.accesses:
-            visible = {old: new for old, new in names.items() if _is_global(old, scope)}
-            _collect(access, visible, found)
+            if access.node not in literals:
+                visible = {old: new for old, new in names.items() if _is_global(old, scope)}
+                before = set(found)
+                _collect(access, visible, found)
+                _refuse_capture(scope, [found[node] for node in found.keys() - before], replacement)
     return found
+
+
+def _literal_strings(module: cst.Module) -> set[cst.CSTNode]:
+    """The strings inside ``Literal[...]``, which are values and no annotations."""
+    import libcst as cst
+    import libcst.matchers as m
+
+    subscripts = m.findall(module, m.Subscript(value=m.Name("Literal") | m.Attribute(attr=m.Name("Literal"))))
+    return {
+        node
+        for subscript in subscripts
+        for node in m.findall(subscript, m.SimpleString())
+        if isinstance(node, cst.CSTNode)
+    }
+
+
+def _refuse_capture(scope: Scope, new_names: list[str], replacement: Replacement) -> None:
+    """A new name must not be caught by a local one."""
+    for new in new_names:
+        first = new.split(".")[0]
+        if first.isidentifier() and not _is_global(first, scope):
+            raise PatchgenError(
+                f"'{replacement.name}' has a local name '{first}', which would hide '{new}' that it refers to",
+                replacement.location,
+                "Rename the local name.",
+            )
 
 
 def _is_global(name: str, scope: Scope) -> bool:
@@ -152,7 +207,7 @@ def _parameter_accesses(
     import libcst as cst
 
     found: dict[cst.CSTNode, str] = {}
-    declared = cst.ensure_type(module.body[0], cst.FunctionDef).params.params[0]
+    declared = _positional(next(node for node in module.body if isinstance(node, cst.FunctionDef)))[0]
     for scope in _scopes(module):
         for access in scope.accesses:
             owners = [getattr(referent, "node", None) for referent in access.referents]
@@ -164,6 +219,7 @@ def _parameter_accesses(
                         "Use another name for the new value.",
                     )
                 _collect(access, {parameter: bound}, found)
+                _refuse_capture(scope, [bound], replacement)
     return found
 
 

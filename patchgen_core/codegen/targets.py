@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patchgen_core.codegen.index import ModuleIndex
-from patchgen_core.codegen.rename import map_prefixes, wrap_init
+from patchgen_core.codegen.rename import map_prefixes
 from patchgen_core.codegen.replacement import ACCESSORS, Modules, Replacement, read_replacement
-from patchgen_core.codegen.source import FUNCTIONS, Definition, Function, SourceCache, blocks, statements
+from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function, SourceCache, blocks, statements
 from patchgen_core.errors import PatchgenError, closest, did_you_mean
 from patchgen_core.spec import Helper, Patch
 
@@ -84,11 +84,12 @@ class Targets:
 
     Attributes:
         module: upstream's name, for errors.
-        index: what it defines.
+        tree, index: what it defines.
         sources, modules: where replacements are read from.
     """
 
     module: str
+    tree: ast.Module
     index: ModuleIndex
     sources: SourceCache
     modules: Modules
@@ -100,24 +101,25 @@ class Targets:
             PatchgenError: upstream has no such target, or the replacement does not fit it.
         """
         name, *rest = patch.target.split(".")
-        nodes = self.index.definitions.get(name)
-        if nodes is None:
+        if rest and patch.kind in ("class_replacement", "function_replacement", "init_modification"):
+            hint = f"Write '{name}'." if patch.kind == "init_modification" else "Use override_method."
+            raise PatchgenError(f"'{patch.target}' names a method", patch.location, hint)
+        if name not in self.index.definitions:
             raise self._unknown(patch, name)
+        nodes = last_definitions(self.tree.body, name)
         is_class = isinstance(nodes[0], ast.ClassDef)
         wants_class = patch.kind != "function_replacement"
         if patch.kind != "external" and is_class != wants_class:
             kind, call = ("class", "replace_class") if is_class else ("function", "replace_function")
             raise PatchgenError(f"'{name}' is a {kind} in upstream {self.module}", patch.location, f"Use {call}.")
-        if patch.kind == "method_override":
-            return self._resolve_method(patch, tuple(nodes), rest)
-        if rest:
-            hint = f"Write '{name}'." if patch.kind == "init_modification" else "Use override_method."
-            raise PatchgenError(f"'{patch.target}' names a method", patch.location, hint)
         if patch.kind == "external":
             return PlannedPatch(patch, tuple(nodes))
+        classes = tuple(node for node in nodes if isinstance(node, ast.ClassDef))
+        if patch.kind == "method_override":
+            return self._resolve_method(patch, classes, rest)
         replacement = self._read(patch, "")
         if patch.kind == "init_modification":
-            return self._resolve_init(patch, tuple(nodes), replacement)
+            return self._resolve_init(patch, classes, replacement)
         if replacement.is_class != is_class:
             kinds = ("class", "function") if is_class else ("function", "class")
             raise PatchgenError(
@@ -125,6 +127,13 @@ class Targets:
                 patch.location,
             )
         return PlannedPatch(patch, tuple(nodes), replacement=replacement)
+
+    def bypasses(self, patch: Patch) -> str:
+        """Where upstream binds a target's name to something else, which a patch of the definition misses."""
+        name = patch.target.split(".")[0]
+        places = [f"imports it in line {statement.lineno}" for statement, _ in self.index.imports.get(name, ())]
+        places += [f"assigns it in line {statement.lineno}" for statement in self.index.assigned.get(name, ())]
+        return " and ".join(places)
 
     def _read(self, patch: Patch, accessor: str) -> Replacement:
         assert patch.location is not None
@@ -149,7 +158,8 @@ class Targets:
         known = set(self.index.functions if kind == "function" else self.index.classes)
         if patch.kind == "external" or closest(name, known) is None:
             known = set(self.index.definitions)
-        message = f"upstream {self.module} has no {kind} '{name}'"
+        wanted = "class or function" if patch.kind == "external" else kind
+        message = f"upstream {self.module} has no {wanted} '{name}'"
         return PatchgenError(message, patch.location, did_you_mean(name, known))
 
     def _resolve_init(self, patch: Patch, nodes: tuple[Definition, ...], replacement: Replacement) -> PlannedPatch:
@@ -162,15 +172,14 @@ class Targets:
                     patch.location,
                     "Use override_method on __post_init__.",
                 )
+        self._refuse_class(f"{patch.target}.__init__", patch, replacement)
+        added = not any(methods(node, "__init__") for node in nodes)
+        return PlannedPatch(patch, nodes, method="__init__", replacement=replacement, added=added)
+
+    def _refuse_class(self, target: str, patch: Patch, replacement: Replacement) -> None:
         if replacement.is_class:
-            raise PatchgenError(f"modify_init: '{replacement.name}' is a class", patch.location)
-        return PlannedPatch(
-            patch,
-            nodes,
-            method="__init__",
-            replacement=wrap_init(replacement, patch.target),
-            added=not any(methods(node, "__init__") for node in nodes),
-        )
+            message = f"'{target}' is a method, but its replacement '{replacement.name}' is a class"
+            raise PatchgenError(message, patch.location)
 
     def _resolve_method(self, patch: Patch, nodes: tuple[Definition, ...], rest: list[str]) -> PlannedPatch:
         method, accessor = rest[0], rest[1] if len(rest) == 2 else ""
@@ -185,12 +194,8 @@ class Targets:
         if not found:
             self._check_slip(patch, nodes, method, accessor)
         replacement = self._read(patch, accessor)
-        if replacement.is_class:
-            raise PatchgenError(
-                f"'{patch.target}' is a method, but its replacement '{replacement.name}' is a class",
-                patch.location,
-            )
-        return PlannedPatch(patch, tuple(found) or nodes, method, accessor, replacement=replacement, added=not found)
+        self._refuse_class(patch.target, patch, replacement)
+        return PlannedPatch(patch, nodes, method, accessor, replacement=replacement, added=not found)
 
     def _check_slip(self, patch: Patch, nodes: Iterable[Definition], method: str, accessor: str) -> None:
         if accessor:
@@ -217,26 +222,33 @@ def all_methods(node: ast.AST) -> list[Function]:
     return [s for s in statements(getattr(node, "body", [])) if isinstance(s, FUNCTIONS)]
 
 
-def methods(node: ast.AST, name: str, accessor: str = "") -> list[Function]:
+def methods(node: Definition, name: str, accessor: str = "") -> list[Function]:
     """The definitions of one method: of several in one block the last, and one for each branch.
 
     Overload stubs are no definitions; ``accessor`` picks a property's setter or deleter.
     """
+    if not isinstance(node, ast.ClassDef):
+        return []
+    return [f for f in last_definitions(node.body, name, accessor) if isinstance(f, FUNCTIONS)]
 
-    def matches(function: Function) -> bool:
-        marks = [ast.unparse(d).rpartition(".")[2] for d in function.decorator_list]
+
+def last_definitions(body: list[ast.stmt], name: str, accessor: str = "") -> list[Definition]:
+    """The definitions of a name that count: of several in one block the last, and one for each branch."""
+
+    def matches(definition: Definition) -> bool:
+        marks = [ast.unparse(d).rpartition(".")[2] for d in definition.decorator_list]
         kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
-        return function.name == name and kind == accessor and "overload" not in marks
+        return kind == accessor and "overload" not in marks
 
-    def visit(body: list[ast.stmt]) -> Iterator[Function]:
-        last: Function | None = None
-        for statement in body:
-            if isinstance(statement, FUNCTIONS):
-                last = statement if matches(statement) else last
-            elif not isinstance(statement, ast.ClassDef):
-                for block in blocks(statement):
-                    yield from visit(block)
+    def visit(block: list[ast.stmt]) -> Iterator[Definition]:
+        last: Definition | None = None
+        for statement in block:
+            if not isinstance(statement, DEFINITIONS):
+                for inner in blocks(statement):
+                    yield from visit(inner)
+            elif statement.name == name and matches(statement):
+                last = statement
         if last is not None:
             yield last
 
-    return list(visit(getattr(node, "body", [])))
+    return list(visit(body))

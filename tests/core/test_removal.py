@@ -207,7 +207,7 @@ def test_all_keeps_its_comments_and_other_lists_stay(work: Workspace) -> None:
         pytest.param("from m import a, k, b\n", "from m import a, b\n", id="middle"),
         pytest.param("from m import a, k\n", "from m import a\n", id="last"),
         pytest.param("from m import k, a\n", "from m import a\n", id="first"),
-        pytest.param("from m import (a, k)  # c\n", "from m import (a, )  # c\n", id="parenthesized"),
+        pytest.param("from m import (a, k)  # c\n", "from m import (a)  # c\n", id="parenthesized"),
         pytest.param(
             "from .m import (  # c\n    a,\n    # b\n    k,  # k\n    z as b,\n)\n",
             "from acme.models.toy.m import (  # c\n    a,\n    # b\n    z as b,\n)\n",
