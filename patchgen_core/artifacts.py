@@ -211,8 +211,12 @@ def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
 
 def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
     """What ruff found, with the declaration that each line came from."""
-    found = (_complaint(draft, complaint) for complaint in result.complaints)
-    return tuple(problem for problem in found if problem is not None)
+    found: dict[tuple[str, object], Problem] = {}
+    for complaint in result.complaints:
+        problem = _complaint(draft, complaint)
+        if problem is not None:
+            found.setdefault((complaint.name or problem.message, problem.location), problem)
+    return tuple(found.values())
 
 
 def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
@@ -235,7 +239,7 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
         return Problem(message, location if origin else config.location_of(call, name), hint, excerpt)
     if origin is None:
         return None  # undefined in upstream as well
-    hint = "Import it with config.add_import, or copy its definition with config.add_helper."
+    hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
     return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, excerpt)
 
 

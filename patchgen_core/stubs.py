@@ -142,6 +142,13 @@ def stub_builtins(import_function: Any) -> dict[str, Any]:
 
         return call
 
+    def build_class(body: Any, name: str, /, *bases: Any, **keywords: Any) -> Any:
+        """Keywords of a class are for its bases and its metaclass; a stub of either takes none."""
+        if any(map(is_stub, (*bases, *keywords.values()))):
+            keywords = {}
+        return builtins.__build_class__(body, name, *bases, **keywords)
+
+    names["__build_class__"] = build_class
     names["__import__"] = import_function
     names["hasattr"] = guarded(hasattr, "asks for an attribute of", lambda args: True)
     names["getattr"] = guarded(getattr, "asks for an attribute of", lambda args: len(args) == 3)

@@ -34,9 +34,10 @@ class RawModule:
 def generate(plan: Plan) -> RawModule:
     """Apply a plan to its upstream module."""
     source = plan.source
-    edits = patch_edits(plan) + helper_edits(plan)
+    # Of what is inserted at one place, methods end a class, then come helpers and imports, then markers.
+    changes, markers = patch_edits(plan)
+    edits = [*changes, *helper_edits(plan), *_insertions(plan), *markers]
     edits += removal_edits(source, plan.index, plan.excluded, plan.dropped)
-    edits += _insertions(plan)
     gone = [(edit.start, edit.end) for edit in edits if edit.end > edit.start]
     for edit in absolute_import_edits(source, plan.upstream.package):
         if not any(start <= edit.start and edit.end <= end for start, end in gone):
@@ -51,41 +52,44 @@ def generate(plan: Plan) -> RawModule:
 def _insertions(plan: Plan) -> list[Edit]:
     """Added imports, post-import blocks and helpers, in this order, below upstream's imports."""
     at = _below_imports(plan.source)
-    parts: list[tuple[str, Origin]] = []
+    edits: list[Edit] = []
     for spec in plan.imports:
         origin = Origin(f"add_import {', '.join(imported_names(spec))}", spec.location)
-        parts.append((f"{import_statement(spec)}\n", origin))
+        place = _top(plan.source) if spec.module == "__future__" else at
+        edits.append(Edit(place, place, f"{import_statement(spec)}\n", origin))
     for block, location in plan.post_import_blocks:
-        parts.append((f"\n{block}\n", Origin("post-import block", location)))
+        edits.append(Edit(at, at, f"\n{block}\n", Origin("post-import block", location)))
     for helper in plan.helpers:
         if not helper.after:
-            parts.append((f"\n\n{helper_text(helper)}\n", helper_origin(helper)))
-    if parts:
-        parts.append(("\n", Origin("", None)))
-    return [Edit(at, at, text, origin) for text, origin in parts]
+            edits.append(Edit(at, at, f"\n\n{helper_text(helper)}\n", helper_origin(helper)))
+    return [*edits, Edit(at, at, "\n")] if edits else []
+
+
+def _top(source: SourceFile) -> int:
+    """Where the first statement after the docstring starts."""
+    body = source.tree.body
+    if ast.get_docstring(source.tree, clean=False) is not None:
+        return source.line_starts[body[0].end_lineno or 0]
+    return source.line_starts[source.comment_line(body[0]) - 1] if body else len(source.text)
 
 
 def _below_imports(source: SourceFile) -> int:
     """Where the statements that import end: the last of them before the first definition."""
     last: ast.stmt | None = None
-    for position, statement in enumerate(source.tree.body):
+    for statement in source.tree.body:
         inner = list(statements([statement]))
-        if any(isinstance(s, DEFINITIONS) for s in inner):
-            break
-        is_docstring = position == 0 and isinstance(statement, ast.Expr)
-        if is_docstring or any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in inner):
+        if any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in inner):
             last = statement
-    if last is not None:
-        return source.line_starts[last.end_lineno or 0]
-    first = source.tree.body[0] if source.tree.body else None
-    return source.line_starts[source.comment_line(first) - 1] if first else len(source.text)
+        elif any(isinstance(s, DEFINITIONS) for s in inner):
+            break
+    return source.line_starts[last.end_lineno or 0] if last is not None else _top(source)
 
 
 def _unused_imports(plan: Plan, body: str) -> tuple[Problem, ...]:
     """Added imports that nothing uses: ruff will take them out, which must not go unsaid."""
     found = []
     for spec in plan.imports:
-        for name in imported_names(spec):
+        for name in imported_names(spec) if spec.module != "__future__" else ():
             if len(re.findall(rf"\b{re.escape(name)}\b", body)) < 2:
                 message = f"add_import: nothing in {plan.config.target_file} uses '{name}'"
                 found.append(Problem(message, spec.location, "The import is left out by ruff."))

@@ -11,7 +11,7 @@ from patchgen_core.codegen.edits import Edit
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.rename import ORIGINAL_INIT
 from patchgen_core.codegen.replacement import ACCESSORS, Replacement
-from patchgen_core.codegen.source import Definition, Function, SourceFile
+from patchgen_core.codegen.source import Definition, Function, SourceFile, statements
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, methods
 from patchgen_core.errors import Location
 
@@ -31,9 +31,10 @@ class Origin:
     location: Location | None
 
 
-def patch_edits(plan: Plan) -> list[Edit]:
-    """The edits for every patch of a plan."""
+def patch_edits(plan: Plan) -> tuple[list[Edit], list[Edit]]:
+    """The edits for every patch of a plan, and the markers above the classes whose methods they change."""
     edits: list[Edit] = []
+    markers: list[Edit] = []
     by_class: dict[int, tuple[ast.ClassDef, list[PlannedPatch]]] = {}
     for patch in plan.patches:
         for node in patch.nodes:
@@ -44,7 +45,8 @@ def patch_edits(plan: Plan) -> list[Edit]:
                 edits.append(_replace(plan.source, node, patch))
     for node, patches in by_class.values():
         edits += _modify(plan.source, node, patches)
-    return edits
+        markers.append(_class_marker(plan.source, node, patches))
+    return edits, markers
 
 
 def helper_edits(plan: Plan) -> list[Edit]:
@@ -110,7 +112,7 @@ def _replace(source: SourceFile, node: Definition, patch: PlannedPatch) -> Edit:
 
 
 def _modify(source: SourceFile, node: ast.ClassDef, patches: Sequence[PlannedPatch]) -> list[Edit]:
-    edits = [_class_marker(source, node, patches)]
+    edits: list[Edit] = []
     added: list[tuple[PlannedPatch, str]] = []
     for patch in patches:
         found = methods(node, patch.method, patch.accessor)
@@ -121,6 +123,9 @@ def _modify(source: SourceFile, node: ast.ClassDef, patches: Sequence[PlannedPat
                 edits += _override(source, function, patch)
         if not found:
             added.append((patch, _added_method(source, node, patch)))
+            if patch.patch.kind == "init_modification":
+                names = _assigned_inits(node)
+                edits += [Edit(source.start(name), source.end(name), ORIGINAL_INIT) for name in names]
     return edits + (_append(source, node, added) if added else [])
 
 
@@ -153,6 +158,8 @@ def _override(source: SourceFile, function: Function, patch: PlannedPatch) -> li
         start = source.line_starts[function.lineno - 1]
     else:
         start = source.line_starts[first - 1]
+        if patch.accessor and not any(_is_accessor(decorator) for decorator in own):
+            own.insert(0, f"@{patch.method}.{patch.accessor}")
     head = [f"{indent}{line}" for decorator in own for line in decorator.split("\n")]
     end = source.line_starts[source.last_line(function)] - 1
     edits = [Edit(start, end, "\n".join([*head, replacement.body(indent)]), origin)]
@@ -184,9 +191,10 @@ def _wrap_init(source: SourceFile, function: Function, patch: PlannedPatch) -> l
 
 
 def _is_on_header(source: SourceFile, node: ast.ClassDef) -> bool:
-    """Whether a class body starts on the line of the class's colon."""
-    first = node.body[0]
-    return bool(source.text[source.line_starts[first.lineno - 1] : source.start(first)].strip())
+    """Whether a class body starts on the line of the class's colon, or goes on from it with a backslash."""
+    start = source.start(node.body[0])
+    before = source.text[:start].rstrip(" \t")
+    return not before.endswith("\n") or before.endswith("\\\n")
 
 
 def _body_indent(source: SourceFile, node: ast.ClassDef) -> str:
@@ -199,7 +207,7 @@ def _added_method(source: SourceFile, node: ast.ClassDef, patch: PlannedPatch) -
     assert patch.replacement is not None
     indent = _body_indent(source, node)
     lines = _definition(patch.replacement, indent)
-    if patch.patch.kind == "init_modification":
+    if patch.patch.kind == "init_modification" and not _assigned_inits(node):
         lines = [
             f"{indent}def {ORIGINAL_INIT}(self, *args, **kwargs):",
             f"{indent}    super().__init__(*args, **kwargs)",
@@ -209,25 +217,31 @@ def _added_method(source: SourceFile, node: ast.ClassDef, patch: PlannedPatch) -
     return "\n".join(lines)
 
 
+def _assigned_inits(node: ast.ClassDef) -> list[ast.Name]:
+    """The names ``__init__`` that a class body assigns, as in ``__init__ = shared``."""
+    assigned = [s for s in statements(node.body) if isinstance(s, ast.Assign)]
+    targets = [target for statement in assigned for target in statement.targets]
+    return [target for target in targets if isinstance(target, ast.Name) and target.id == "__init__"]
+
+
 def _append(source: SourceFile, node: ast.ClassDef, added: Sequence[tuple[PlannedPatch, str]]) -> list[Edit]:
     """Put methods at the end of a class, instead of a body that says nothing."""
-    fillers = [statement for statement in node.body if _is_filler(statement)]
-    if len(fillers) < len(node.body) - bool(ast.get_docstring(node, clean=False)):
-        fillers = []
+    docstring = node.body[:1] if ast.get_docstring(node, clean=False) is not None else []
+    rest = node.body[len(docstring) :]
+    is_empty = all(_is_filler(statement) for statement in rest)
     edits: list[Edit] = []
+    body = source.start(node.body[0])
     if _is_on_header(source, node):
-        body = source.start(node.body[0])
-        header = len(source.text[:body].rstrip(" \t"))
-        if len(fillers) == len(node.body):
-            edits.append(Edit(header, source.end(node), ""))
-        else:
-            edits.append(Edit(header, body, f"\n{_body_indent(source, node)}"))
-    else:
-        for filler in fillers:
-            edits.append(Edit(source.line_starts[filler.lineno - 1], source.line_starts[filler.lineno], ""))
+        header = len(re.sub(r"[\s\\]+\Z", "", source.text[:body]))
+        kept = source.segment(docstring[0]) if docstring else "" if is_empty else source.text[body : source.end(node)]
+        new = f"\n{_body_indent(source, node)}{kept}" if kept else ""
+        edits.append(Edit(header, source.end(node), new))
+    elif is_empty and rest:
+        start = source.end(docstring[0]) if docstring else source.line_starts[rest[0].lineno - 1] - 1
+        edits.append(Edit(start, source.line_starts[rest[-1].end_lineno or 0] - 1, ""))
     at = source.line_starts[source.last_line(node)]
     for number, (patch, text) in enumerate(added):
-        gap = "" if fillers and not number else "\n"
+        gap = "" if is_empty and not docstring and not number else "\n"
         edits.append(Edit(at, at, f"{gap}{text}\n", Origin(patch.label, patch.patch.location)))
     return edits
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import re
-import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 
 from patchgen_core.arguments import shown
+from patchgen_core.codegen.additions import AddedImports, checked_blocks, unique
 from patchgen_core.codegen.imports import import_statement, imported_names
-from patchgen_core.codegen.index import ModuleIndex, bound_name, index_module
+from patchgen_core.codegen.index import ModuleIndex, index_module
 from patchgen_core.codegen.naming import settle_names
 from patchgen_core.codegen.removal import is_removable
 from patchgen_core.codegen.replacement import Modules, Replacement, read_replacement
@@ -68,9 +65,9 @@ class Plan:
                 for p in self.patches
             ],
             [[h.helper.after, text(h.replacement)] for h in self.helpers],
-            [import_statement(spec) for spec in _unique(config.additional_imports)],
+            [import_statement(spec) for spec in unique(config.additional_imports)],
             [[text for text, _ in self.post_import_blocks]],
-            [_unique(config.drop_imported_names), self.excluded],
+            [unique(config.drop_imported_names), self.excluded],
         ]
         return short_hash(json.dumps(declared))
 
@@ -102,6 +99,34 @@ def make_plan(
     return _Planner(config, upstream, sources, modules).plan(label)
 
 
+def list_problems(config: PatchConfig) -> list[Problem]:
+    """What is in a config's lists and does not belong there, and declarations that were never finished."""
+    problems = []
+    for name, kind, made_by in (
+        ("patches", Patch, "what the decorators and create_patch_from_external make"),
+        ("additional_imports", ImportSpec, "what add_import makes"),
+        ("post_import_blocks", str, "source text"),
+        ("helpers", object, ""),
+        ("positioned_helpers", Helper, "what add_helper_after makes"),
+        ("drop_imported_names", str, "names"),
+        ("exclude", str, "names"),
+    ):
+        entries = getattr(config, name)
+        if not isinstance(entries, list):
+            problems.append(Problem(f"config.{name} must be a list, not {shown(entries)}", config.location))
+            continue
+        for entry in entries:
+            if not isinstance(entry, kind):
+                value = repr(entry) if isinstance(entry, (str, int, float)) else ""
+                what = f"{type(entry).__name__} {value}".strip()
+                problems.append(Problem(f"config.{name} holds {what}", config.location, f"It holds {made_by}."))
+    for call, location in config.unfinished:
+        problems.append(
+            Problem(f"{call} has no replacement", location, "Use it as a decorator, or pass replacement=.")
+        )
+    return problems
+
+
 class _Planner:
     def __init__(
         self,
@@ -116,19 +141,22 @@ class _Planner:
         self.targets = Targets(upstream.module, self.source.tree, self.index, sources, modules)
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
-        self.excluded = tuple(_unique(config.exclude))
+        self.excluded = tuple(unique(config.exclude))
 
     def plan(self, label: str) -> Plan:
-        self._check_lists()
+        problems = list_problems(self.config)
+        if problems:
+            raise PatchgenError.from_problems(problems)
         self._check_version_and_file()
         self._check_excluded()
         dropped = self._dropped()
         patches = self._patches()
         helpers = self._helpers()
-        imports = self._imports(dropped)
-        inserted = self._post_import_blocks()
-        patches, helpers, problems = settle_names(patches, helpers)
-        self.problems += problems
+        added = AddedImports(self.source.tree, self.index, self.upstream.package, dropped, self.excluded)
+        imports = added.plan(self.config.additional_imports)
+        inserted, bad_blocks = checked_blocks(self.config)
+        patches, helpers, bad_names = settle_names(patches, helpers)
+        self.problems += [*added.problems, *bad_blocks, *bad_names]
         if self.problems:
             self.problems.sort(key=lambda p: (p.location.file, p.location.line) if p.location else ("", 0))
             raise PatchgenError.from_problems(self.problems)
@@ -151,31 +179,6 @@ class _Planner:
         self.problems.append(Problem(message, location, hint))
 
     # --- the config as a whole -------------------------------------------------------------------------
-
-    def _check_lists(self) -> None:
-        """The config's lists are lists of what belongs there; what does not cannot be worked on."""
-        for name, kind, made_by in (
-            ("patches", Patch, "what the decorators and create_patch_from_external make"),
-            ("additional_imports", ImportSpec, "what add_import makes"),
-            ("post_import_blocks", str, "source text"),
-            ("helpers", object, ""),
-            ("positioned_helpers", Helper, "what add_helper_after makes"),
-            ("drop_imported_names", str, "names"),
-            ("exclude", str, "names"),
-        ):
-            entries = getattr(self.config, name)
-            if not isinstance(entries, list):
-                self._fail(f"config.{name} must be a list, not {shown(entries)}", self.config.location)
-                continue
-            for entry in entries:
-                if not isinstance(entry, kind):
-                    value = repr(entry) if isinstance(entry, (str, int, float)) else ""
-                    what = f"{type(entry).__name__} {value}".strip()
-                    self._fail(f"config.{name} holds {what}", self.config.location, f"It holds {made_by}.")
-        for call, location in self.config.unfinished:
-            self._fail(f"{call} has no replacement", location, "Use it as a decorator, or pass replacement=.")
-        if self.problems:
-            raise PatchgenError.from_problems(self.problems)
 
     def _check_version_and_file(self) -> None:
         wanted, found = self.config.transformers_version, self.upstream.version
@@ -215,7 +218,7 @@ class _Planner:
 
     def _dropped(self) -> tuple[str, ...]:
         dropped = []
-        for name in _unique(self.config.drop_imported_names):
+        for name in unique(self.config.drop_imported_names):
             location = self.config.location_of("drop_import_names", name)
             if name in self.index.imports:
                 dropped.append(name)
@@ -228,75 +231,12 @@ class _Planner:
                 self._fail(f"drop_import_names: upstream does not know '{name}'", location, hint)
         return tuple(dropped)
 
-    def _imports(self, dropped: Sequence[str]) -> tuple[ImportSpec, ...]:
-        top = {
-            bound_name(statement, alias): ast.unparse(statement)
-            for statement in self.source.tree.body
-            if isinstance(statement, (ast.Import, ast.ImportFrom))
-            for alias in statement.names
-        }
-        bound: dict[str, ImportSpec] = {}
-        kept = []
-        for spec in _unique(self.config.additional_imports):
-            names = imported_names(spec)
-            there = [n for n in names if n in top and n not in dropped and self._same_import(spec, n)]
-            for name in names:
-                other = bound.setdefault(name, spec)
-                if import_source(other, name) != import_source(spec, name):
-                    message = f"add_import: '{name}' is imported from '{other.module}' and from '{spec.module}'"
-                    self._fail(message, spec.location, "Import one of them under an alias.")
-                elif name in self.index.definitions and name not in self.excluded:
-                    message = f"add_import: upstream's own definition of '{name}' would hide the import"
-                    self._fail(message, spec.location, "Use create_patch_from_external to replace it.")
-                elif name in self.index.assigned and name not in self.index.imports and name not in self.excluded:
-                    message = f"add_import: upstream's own assignment of '{name}' would hide the import"
-                    hint = f"Add config.exclude_from_output({name!r}), or import it under an alias."
-                    self._fail(message, spec.location, hint)
-                elif name in top and name not in dropped and name not in there:
-                    message = f"add_import: upstream imports '{name}' from elsewhere: {top[name]}"
-                    hint = f"Add config.drop_import_names({name!r}), or import it under an alias."
-                    self._fail(message, spec.location, hint)
-            if len(there) < len(names):
-                missing = tuple(n for n in spec.names if n.split(" as ")[-1].strip() not in there)
-                kept.append(replace(spec, names=missing if there else spec.names))
-        return tuple(kept)
-
-    def _same_import(self, spec: ImportSpec, name: str) -> bool:
-        wanted = import_source(spec, name)
-        for statement, alias in self.index.imports.get(name, ()):
-            if isinstance(statement, ast.Import):
-                found = (alias.name, "")
-            else:
-                package = self.upstream.package.split(".")
-                base = package[: len(package) - statement.level + 1] if statement.level else []
-                found = (".".join([*base, *([statement.module] if statement.module else [])]), alias.name)
-            if found == wanted:
-                return True
-        return False
-
-    def _post_import_blocks(self) -> tuple[tuple[str, Location], ...]:
-        found: dict[str, Location] = {}
-        for block in _unique(self.config.post_import_blocks):
-            location = self.config.location_of("post_import_block", block)
-            text = textwrap.dedent(block).strip("\n")
-            try:
-                compile(text, "<block>", "exec", dont_inherit=True)
-                if re.search(r"^from\s+__future__\s", text, re.MULTILINE):
-                    raise SyntaxError("from __future__ imports must be added with add_import")
-            except (SyntaxError, ValueError) as error:
-                line = getattr(error, "lineno", None) or 1
-                message = f"add_post_import_block: not valid Python: {getattr(error, 'msg', error)}"
-                excerpt = text.split("\n")[min(line, text.count("\n") + 1) - 1]
-                self.problems.append(Problem(message, location, excerpt=excerpt.strip()))
-            found.setdefault(text, location)
-        return tuple(found.items())
-
     # --- patches ---------------------------------------------------------------------------------------
 
     def _patches(self) -> list[PlannedPatch]:
         planned: list[PlannedPatch] = []
         first: dict[str, Patch] = {}
-        for patch in _unique(self.config.patches):
+        for patch in unique(self.config.patches):
             try:
                 resolved = self.targets.resolve(patch)
                 self._check_conflict(resolved, first)
@@ -304,7 +244,7 @@ class _Planner:
                 self.problems += error.problems
                 continue
             planned.append(resolved)
-            if bypasses := self.targets.bypasses(patch):
+            if bypasses := self.targets.bypasses(resolved):
                 message = f"'{patch.target}' is patched where it is defined, but upstream also {bypasses}"
                 hint = "Where that counts, the patch has no effect."
                 self.warnings.append(Problem(message, patch.location, hint))
@@ -399,23 +339,3 @@ class _Planner:
                 hint = "" if after else did_you_mean(helper.after, self.index.definitions)
                 raise PatchgenError(f"add_helper_after: {who} {why} '{helper.after}'", location, hint)
         return PlannedHelper(helper, replacement, after)
-
-
-def import_source(spec: ImportSpec, name: str) -> tuple[str, str]:
-    """The module and attribute that an added import binds to ``name``; no attribute for a module."""
-    if not spec.is_from_import:
-        return (spec.module, "")
-    for entry in spec.names:
-        original, _, alias = (part.strip() for part in entry.partition(" as "))
-        if name in (spec.alias, alias or original):
-            return (spec.module, original)
-    return (spec.module, name)
-
-
-def _unique(values: Iterable[Any]) -> list[Any]:
-    """The values in order, each once."""
-    seen: list[Any] = []
-    for value in values:
-        if value not in seen:
-            seen.append(value)
-    return seen

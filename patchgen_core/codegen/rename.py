@@ -168,13 +168,9 @@ def _literal_strings(module: cst.Module) -> set[cst.CSTNode]:
     import libcst as cst
     import libcst.matchers as m
 
-    subscripts = m.findall(module, m.Subscript(value=m.Name("Literal") | m.Attribute(attr=m.Name("Literal"))))
-    return {
-        node
-        for subscript in subscripts
-        for node in m.findall(subscript, m.SimpleString())
-        if isinstance(node, cst.CSTNode)
-    }
+    is_literal = m.Subscript(value=m.Name("Literal") | m.Attribute(attr=m.Name("Literal")))
+    found = (node for literal in m.findall(module, is_literal) for node in m.findall(literal, m.SimpleString()))
+    return {node for node in found if isinstance(node, cst.CSTNode)}
 
 
 def _refuse_capture(scope: Scope, new_names: list[str], replacement: Replacement) -> None:

@@ -92,7 +92,7 @@ def read_replacement(
         PatchgenError: its source cannot be read.
     """
     obj = _plain_definition(definition, accessor, modules)
-    name = obj if isinstance(obj, str) else shown(obj)
+    name = shown(obj)
     if isinstance(obj, types.FunctionType):
         if obj.__code__.co_name == "<lambda>":
             raise PatchgenError("cannot read the source of a lambda", location, "Write it as a function with def.")
@@ -189,8 +189,9 @@ def _read(source: SourceFile, node: Definition, namespace: Mapping[str, Any]) ->
         return shift(source.lines[first - 1 : last], indent, "", keep)
 
     first, last = source.first_line(node), source.last_line(node)
-    own = [d for d in node.decorator_list if not is_patch_decorator(d, namespace)]
-    decorated = {line for d in node.decorator_list for line in range(d.lineno, (d.end_lineno or 0) + 1)}
+    spans = {decorator: source.decorator_lines(decorator) for decorator in node.decorator_list}
+    own = [span for decorator, span in spans.items() if not is_patch_decorator(decorator, namespace)]
+    decorated = {line for start, end in spans.values() for line in range(start, end + 1)}
     between = [line for line in range(first, node.lineno) if line not in decorated]
     comments = lines(source.comment_line(node), first - 1)
     comments += [text for line in between for text in lines(line, line) if text.startswith("#")]
@@ -199,7 +200,7 @@ def _read(source: SourceFile, node: Definition, namespace: Mapping[str, Any]) ->
         is_class=isinstance(node, ast.ClassDef),
         package=str(namespace.get("__package__") or ""),
         comments=tuple(comments),
-        decorators=tuple("\n".join(lines(d.lineno, d.end_lineno or d.lineno)) for d in own),
+        decorators=tuple("\n".join(lines(start, end)) for start, end in own),
         text="\n".join(lines(node.lineno, last)),
         string_lines=frozenset(line - node.lineno for line in strings),
         names=frozenset(_names(node)),
@@ -219,7 +220,10 @@ def is_patch_decorator(decorator: ast.expr, namespace: Mapping[str, Any]) -> boo
         value = _evaluate(function, namespace)
     except (LookupError, AttributeError):
         return isinstance(function, ast.Attribute) and function.attr in PATCH_DECORATORS
-    return isinstance(getattr(value, "__self__", None), PatchConfig)
+    if isinstance(value, functools.partial):
+        value = value.func
+    is_declaration = getattr(value, "__module__", None) == PatchConfig.__module__  # what a call of the DSL returns
+    return is_declaration or isinstance(getattr(value, "__self__", None), PatchConfig)
 
 
 def _evaluate(expression: ast.expr, namespace: Mapping[str, Any]) -> Any:

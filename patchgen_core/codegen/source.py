@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -69,7 +70,16 @@ class SourceFile:
     def first_line(self, node: ast.stmt) -> int:
         """The line a statement starts on, its decorators included."""
         decorators: list[ast.expr] = getattr(node, "decorator_list", [])
-        return min([node.lineno, *(d.lineno for d in decorators)])
+        return self.decorator_lines(decorators[0])[0] if decorators else node.lineno
+
+    def decorator_lines(self, decorator: ast.expr) -> tuple[int, int]:
+        """First and last line of a decorator, with its ``@`` and any brackets around it."""
+        first, last = decorator.lineno, decorator.end_lineno or decorator.lineno
+        while not self.lines[first - 1].lstrip().startswith("@"):
+            first -= 1
+        end = re.compile(r"[\s)]*").match(self.text, self.end(decorator))
+        brackets = end[0].rpartition(")")[0] if end is not None else ""
+        return first, last + brackets.count("\n")
 
     def last_line(self, node: ast.stmt) -> int:
         """The line a statement ends on, with the comments below it that are indented deeper than it."""

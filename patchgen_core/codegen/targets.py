@@ -128,11 +128,13 @@ class Targets:
             )
         return PlannedPatch(patch, tuple(nodes), replacement=replacement)
 
-    def bypasses(self, patch: Patch) -> str:
+    def bypasses(self, planned: PlannedPatch) -> str:
         """Where upstream binds a target's name to something else, which a patch of the definition misses."""
-        name = patch.target.split(".")[0]
+        name = planned.patch.target.split(".")[0]
         places = [f"imports it in line {statement.lineno}" for statement, _ in self.index.imports.get(name, ())]
         places += [f"assigns it in line {statement.lineno}" for statement in self.index.assigned.get(name, ())]
+        others = [n for n in last_definitions(self.tree.body, name) if n not in planned.nodes]
+        places += [f"defines it without that method in line {node.lineno}" for node in others]
         return " and ".join(places)
 
     def _read(self, patch: Patch, accessor: str) -> Replacement:
@@ -195,7 +197,7 @@ class Targets:
             self._check_slip(patch, nodes, method, accessor)
         replacement = self._read(patch, accessor)
         self._refuse_class(patch.target, patch, replacement)
-        return PlannedPatch(patch, nodes, method, accessor, replacement=replacement, added=not found)
+        return PlannedPatch(patch, tuple(found) or nodes, method, accessor, replacement=replacement, added=not found)
 
     def _check_slip(self, patch: Patch, nodes: Iterable[Definition], method: str, accessor: str) -> None:
         if accessor:

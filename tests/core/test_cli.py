@@ -205,7 +205,7 @@ def test_commands_of_a_project_given_in_code(two: Workspace, capsys: pytest.Capt
     assert capsys.readouterr().out.endswith("2 configs: 2 clean.\n")
     (result,) = run_codegen(MODULE, project=discovery)
     assert result.written == ()
-    with pytest.raises(PatchgenError, match="there is no patch config 'proj.models.no'"):
+    with pytest.raises(PatchgenError, match=r"there is no patch config 'proj\.models\.no'"):
         run_codegen("proj.models.no", project=discovery)
 
 

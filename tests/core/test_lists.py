@@ -163,7 +163,6 @@ def test_plain_functions_and_classes_can_be_appended_to_helpers(work: Workspace)
 
         config.helpers.append(raw)
         config.helpers += [Kind, raw, gpu.helped]
-        config.positioned_helpers.append(raw)
         config.helpers.extend(gpu_config.helpers)
         """,
         preamble=NPU_HEAD,
@@ -327,7 +326,7 @@ def test_external_import_stays_when_only_others_use_it(work: Workspace) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("Nrom", "has no class 'Nrom'\n  Did you mean 'Norm'?"),
+        ("Nrom", "has no class or function 'Nrom'\n  Did you mean 'Norm'?"),
         ("X", "'X' is assigned in upstream"),
         ("ACT", "does not define 'ACT', it imports it"),
         ("Tail", "'Tail' is patched, but 'Tail' is excluded"),

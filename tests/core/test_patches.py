@@ -385,15 +385,18 @@ def test_setter_stays_a_setter_without_upstreams_decorators(work: Workspace) -> 
     assert made.f == 6
 
 
-def test_method_lands_in_every_class_of_that_name(work: Workspace) -> None:
+def test_method_of_one_branch_is_patched_there_and_the_other_is_said(work: Workspace) -> None:
     """A class that one branch defines with the method and the other without it."""
     work.upstream(
         "if X:\n    class A(B):\n        def f(self):\n            return 1\nelse:\n    class A(B):\n        x = 1\n"
     )
     work.config("@config.override_method('A.f')\ndef g(self):\n    return 2\n")
     assert unmarked(work.raw()) == (
-        "if X:\n    class A(B):\n        def f(self):\n            return 2\n"
-        "else:\n    class A(B):\n        x = 1\n\n        def f(self):\n            return 2\n"
+        "if X:\n    class A(B):\n        def f(self):\n            return 2\nelse:\n    class A(B):\n        x = 1\n"
+    )
+    (warning,) = work.plan().warnings
+    assert warning.message == (
+        "'A.f' is patched where it is defined, but upstream also defines it without that method in line 6"
     )
 
 

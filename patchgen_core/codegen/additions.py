@@ -1,0 +1,134 @@
+"""What a config adds beside its patches, checked against upstream: imports and source blocks."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from patchgen_core.codegen.imports import imported_names
+from patchgen_core.codegen.index import ModuleIndex, bound_name
+from patchgen_core.errors import Location, Problem
+from patchgen_core.spec import ImportSpec, PatchConfig
+
+
+@dataclass(frozen=True)
+class AddedImports:
+    """Checks added imports against what upstream binds.
+
+    Attributes:
+        tree, index: upstream's module.
+        package: the package its relative imports start from.
+        dropped, excluded: the names that the config takes out.
+        problems: what was found wrong.
+    """
+
+    tree: ast.Module
+    index: ModuleIndex
+    package: str
+    dropped: tuple[str, ...]
+    excluded: tuple[str, ...]
+    problems: list[Problem] = field(default_factory=list)
+
+    def plan(self, specs: Iterable[ImportSpec]) -> tuple[ImportSpec, ...]:
+        """The imports to add; those that upstream has already are left out."""
+        top = {
+            bound_name(statement, alias): ast.unparse(statement)
+            for statement in self.tree.body
+            if isinstance(statement, (ast.Import, ast.ImportFrom))
+            for alias in statement.names
+        }
+        bound: dict[str, ImportSpec] = {}
+        kept = []
+        for spec in unique(specs):
+            names = imported_names(spec)
+            there = [n for n in names if n in top and n not in self.dropped and self._has(spec, n, import_source)]
+            for name in names:
+                other = bound.setdefault(name, spec)
+                if binding(other, name) != binding(spec, name):
+                    message = f"add_import: '{name}' is imported from '{other.module}' and from '{spec.module}'"
+                    self.problems.append(Problem(message, spec.location, "Import one of them under an alias."))
+                elif name not in there:
+                    self._check(spec, name, top)
+            if len(there) < len(names):
+                missing = tuple(n for n in spec.names if n.split(" as ")[-1].strip() not in there)
+                kept.append(replace(spec, names=missing if there else spec.names))
+        return tuple(kept)
+
+    def _check(self, spec: ImportSpec, name: str, top: Mapping[str, str]) -> None:
+        """An added import must neither be hidden by what upstream binds nor hide it."""
+        if name in self.index.definitions and name not in self.excluded:
+            message = f"add_import: upstream's own definition of '{name}' would hide the import"
+            hint = "Use create_patch_from_external to replace it."
+        elif name in self.index.assigned and name not in self.index.imports and name not in self.excluded:
+            message = f"add_import: upstream's own assignment of '{name}' would hide the import"
+            hint = f"Add config.exclude_from_output({name!r}), or import it under an alias."
+        elif name in top and name not in self.dropped and not self._has(spec, name, binding):
+            message = f"add_import: upstream imports '{name}' from elsewhere: {top[name]}"
+            hint = f"Add config.drop_import_names({name!r}), or import it under an alias."
+        else:
+            return
+        self.problems.append(Problem(message, spec.location, hint))
+
+    def _has(self, spec: ImportSpec, name: str, source: Callable[[ImportSpec, str], tuple[str, str]]) -> bool:
+        """Whether upstream imports a name from the same source."""
+        for statement, alias in self.index.imports.get(name, ()):
+            if isinstance(statement, ast.Import):
+                found = ImportSpec(alias.name, (), alias.asname, False)
+            else:
+                package = self.package.split(".")
+                base = package[: len(package) - statement.level + 1] if statement.level else []
+                module = ".".join([*base, *([statement.module] if statement.module else [])])
+                found = ImportSpec(module, (alias.name,), alias.asname)
+            if source(found, name) == source(spec, name):
+                return True
+        return False
+
+
+def import_source(spec: ImportSpec, name: str) -> tuple[str, str]:
+    """The module and attribute that an added import binds to ``name``; no attribute for a module."""
+    if not spec.is_from_import:
+        return (spec.module, "")
+    for entry in spec.names:
+        original, _, alias = (part.strip() for part in entry.partition(" as "))
+        if name in (spec.alias, alias or original):
+            return (spec.module, original)
+    return (spec.module, name)
+
+
+def binding(spec: ImportSpec, name: str) -> tuple[str, str]:
+    """What a name is after an import: ``import a.b`` and ``import a.c`` both bind ``a``."""
+    module, attribute = import_source(spec, name)
+    return (module if spec.is_from_import or spec.alias else module.split(".")[0], attribute)
+
+
+def checked_blocks(config: PatchConfig) -> tuple[tuple[tuple[str, Location], ...], list[Problem]]:
+    """The post-import blocks of a config, dedented, each with its line; and what is wrong with them."""
+    found: dict[str, Location] = {}
+    problems = []
+    for block in unique(config.post_import_blocks):
+        location = config.location_of("post_import_block", block)
+        text = textwrap.dedent(block).strip("\n")
+        try:
+            compile(text, "<block>", "exec", dont_inherit=True)
+            if re.search(r"^from\s+__future__\s", text, re.MULTILINE):
+                raise SyntaxError("from __future__ imports must be added with add_import")
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None) or 1
+            message = f"add_post_import_block: not valid Python: {getattr(error, 'msg', error)}"
+            excerpt = text.split("\n")[min(line, text.count("\n") + 1) - 1]
+            problems.append(Problem(message, location, excerpt=excerpt.strip()))
+        found.setdefault(text, location)
+    return tuple(found.items()), problems
+
+
+def unique(values: Iterable[Any]) -> list[Any]:
+    """The values in order, each once."""
+    seen: list[Any] = []
+    for value in values:
+        if value not in seen:
+            seen.append(value)
+    return seen
