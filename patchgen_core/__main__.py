@@ -1,8 +1,6 @@
 """``python -m patchgen_core`` is ``patchgen``."""
 
-import sys
-
-from patchgen_core.cli import main
+from patchgen_core.cli import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()
