@@ -21,6 +21,16 @@ def caller() -> Location:
     return Location(os.path.abspath(frame.f_code.co_filename), frame.f_lineno)
 
 
+def decorated_at(value: Any, location: Location) -> Location:
+    """Where a bare decorator stands: Python 3.10 takes it for the line of the ``def`` below it."""
+    code = getattr(value, "__code__", None)
+    if code is None or os.path.abspath(code.co_filename) != location.file:
+        return location
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    is_inside = code.co_firstlineno <= location.line <= max(lines, default=0)
+    return Location(location.file, code.co_firstlineno) if is_inside else location
+
+
 def shown(value: Any) -> str:
     """A value as an error shows it: the same in every run, so without an address."""
     if isinstance(value, (str, int, float, list, tuple, dict, type(None))):
@@ -50,7 +60,7 @@ def target(call: str, value: Any, location: Location) -> str:
     """
     if callable(value) and not isinstance(value, str) and isinstance(value, (type, type(target))):
         hint = f'Write @config.{call}("Name") with upstream\'s name.'
-        raise PatchgenError(f"{call}: no target is named", location, hint)
+        raise PatchgenError(f"{call}: no target is named", decorated_at(value, location), hint)
     return text("target", value, location)
 
 

@@ -298,7 +298,7 @@ class PatchConfig:
     def _add_helper(
         self, helpers: list[Helper], definition: Any, after: str | None, name_map: Mapping[str, str] | None
     ) -> Any:
-        location = caller()
+        location = arguments.decorated_at(definition, caller())
         names = arguments.name_map(name_map, location)
 
         def record(obj: T) -> T:

@@ -159,8 +159,8 @@ TABLE = {
         "@3 target must be a non-empty string, not ''",
     ),
     "decorator without a target": (
-        "@config.replace_class\nclass A: ...",
-        '@3 replace_class: no target is named\n  Write @config.replace_class("Name") with upstream\'s name.',
+        "@config.replace_function\ndef f(x): ...",
+        '@3 replace_function: no target is named\n  Write @config.replace_function("Name") with upstream\'s name.',
     ),
     "decorator that decorates nothing": (
         'config.replace_class("Norm")',

@@ -318,7 +318,8 @@ def test_docstring_of_a_moved_method_keeps_its_text(work: Workspace) -> None:
             """
         '''
     )
-    assert run(work.raw())["A"].f.__doc__ == "Doc.\n\n    Args:\n        x: it.\n    "
+    method = next(node for node in ast.walk(ast.parse(work.raw())) if isinstance(node, ast.FunctionDef))
+    assert ast.get_docstring(method, clean=False) == "Doc.\n\n    Args:\n        x: it.\n    "
     assert '        """Doc.\n\n        Args:\n            x: it.\n        """\n' in work.text()
 
 
