@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project import Project
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from patchgen_core.project import Project, read_toml
 
 
 @dataclass(frozen=True)
@@ -140,8 +134,7 @@ def _source_roots(settings: Path | None, base: Path) -> str:
 
 def _ruff_table(path: Path) -> dict[str, Any]:
     """The ruff settings of a file; empty when it has none."""
-    with path.open("rb") as file:
-        data = tomllib.load(file)
+    data = read_toml(path)
     if path.name == "pyproject.toml":
         tool = data.get("tool", {})
         data = tool.get("ruff", {}) if isinstance(tool, dict) else {}

@@ -201,16 +201,26 @@ def load_project(start: Path | None = None) -> Project:
 
 
 def _table(path: Path) -> dict[str, Any] | None:
-    try:
-        with path.open("rb") as file:
-            data = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PatchgenError(f"not valid TOML: {error}", Location(str(path))) from None
-    tool = data.get("tool", {})
+    tool = read_toml(path).get("tool", {})
     table = tool.get("patchgen") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):
         raise PatchgenError("tool.patchgen is not a table", Location(str(path)))
     return table
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file.
+
+    Raises:
+        PatchgenError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PatchgenError(f"not valid TOML: {error}", Location(str(path))) from None
+    except OSError as error:
+        raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
 
 
 def _project(path: Path, table: Mapping[str, Any]) -> Project:
