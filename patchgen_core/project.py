@@ -216,11 +216,12 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as file:
-            return tomllib.load(file)
+            tables: dict[str, Any] = tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatchgenError(f"not valid TOML: {error}", Location(str(path))) from None
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
+    return tables
 
 
 def _project(path: Path, table: Mapping[str, Any]) -> Project:
