@@ -281,18 +281,6 @@ class _Planner:
             )
         first[key] = patch
 
-    def _check_helper_name(self, name: str, location: Location) -> None:
-        if name in self.index.imports and name not in self.config.drop_imported_names:
-            hint = f"Rename it, or add config.drop_import_names({name!r})."
-            raise PatchgenError(f"helper '{name}' has the name of an upstream import", location, hint)
-        if name in self.index.assigned and name not in (*self.excluded, *self.config.drop_imported_names):
-            hint = f"Rename it, or add config.exclude_from_output({name!r})."
-            raise PatchgenError(f"helper '{name}' has the name of an upstream constant", location, hint)
-        for spec in self.config.additional_imports:
-            if name in imported_names(spec):
-                message = f"helper '{name}' has the name of the import added at {spec.location}"
-                raise PatchgenError(message, location, "Rename it, or import under an alias.")
-
     # --- helpers, and the names everything goes by -----------------------------------------------------
 
     def _helpers(self) -> list[PlannedHelper]:
@@ -339,3 +327,15 @@ class _Planner:
                 hint = "" if after else did_you_mean(helper.after, self.index.definitions)
                 raise PatchgenError(f"add_helper_after: {who} {why} '{helper.after}'", location, hint)
         return PlannedHelper(helper, replacement, after)
+
+    def _check_helper_name(self, name: str, location: Location) -> None:
+        if name in self.index.imports and name not in self.config.drop_imported_names:
+            hint = f"Rename it, or add config.drop_import_names({name!r})."
+            raise PatchgenError(f"helper '{name}' has the name of an upstream import", location, hint)
+        if name in self.index.assigned and name not in (*self.excluded, *self.config.drop_imported_names):
+            hint = f"Rename it, or add config.exclude_from_output({name!r})."
+            raise PatchgenError(f"helper '{name}' has the name of an upstream constant", location, hint)
+        for spec in self.config.additional_imports:
+            if name in imported_names(spec):
+                message = f"helper '{name}' has the name of the import added at {spec.location}"
+                raise PatchgenError(message, location, "Rename it, or import under an alias.")
