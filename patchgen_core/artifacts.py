@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchgen_core.codegen.generate import RawModule, generate
+from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.header import seal
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.source import SourceCache
@@ -31,7 +31,7 @@ class Artifact:
         plan: what went in.
         path, text: the generated module.
         diff_path, diff: the unified diff of upstream against it.
-        base: upstream's text as the diff has it: formatted as the project formats.
+        base: upstream's text as the diff has it: what the project would generate without a patch, no header.
     """
 
     plan: Plan
@@ -181,7 +181,7 @@ def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
         if key not in bases:
             bases[key] = len(texts)
             home = draft.home.with_name(f"{draft.home.stem}__upstream.py")
-            texts.append(Text(home, draft.plan.source.text, lint=False))
+            texts.append(Text(home, absolute_upstream(draft.plan)))
     normalized = normalize(texts, project)
     return [
         _finish_one(draft, result, normalized[bases[draft.plan.source.path, draft.home.parent]].text)

@@ -28,12 +28,10 @@ class Text:
     Attributes:
         path: the file it is for; decides which ruff settings apply and is never written.
         text: its source.
-        lint: whether to run ``ruff check --fix`` as well as ``ruff format``.
     """
 
     path: Path
     text: str
-    lint: bool = True
 
 
 @dataclass(frozen=True)
@@ -104,15 +102,14 @@ def _run_batch(texts: Sequence[Text], settings: Path | None, project: Project) -
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.text.encode())
             paths.append(path)
-        linted = [str(path) for path, text in zip(paths, texts) if text.lint]
-        complaints = _inspect(linted, mirror) if linted else {}
+        complaints = _inspect(list(map(str, paths)), mirror)
         broken = {path for path, found in complaints.items() if not all(c.name for c in found)}
+        whole = [str(path) for path in paths if str(path) not in broken]
         options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
         options += ["--config", _source_roots(settings, base)]
-        if linted := [path for path in linted if path not in broken]:
-            ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
-            _ruff(["check", "--fix", "--exit-zero", *options, *ignore, *linted], mirror)
-        if whole := [str(path) for path in paths if str(path) not in broken]:
+        ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
+        if whole:
+            _ruff(["check", "--fix", "--exit-zero", *options, *ignore, *whole], mirror)
             _ruff(["format", *options, *whole], mirror)
         return [Normalized(path.read_bytes().decode(), tuple(complaints.get(str(path), ()))) for path in paths]
 

@@ -49,6 +49,11 @@ def generate(plan: Plan) -> RawModule:
     return RawModule(head + body, moved, plan.warnings + _unused_imports(plan, body))
 
 
+def absolute_upstream(plan: Plan) -> str:
+    """Upstream's text with absolute imports: what a config without a patch generates."""
+    return apply_edits(plan.source.text, absolute_import_edits(plan.source, plan.upstream.package))[0]
+
+
 def _insertions(plan: Plan) -> list[Edit]:
     """Added imports, post-import blocks and helpers, in this order, below upstream's imports."""
     at = _below_imports(plan.source)

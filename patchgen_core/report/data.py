@@ -47,7 +47,10 @@ def _result(result: ConfigResult) -> dict[str, Any]:
         "config": outcome.label,
         "path": display_path(outcome.path),
         "status": result.status,
-        "causes": [{"kind": cause.kind, "detail": cause.detail} for cause in result.causes],
+        "causes": [
+            {"kind": cause.kind, "detail": cause.detail, "upstream_diff": cause.upstream_diff or None}
+            for cause in result.causes
+        ],
         "files": [
             {"path": display_path(file.path), "missing": file.old is None, "diff": file.diff} for file in result.files
         ],

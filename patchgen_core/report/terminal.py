@@ -50,9 +50,10 @@ def print_drift(console: Console, report: DriftReport, verbose: bool = False) ->
         if result.status != "clean" or result.outcome.warnings or verbose:
             print_result(console, result, verbose)
     for path in report.orphans:
-        console.print(Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more"))
+        line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
+        console.print(line, soft_wrap=True)
     for path in report.removed:
-        console.print(Text.assemble(("removed  ", "yellow"), display_path(path)))
+        console.print(Text.assemble(("removed  ", "yellow"), display_path(path)), soft_wrap=True)
     console.print(_summary(report), soft_wrap=True)
 
 
@@ -77,6 +78,10 @@ def _print_details(console: Console, result: ConfigResult, verbose: bool) -> Non
     loaded = result.outcome.loaded
     if verbose and loaded is not None and loaded.mode == "imported":
         console.print(Text(f"         imported for real: {loaded.reason}", "dim"), soft_wrap=True)
+    for cause in result.causes:
+        if cause.upstream_diff:
+            console.print(Text("         upstream's own change of what is patched here:", "yellow"), soft_wrap=True)
+            console.print(diff_text(cause.upstream_diff), soft_wrap=True, end="")
     for file in result.files:
         if result.status == "fixed":
             console.print(Text(f"         wrote {display_path(file.path)}"), soft_wrap=True)

@@ -123,7 +123,7 @@ def test_check_as_json(two: Workspace) -> None:
     assert (done.returncode, data["exit_code"], data["schema"]) == (1, 1, 1)
     assert [(c["config"], c["status"]) for c in data["configs"]] == [(OTHER, "clean"), (MODULE, "drifted")]
     assert data["configs"][1]["causes"] == [
-        {"kind": "missing", "detail": "patched_modeling_toy_gpu.py does not exist"}
+        {"kind": "missing", "detail": "patched_modeling_toy_gpu.py does not exist", "upstream_diff": None}
     ]
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from patchgen_core import drift
 from patchgen_core.artifacts import write_files
-from patchgen_core.drift import ConfigResult, reverse_diff
+from patchgen_core.causes import apply_diff, reverse_diff
+from patchgen_core.drift import ConfigResult
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project import Project
 from tests.conftest import Workspace
@@ -111,8 +112,13 @@ def test_upstream_move_names_its_definitions(gated: Workspace) -> None:
 
 def test_upstream_move_below_a_patch_shows_in_the_cause(gated: Workspace) -> None:
     """The patched method hides upstream's change from the generated file, not from the cause."""
-    gated.upstream(UPSTREAM.replace("return x\n", "return x or 0\n"))
-    assert causes(gated) == ["upstream moved: acme 1.0; Norm.forward changed"]
+    gated.upstream(UPSTREAM.replace("return x\n", "return x or 0\n"), version="1.1")
+    (cause,) = only(gated).causes
+    assert str(cause) == ("upstream moved: acme 1.0 -> 1.1; Norm.forward changed (this config patches Norm.forward)")
+    assert cause.upstream_diff == (
+        "--- Norm.forward (1.0)\n+++ Norm.forward (1.1)\n@@ -1,2 +1,2 @@\n"
+        "     def forward(self, x):\n-        return x\n+        return x or 0\n"
+    )
 
 
 def test_new_version_with_the_same_text(gated: Workspace) -> None:
@@ -139,6 +145,13 @@ def test_two_causes_are_both_named(gated: Workspace) -> None:
     assert causes(gated) == ["upstream moved: acme 1.0; rotate changed", "config changed: Norm.forward changed"]
 
 
+def test_edit_and_config_change_are_told_apart(gated: Workspace) -> None:
+    path = generated(gated)
+    path.write_text(path.read_text().replace("return x + 1", "return x + 2"))
+    gated.config(PATCH.replace("x * 2", "x * 3"))
+    assert causes(gated) == ["config changed: Norm.forward changed", "edited by hand: Head.forward changed"]
+
+
 def test_edit_by_hand_is_seen_beside_an_upstream_move(gated: Workspace) -> None:
     path = generated(gated)
     path.write_text(path.read_text().replace("return x + 1", "return x + 2"))
@@ -148,7 +161,7 @@ def test_edit_by_hand_is_seen_beside_an_upstream_move(gated: Workspace) -> None:
 
 def test_other_format_is_a_generator_change(gated: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchgen_core.codegen.header.FORMAT", 2)
-    monkeypatch.setattr("patchgen_core.drift.FORMAT", 2)
+    monkeypatch.setattr("patchgen_core.causes.FORMAT", 2)
     assert causes(gated) == ["generator changed: its output format went from 1 to 2"]
 
 
@@ -244,6 +257,7 @@ def test_reversing_the_diff_gives_upstream_back(gated: Workspace) -> None:
     artifact = gated.outcome().artifact
     assert artifact is not None
     assert reverse_diff(artifact.text, artifact.diff) == artifact.base
+    assert apply_diff(artifact.base, artifact.diff) == artifact.text
     assert reverse_diff(artifact.text.replace("class Norm", "class Form"), artifact.diff) is None
 
 

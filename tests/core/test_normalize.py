@@ -155,13 +155,6 @@ def test_extra_ignores_come_on_top(work: Workspace) -> None:
     assert run(project, text) == text
 
 
-@pytest.mark.parametrize("isolated", ["", "ruff_isolated = true\n"], ids=["settings", "isolated"])
-def test_a_file_of_upstream_is_formatted_but_not_linted(work: Workspace, isolated: str) -> None:
-    project = settings(work, f'{isolated}[tool.ruff.lint]\nselect = ["F", "I"]\n')
-    text = Text(work.models / "toy/generated/a.py", "import os\nimport abc\nx = {1 : missing}\n", lint=False)
-    assert normalize([text], project) == [Normalized("import os\nimport abc\n\nx = {1: missing}\n")]
-
-
 # --- whose settings do not -------------------------------------------------------------------------
 
 

@@ -1,0 +1,216 @@
+"""Why a checked-in file is not what its config makes, told by its header and its diff."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Literal
+
+from patchgen_core.artifacts import Artifact, unified_diff
+from patchgen_core.codegen.header import FORMAT, Fingerprint, read_fingerprint
+from patchgen_core.codegen.plan import short_hash
+from patchgen_core.codegen.source import DEFINITIONS
+
+CauseKind = Literal["upstream moved", "config changed", "edited by hand", "generator changed", "missing", "orphan"]
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a file is not what its config makes.
+
+    Attributes:
+        kind: which kind of cause.
+        detail: what exactly.
+        upstream_diff: when upstream moved, what it changed in the very targets that the config patches. The
+            generated file does not show that: the patches stand there.
+    """
+
+    kind: CauseKind
+    detail: str = ""
+    upstream_diff: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
+
+def explain(artifact: Artifact, old: str | None, old_diff: str | None) -> tuple[Cause, ...]:
+    """Why the files on disk are not what the config makes; at least one cause."""
+    causes: list[Cause] = []
+    if old is None:
+        return (Cause("missing", f"{artifact.path.name} does not exist"),)
+    if old != artifact.text:
+        causes += _explain_module(artifact, old, old_diff)
+    if old_diff is None:
+        causes.append(Cause("missing", f"{artifact.diff_path.name} does not exist"))
+    elif old == artifact.text:
+        causes.append(Cause("edited by hand", artifact.diff_path.name))
+    return tuple(causes)
+
+
+def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[Cause]:
+    plan = artifact.plan
+    mark = read_fingerprint(old)
+    if mark is None and "\r\n" in old and read_fingerprint(old.replace("\r\n", "\n")) is not None:
+        return [Cause("edited by hand", "its line endings were changed to CRLF")]
+    if mark is None:
+        return [Cause("edited by hand", "its header cannot be read")]
+    is_same_source = mark.source == plan.upstream.module
+    is_same_text = mark.upstream == short_hash(plan.source.text)
+    written = old if mark.sealed else _as_written(artifact, old_diff if is_same_text else None)
+    causes = []
+    moved = Changes()
+    if is_same_source and not (is_same_text and mark.version == plan.upstream.version):
+        base = reverse_diff(written, old_diff) if old_diff and written else None
+        if base is not None and not is_same_text:
+            moved = compare_definitions(base, artifact.base)
+        causes.append(_describe_move(artifact, mark, is_same_text, base, moved))
+    if not is_same_source:
+        causes.append(Cause("config changed", f"source_module was {mark.source}"))
+    elif mark.config != plan.fingerprint:
+        ours = compare_definitions(written, artifact.text).without(moved) if written else Changes()
+        causes.append(Cause("config changed", str(ours)))
+    if not mark.sealed:
+        edited = compare_definitions(written or artifact.text, old) if written or not causes else Changes()
+        causes.append(Cause("edited by hand", str(edited)))
+    if mark.format != FORMAT:
+        causes.append(Cause("generator changed", f"its output format went from {mark.format} to {FORMAT}"))
+    return causes or [Cause("generator changed", "ruff's version or settings are not what they were")]
+
+
+def _as_written(artifact: Artifact, old_diff: str | None) -> str | None:
+    """What an edited file was when it was generated: upstream with the checked-in diff, if that fits."""
+    text = apply_diff(artifact.base, old_diff) if old_diff else None
+    mark = read_fingerprint(text) if text else None
+    return text if mark is not None and mark.sealed else None
+
+
+def _describe_move(
+    artifact: Artifact, mark: Fingerprint, is_same_text: bool, base: str | None, moved: Changes
+) -> Cause:
+    upstream = artifact.plan.upstream
+    versions = f"{upstream.distribution} {mark.version}"
+    if mark.version != upstream.version:
+        versions += f" -> {upstream.version}"
+    if is_same_text:
+        return Cause("upstream moved", f"{versions}, with the same text")
+    if base is None:
+        return Cause(
+            "upstream moved", f"{versions}; what changed cannot be told without the .diff that belongs to the file"
+        )
+    detail = f"{versions}; {moved or 'outside of its classes and functions'}"
+    patched = [name for name in moved.changed if _is_patched(artifact, name)]
+    if patched:
+        detail += f" (this config patches {', '.join(patched)})"
+    before, after = _texts(base), _texts(artifact.base)
+    diffs = (unified_diff(before[n], after[n], f"{n} ({mark.version})", f"{n} ({upstream.version})") for n in patched)
+    return Cause("upstream moved", detail, "".join(diffs))
+
+
+def _is_patched(artifact: Artifact, name: str) -> bool:
+    """Whether a definition's text is replaced by a patch of it, or of the class it belongs to."""
+    return any(name in (p.dotted, p.patch.target) or name.startswith(f"{p.dotted}.") for p in artifact.plan.patches)
+
+
+def _texts(source: str) -> dict[str, str]:
+    """The source of each top-level class, method and function."""
+    lines = source.splitlines(keepends=True)
+    found: dict[str, str] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, DEFINITIONS):
+            for inner in [node, *(s for s in getattr(node, "body", []) if isinstance(s, DEFINITIONS))]:
+                name = node.name if inner is node else f"{node.name}.{inner.name}"
+                found[name] = found.get(name, "") + "".join(lines[inner.lineno - 1 : inner.end_lineno])
+    return found
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Classes, methods and functions that differ between two versions of a module."""
+
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.added or self.removed)
+
+    def __str__(self) -> str:
+        parts = (("changed", self.changed), ("added", self.added), ("removed", self.removed))
+        return "; ".join(f"{', '.join(names)} {word}" for word, names in parts if names)
+
+    def without(self, other: Changes) -> Changes:
+        """These changes less those of ``other``."""
+        gone = {*other.changed, *other.added, *other.removed}
+
+        def rest(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name for name in names if name not in gone)
+
+        return Changes(rest(self.changed), rest(self.added), rest(self.removed))
+
+
+def compare_definitions(old: str, new: str) -> Changes:
+    """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed."""
+    try:
+        before, after = _definitions(old), _definitions(new)
+    except SyntaxError:
+        return Changes()
+    return Changes(
+        tuple(name for name in after if name in before and before[name] != after[name]),
+        tuple(
+            name for name in after if name not in before and name.rpartition(".")[0] not in set(after) - set(before)
+        ),
+        tuple(
+            name for name in before if name not in after and name.rpartition(".")[0] not in set(before) - set(after)
+        ),
+    )
+
+
+def _definitions(text: str) -> dict[str, str]:
+    """What each top-level class, method and function says; a class without its methods."""
+    found: dict[str, str] = {}
+    for node in ast.parse(text).body:
+        if not isinstance(node, DEFINITIONS):
+            continue
+        rest = node
+        if isinstance(node, ast.ClassDef):
+            own = [s for s in node.body if isinstance(s, DEFINITIONS)]
+            found[node.name] = ""
+            for method in own:
+                name = f"{node.name}.{method.name}"
+                found[name] = found.get(name, "") + ast.dump(method)
+            rest = ast.ClassDef(**{**dict(ast.iter_fields(node)), "body": [s for s in node.body if s not in own]})
+        found[node.name] = ast.dump(rest)
+    return found
+
+
+def reverse_diff(text: str, diff: str) -> str | None:
+    """The text that a unified diff was made from, given the one it leads to; None when they do not fit."""
+    return _follow(text, diff, have="+", gone="-", start=2)
+
+
+def apply_diff(text: str, diff: str) -> str | None:
+    """The text that a unified diff leads to, given the one it was made from; None when they do not fit."""
+    return _follow(text, diff, have="-", gone="+", start=1)
+
+
+def _follow(text: str, diff: str, have: str, gone: str, start: int) -> str | None:
+    """Walk a diff from the side whose lines are marked ``have`` to the other one."""
+    lines = text.split("\n")
+    result: list[str] = []
+    position = 0
+    for line in diff.split("\n")[2:]:
+        kind, rest = line[:1], line[1:]
+        if kind == "@":
+            at = line.split(" ")[start][1:].split(",")
+            first = int(at[0]) - (0 if len(at) == 2 and at[1] == "0" else 1)
+            result += lines[position:first]
+            position = first
+        elif kind == gone:
+            result.append(rest)
+        elif kind in (" ", have):
+            if position >= len(lines) or lines[position] != rest:
+                return None
+            position += 1
+            if kind == " ":
+                result.append(rest)
+    return "\n".join(result + lines[position:])
