@@ -8,6 +8,7 @@ import patchgen_core
 
 if TYPE_CHECKING:
     from patchgen_core import (
+        DiscoveryConfig,
         ModelingCodeGenerator,
         PatchConfig,
         build_check_cli,
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
         list_patch_configs,
         run_codegen,
     )
-    from patchgen_core import Project as DiscoveryConfig
 
 __all__ = [
     "DiscoveryConfig",
@@ -33,4 +33,4 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(patchgen_core, "Project" if name == "DiscoveryConfig" else name)
+    return getattr(patchgen_core, name)

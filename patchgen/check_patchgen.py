@@ -2,6 +2,6 @@
 
 from patchgen_core.cli import build_check_cli
 from patchgen_core.cli import build_check_cli as build_cli
-from patchgen_core.project import Project as DiscoveryConfig
+from patchgen_core.project import DiscoveryConfig
 
 __all__ = ["DiscoveryConfig", "build_check_cli", "build_cli"]

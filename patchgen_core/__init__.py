@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from patchgen_core.api import ModelingCodeGenerator, list_patch_configs, run_codegen
     from patchgen_core.cli import build_check_cli, build_run_codegen_cli
     from patchgen_core.errors import PatchgenError
-    from patchgen_core.project import Project, load_project
+    from patchgen_core.project import DiscoveryConfig, Project, load_project
     from patchgen_core.spec import PatchConfig, create_patch_from_external
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "DiscoveryConfig",
     "ModelingCodeGenerator",
     "PatchConfig",
     "PatchgenError",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DiscoveryConfig": "project",
     "ModelingCodeGenerator": "api",
     "PatchConfig": "spec",
     "PatchgenError": "errors",

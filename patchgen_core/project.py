@@ -144,6 +144,10 @@ class Project:
                 yield path
 
 
+DiscoveryConfig = Project
+"""The reference documentation's name of :class:`Project`."""
+
+
 def walk_files(folder: Path) -> Iterator[Path]:
     """Files below ``folder``, without hidden folders and ``__pycache__``."""
     for root, folders, files in os.walk(folder):

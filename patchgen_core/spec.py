@@ -104,8 +104,8 @@ class PatchConfig:
             is another one, generating is an error. None accepts any.
 
     The lists ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
-    ``positioned_helpers``, ``drop_imported_names`` and ``exclude`` are plain: a config may extend its
-    own from another config's. An identical entry that comes in twice counts once.
+    ``positioned_helpers``, ``drop_imported_names``, ``exclude`` and ``dropped_decorators`` are plain: a
+    config may extend its own from another config's. An identical entry that comes in twice counts once.
     """
 
     def __init__(
@@ -127,6 +127,7 @@ class PatchConfig:
         self.positioned_helpers: list[Helper] = []
         self.drop_imported_names: list[str] = []
         self.exclude: list[str] = []
+        self.dropped_decorators: list[tuple[str, str]] = []
         self._locations: dict[tuple[str, str], Location] = {}
         self._open: list[tuple[str, Location]] = []
 
@@ -317,6 +318,19 @@ class PatchConfig:
     def drop_import_names(self, *names: str) -> None:
         """Remove upstream's module-level imports of these names, with their fallbacks."""
         self._add_names("drop_import_names", self.drop_imported_names, names)
+
+    def drop_decorators(self, target: str, *names: str) -> None:
+        """Remove decorators of upstream's class, method or function, named without their arguments.
+
+        ``drop_decorators("LlamaAttention", "use_kernelized_func")`` removes
+        ``@use_kernelized_func(apply_rotary_pos_emb)``.
+        """
+        location = caller()
+        arguments.target("drop_decorators", target, location)
+        for name in names:
+            arguments.text("drop_decorators: a name", name, location)
+            self._locations["drop_decorators", f"{target} {name}"] = location
+            self.dropped_decorators.append((target, name))
 
     def exclude_from_output(self, *names: str) -> None:
         """Leave upstream's classes, functions or constants of these names out of the generated module."""

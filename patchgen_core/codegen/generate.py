@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass, replace
 
+from patchgen_core.codegen.decorators import decorator_edits
 from patchgen_core.codegen.edits import Edit, Written, apply_edits
 from patchgen_core.codegen.header import header
 from patchgen_core.codegen.imports import absolute_import_edits, import_statement, imported_names
@@ -38,6 +39,7 @@ def generate(plan: Plan) -> RawModule:
     changes, markers = patch_edits(plan)
     edits = [*changes, *helper_edits(plan), *_insertions(plan), *markers]
     edits += removal_edits(source, plan.index, plan.excluded, plan.dropped)
+    edits += decorator_edits(source, plan.decorators)
     gone = [(edit.start, edit.end) for edit in edits if edit.end > edit.start]
     for edit in absolute_import_edits(source, plan.upstream.package):
         if not any(start <= edit.start and edit.end <= end for start, end in gone):

@@ -59,6 +59,7 @@ def header(plan: Plan) -> str:
     for title, names in (
         ("Helpers added", [helper.name for helper in plan.helpers]),
         ("Imports dropped", plan.dropped),
+        ("Decorators dropped", [entry.label for entry in plan.decorators]),
         ("Excluded", plan.excluded),
     ):
         if names:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from patchgen_core.arguments import shown
 from patchgen_core.codegen.additions import AddedImports, checked_blocks, unique
+from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
 from patchgen_core.codegen.imports import import_statement, imported_names
 from patchgen_core.codegen.index import ModuleIndex, index_module
 from patchgen_core.codegen.naming import settle_names
@@ -30,7 +32,7 @@ class Plan:
         label: what the config is called.
         config: what was declared.
         upstream, source, index: the module that is patched.
-        patches, helpers, imports, post_import_blocks, dropped, excluded: what to do to it.
+        patches, helpers, imports, post_import_blocks, dropped, excluded, decorators: what to do to it.
         warnings: what the user should know and no run should fail for.
     """
 
@@ -45,6 +47,7 @@ class Plan:
     post_import_blocks: tuple[tuple[str, Location], ...]
     dropped: tuple[str, ...]
     excluded: tuple[str, ...]
+    decorators: tuple[DroppedDecorator, ...]
     warnings: tuple[Problem, ...]
 
     @property
@@ -67,7 +70,7 @@ class Plan:
             [[h.helper.after, text(h.replacement)] for h in self.helpers],
             [import_statement(spec) for spec in unique(config.additional_imports)],
             [[text for text, _ in self.post_import_blocks]],
-            [unique(config.drop_imported_names), self.excluded],
+            [unique(config.drop_imported_names), self.excluded, unique(config.dropped_decorators)],
         ]
         return short_hash(json.dumps(declared))
 
@@ -110,6 +113,7 @@ def list_problems(config: PatchConfig) -> list[Problem]:
         ("positioned_helpers", Helper, "what add_helper_after makes"),
         ("drop_imported_names", str, "names"),
         ("exclude", str, "names"),
+        ("dropped_decorators", tuple, "pairs of a target and a decorator's name"),
     ):
         entries = getattr(config, name)
         if not isinstance(entries, list):
@@ -150,13 +154,15 @@ class _Planner:
         self._check_version_and_file()
         self._check_excluded()
         dropped = self._dropped()
+        decorators, bad_decorators = dropped_decorators(self.config, self.targets)
         patches = self._patches()
+        self._warn_of_decorators(patches, [entry.decorator for entry in decorators])
         helpers = self._helpers()
         added = AddedImports(self.source.tree, self.index, self.upstream.package, dropped, self.excluded)
         imports = added.plan(self.config.additional_imports)
         inserted, bad_blocks = checked_blocks(self.config)
         patches, helpers, bad_names = settle_names(patches, helpers)
-        self.problems += [*added.problems, *bad_blocks, *bad_names]
+        self.problems += [*added.problems, *bad_blocks, *bad_names, *bad_decorators]
         if self.problems:
             self.problems.sort(key=lambda p: (p.location.file, p.location.line) if p.location else ("", 0))
             raise PatchgenError.from_problems(self.problems)
@@ -172,6 +178,7 @@ class _Planner:
             post_import_blocks=inserted,
             dropped=dropped,
             excluded=self.excluded,
+            decorators=decorators,
             warnings=tuple(self.warnings),
         )
 
@@ -249,6 +256,21 @@ class _Planner:
                 hint = "Where that counts, the patch has no effect."
                 self.warnings.append(Problem(message, patch.location, hint))
         return planned
+
+    def _warn_of_decorators(self, patches: Sequence[PlannedPatch], dropped: Sequence[ast.expr]) -> None:
+        """A decorator that stays and names a replaced function may count on the decorators that went with it."""
+        replaced = [node for planned in patches if not planned.method for node in planned.nodes]
+        for planned in patches:
+            own = planned.replacement.decorators if planned.replacement else ()
+            for node in planned.nodes if planned.kind == "function_replacement" else ():
+                gone = [d for d in map(ast.unparse, node.decorator_list) if f"@{d}" not in own]
+                for owner, decorator in self.targets.decorators_naming(node.name) if gone else ():
+                    if decorator in dropped or owner in replaced or owner.name in self.excluded:
+                        continue
+                    shown_as, name = ast.unparse(decorator), ast.unparse(decorator).split("(")[0]
+                    message = f"upstream's @{shown_as} on '{owner.name}' gets a '{node.name}' without its @{gone[0]}"
+                    hint = f"Add config.drop_decorators('{owner.name}', '{name}'), or decorate the replacement."
+                    self.warnings.append(Problem(message, planned.patch.location, hint))
 
     def _check_conflict(self, planned: PlannedPatch, first: dict[str, Patch]) -> None:
         patch = planned.patch

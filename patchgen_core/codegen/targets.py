@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from patchgen_core.codegen.index import ModuleIndex
+from patchgen_core.codegen.index import ModuleIndex, assigned_names
 from patchgen_core.codegen.rename import map_prefixes
 from patchgen_core.codegen.replacement import ACCESSORS, Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function, SourceCache, blocks, statements
@@ -128,6 +128,16 @@ class Targets:
             )
         return PlannedPatch(patch, tuple(nodes), replacement=replacement)
 
+    def decorators_naming(self, name: str) -> list[tuple[Definition, ast.expr]]:
+        """Decorators of top-level definitions that refer to a name."""
+        found = []
+        for definitions in self.index.definitions.values():
+            for node in definitions:
+                for decorator in node.decorator_list:
+                    if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(decorator)):
+                        found.append((node, decorator))
+        return found
+
     def bypasses(self, planned: PlannedPatch) -> str:
         """Where upstream binds a target's name to something else, which a patch of the definition misses."""
         name = planned.patch.target.split(".")[0]
@@ -206,6 +216,11 @@ class Targets:
                 patch.location,
                 "Override the property itself, or add an ordinary method.",
             )
+        attribute = self._attribute(nodes, method)
+        if attribute is not None and not patch.add:
+            message = f"'{patch.target}' is a class attribute in upstream's line {attribute.lineno}, not a method"
+            hint = "Replace the class, or pass add=True if a method of that name is meant to hide it."
+            raise PatchgenError(message, patch.location, hint)
         own = {f.name for node in nodes for f in all_methods(node)}
         known = {f.name for classes in self.index.classes.values() for c in classes for f in all_methods(c)}
         if patch.add or method in known | KNOWN_METHODS:
@@ -217,6 +232,20 @@ class Targets:
                 patch.location,
                 f"Did you mean '{near[0]}'? To add '{method}' all the same, pass add=True.",
             )
+
+    def _attribute(self, nodes: Iterable[Definition], name: str) -> ast.stmt | None:
+        """The statement that assigns a class attribute in one of the classes, or in a base of this module."""
+        for node in nodes:
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for statement in statements(node.body):
+                if not isinstance(statement, DEFINITIONS) and name in assigned_names(statement):
+                    return statement
+            bases = [b.id for b in node.bases if isinstance(b, ast.Name) and b.id != node.name]
+            inherited = self._attribute([d for base in bases for d in self.index.classes.get(base, ())], name)
+            if inherited is not None:
+                return inherited
+        return None
 
 
 def all_methods(node: ast.AST) -> list[Function]:

@@ -13,6 +13,10 @@ config = PatchConfig(
     description="Llama with Liger kernels for GPU training",
 )
 
+# Upstream marks the rotary function for the kernels hub and has its attention take the mark up. Liger's
+# function has no such mark.
+config.drop_decorators("LlamaAttention", "use_kernelized_func")
+
 config.patches.extend(
     [
         create_patch_from_external(

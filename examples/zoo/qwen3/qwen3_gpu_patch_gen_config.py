@@ -7,6 +7,7 @@ On a CPU the generated module runs upstream's own lines.
 
 import torch
 from patchgen import PatchConfig
+from transformers.integrations import use_kernel_forward_from_hub
 
 config = PatchConfig(
     source_module="transformers.models.qwen3.modeling_qwen3",
@@ -53,8 +54,10 @@ def qwen3_mlp_forward(self, x):
 # ================================================================
 # Patch: apply_rotary_pos_emb
 # 1. fused kernel for CUDA tensors - rotates queries and keys in one launch
+# The decorator is upstream's: Qwen3Attention expects a function that bears it.
 # ================================================================
 @config.replace_function("apply_rotary_pos_emb", description="Fused rotary embedding for CUDA tensors")
+@use_kernel_forward_from_hub("rotary_pos_emb")
 def qwen3_apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """Applies Rotary Position Embedding to the query and key tensors.
 

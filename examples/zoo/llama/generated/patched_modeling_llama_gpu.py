@@ -14,7 +14,10 @@
 #    - class_replacement: LlamaMLP
 #        Fused SwiGLU: the activation is recomputed in backward instead of stored
 #
-#  Fingerprint: format=1 upstream=97296b66ed59 config=b11aa2854c1e output=bff17746b3cb
+#  Decorators dropped:
+#    - @use_kernelized_func(apply_rotary_pos_emb) of LlamaAttention
+#
+#  Fingerprint: format=1 upstream=97296b66ed59 config=ab956f740d6d output=fd8efb3ef5de
 # ==============================================================================
 # Copyright 2022 EleutherAI and the HuggingFace Inc. team. All rights reserved.
 #
@@ -40,7 +43,6 @@ import torch
 from torch import nn
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
-from transformers.integrations import use_kernelized_func
 from transformers.masking_utils import create_causal_mask
 from transformers.modeling_layers import (
     GenericForQuestionAnswering,
@@ -177,7 +179,6 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
-@use_kernelized_func(apply_rotary_pos_emb)
 class LlamaAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 

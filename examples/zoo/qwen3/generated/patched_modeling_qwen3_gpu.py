@@ -14,7 +14,7 @@
 #    - function_replacement: apply_rotary_pos_emb
 #        Fused rotary embedding for CUDA tensors
 #
-#  Fingerprint: format=1 upstream=eba96e372032 config=e3f2a26e0288 output=6253e05649dc
+#  Fingerprint: format=1 upstream=eba96e372032 config=983f7bd3d470 output=c99f299ce62c
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3/modular_qwen3.py.
@@ -189,7 +189,9 @@ def rotate_half(x):
 # ================================================================
 # Patch: apply_rotary_pos_emb
 # 1. fused kernel for CUDA tensors - rotates queries and keys in one launch
+# The decorator is upstream's: Qwen3Attention expects a function that bears it.
 # ================================================================
+@use_kernel_forward_from_hub("rotary_pos_emb")
 def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """Applies Rotary Position Embedding to the query and key tensors.
 

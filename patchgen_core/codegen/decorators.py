@@ -1,0 +1,74 @@
+"""Taking single decorators off upstream's classes, methods and functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchgen_core.codegen.additions import unique
+from patchgen_core.codegen.edits import Edit
+from patchgen_core.codegen.source import Definition, SourceFile
+from patchgen_core.codegen.targets import Targets, last_definitions, methods
+from patchgen_core.errors import Problem, did_you_mean
+from patchgen_core.spec import PatchConfig
+
+
+@dataclass(frozen=True)
+class DroppedDecorator:
+    """A decorator of upstream's that the config takes off.
+
+    Attributes:
+        target: what it decorates, as upstream names it.
+        decorator: its expression.
+    """
+
+    target: str
+    decorator: ast.expr
+
+    @property
+    def label(self) -> str:
+        """How the generated header shows it."""
+        return f"@{ast.unparse(self.decorator)} of {self.target}"
+
+
+def dropped_decorators(config: PatchConfig, targets: Targets) -> tuple[tuple[DroppedDecorator, ...], list[Problem]]:
+    """The decorators that a config drops, and what is wrong with its calls."""
+    found: list[DroppedDecorator] = []
+    problems = []
+    whole = ("class_replacement", "function_replacement", "external")
+    replaced = {p.target for p in config.patches if p.kind in whole or not p.keep_decorators}
+    for target, name in unique(config.dropped_decorators):
+        location = config.location_of("drop_decorators", f"{target} {name}")
+        cls, _, method = target.partition(".")
+        nodes: Sequence[Definition] = last_definitions(targets.tree.body, cls)
+        if method:
+            nodes = [function for node in nodes for function in methods(node, method)]
+        decorators = [decorator for node in nodes for decorator in node.decorator_list]
+        matching = [d for d in decorators if _name(d) in (name, f"@{name}") or _name(d).endswith(f".{name}")]
+        found += [DroppedDecorator(target, decorator) for decorator in matching]
+        if not nodes:
+            hint = did_you_mean(cls, targets.index.definitions)
+            problems.append(Problem(f"drop_decorators: upstream has no '{target}'", location, hint))
+        elif {target, cls} & {*replaced, *config.exclude}:
+            hint = "Upstream's decorators are gone already."
+            problems.append(Problem(f"drop_decorators: '{target}' is replaced or excluded", location, hint))
+        elif not matching:
+            has = ", ".join(f"@{_name(decorator)}" for decorator in decorators)
+            hint = f"It has: {has}." if has else "It has none."
+            problems.append(Problem(f"drop_decorators: '{target}' has no decorator '{name}'", location, hint))
+    return tuple(found), problems
+
+
+def decorator_edits(source: SourceFile, dropped: Sequence[DroppedDecorator]) -> list[Edit]:
+    """The edits that take decorators off, each with its lines."""
+    edits = []
+    for entry in dropped:
+        first, last = source.decorator_lines(entry.decorator)
+        edits.append(Edit(source.line_starts[first - 1], source.line_starts[last], ""))
+    return edits
+
+
+def _name(decorator: ast.expr) -> str:
+    """A decorator without its arguments."""
+    return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
