@@ -69,6 +69,11 @@ def decorator_edits(source: SourceFile, dropped: Sequence[DroppedDecorator]) -> 
     return edits
 
 
+def meaning(decorator: str) -> str:
+    """What two decorators have in common that only differ in how they are written."""
+    return ast.dump(ast.parse(decorator.strip().removeprefix("@").strip(), mode="eval"))
+
+
 def _name(decorator: ast.expr) -> str:
     """A decorator without its arguments."""
     return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)

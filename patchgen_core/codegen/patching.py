@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from patchgen_core.codegen.decorators import meaning
 from patchgen_core.codegen.edits import Edit
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.rename import ORIGINAL_INIT
@@ -153,8 +154,8 @@ def _override(source: SourceFile, function: Function, patch: PlannedPatch) -> li
     first = source.first_line(function)
     own = list(replacement.decorators)
     if patch.patch.keep_decorators:
-        kept = {_normal(source.segment(d)) for d in function.decorator_list}
-        own = [d for d in own if _normal(d[1:]) not in kept and not _is_accessor(d)]
+        kept = {meaning(source.segment(d)) for d in function.decorator_list}
+        own = [d for d in own if meaning(d) not in kept and not _is_accessor(d)]
         start = source.line_starts[function.lineno - 1]
     else:
         start = source.line_starts[first - 1]
@@ -168,10 +169,6 @@ def _override(source: SourceFile, function: Function, patch: PlannedPatch) -> li
         above = source.line_starts[source.comment_line(function) - 1]
         edits.insert(0, Edit(above, source.line_starts[first - 1], comments, origin))
     return edits
-
-
-def _normal(decorator: str) -> str:
-    return ast.dump(ast.parse(decorator.strip().removeprefix("@").strip(), mode="eval"))
 
 
 def _is_accessor(decorator: str) -> bool:

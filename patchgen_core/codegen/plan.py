@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from patchgen_core.arguments import shown
 from patchgen_core.codegen.additions import AddedImports, checked_blocks, unique
-from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
+from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators, meaning
 from patchgen_core.codegen.imports import import_statement, imported_names
 from patchgen_core.codegen.index import ModuleIndex, index_module
 from patchgen_core.codegen.naming import settle_names
@@ -261,9 +261,9 @@ class _Planner:
         """A decorator that stays and names a replaced function may count on the decorators that went with it."""
         replaced = [node for planned in patches if not planned.method for node in planned.nodes]
         for planned in patches:
-            own = planned.replacement.decorators if planned.replacement else ()
+            own = [meaning(d) for d in planned.replacement.decorators] if planned.replacement else []
             for node in planned.nodes if planned.kind == "function_replacement" else ():
-                gone = [d for d in map(ast.unparse, node.decorator_list) if f"@{d}" not in own]
+                gone = [d for d in map(ast.unparse, node.decorator_list) if meaning(d) not in own]
                 for owner, decorator in self.targets.decorators_naming(node.name) if gone else ():
                     if decorator in dropped or owner in replaced or owner.name in self.excluded:
                         continue

@@ -14,6 +14,7 @@ import pytest
 
 from patchgen_core import drift
 from patchgen_core.artifacts import make_artifacts, unified_diff, write_files
+from patchgen_core.causes import reverse_diff
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import Loader
@@ -379,6 +380,14 @@ def test_damaged_diff_does_not_hide_that_upstream_moved(gated: Workspace, line: 
     assert [cause.kind for cause in result.causes] == ["upstream moved"]
 
 
+def test_diff_whose_upstream_is_no_python_does_not_hide_that_upstream_moved(gated: Workspace) -> None:
+    path = generated(gated, ".diff")
+    path.write_text(path.read_text().replace("-        return x\n", "-        return (\n"))
+    gated.upstream(UPSTREAM.replace("-x", "+x"))
+    (result,) = gated.check().results
+    assert [cause.kind for cause in result.causes] == ["upstream moved"]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8:strict", "ascii", "latin-1"])
 def test_any_text_can_be_shown_on_any_terminal(gated: Workspace, encoding: str) -> None:
     path = generated(gated)
@@ -421,7 +430,7 @@ def test_a_diff_has_the_lines_that_the_file_has(work: Workspace, character: str)
     artifact = work.outcome().artifact
     assert artifact is not None
     assert "No newline" not in artifact.diff
-    assert drift.reverse_diff(artifact.text, artifact.diff) == artifact.base
+    assert reverse_diff(artifact.text, artifact.diff) == artifact.base
 
 
 def test_upstream_without_a_last_newline(work: Workspace) -> None:
@@ -440,7 +449,7 @@ def test_a_diff_says_where_the_last_newline_is_missing() -> None:
 
 
 def test_reversing_a_diff_of_an_empty_file() -> None:
-    assert drift.reverse_diff("a\n", unified_diff("", "a\n", "old", "new")) == ""
+    assert reverse_diff("a\n", unified_diff("", "a\n", "old", "new")) == ""
 
 
 def test_diff_that_a_generation_left_behind_is_no_edit_by_hand(gated: Workspace) -> None:
