@@ -1,4 +1,12 @@
-"""Forwards :func:`~patchgen_core.api.run_codegen` and its command line."""
+"""Forwards :func:`~patchgen_core.api.run_codegen` and its command line.
+
+``patchgen.run_codegen`` is this module and, after ``from patchgen import run_codegen``, the function of that
+name: calling the module calls the function.
+"""
+
+import sys
+import types
+from typing import Any
 
 from patchgen_core.api import list_patch_configs, run_codegen
 from patchgen_core.cli import build_run_codegen_cli
@@ -6,3 +14,11 @@ from patchgen_core.cli import build_run_codegen_cli as build_cli
 from patchgen_core.project import DiscoveryConfig
 
 __all__ = ["DiscoveryConfig", "build_cli", "build_run_codegen_cli", "list_patch_configs", "run_codegen"]
+
+
+class _CallableModule(types.ModuleType):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return run_codegen(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _CallableModule

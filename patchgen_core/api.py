@@ -10,7 +10,7 @@ from pathlib import Path
 from patchgen_core.artifacts import Artifact, Progress, make_artifacts, make_outcome, write_files
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.loading import LoadedConfig
+from patchgen_core.loading import DEFAULT_NAME, LoadedConfig, Loader
 from patchgen_core.project import Project, load_project
 from patchgen_core.spec import PatchConfig
 from patchgen_core.upstream import UpstreamModule, find_upstream
@@ -84,7 +84,7 @@ def generate_and_write(
     if problems:
         raise PatchgenError.from_problems(problems)
     made = [(outcome.artifact, outcome.warnings) for outcome in outcomes if outcome.artifact is not None]
-    files = [file for artifact, _ in made for file in artifact.files[: 2 if save_diff else 1]]
+    files = [file for artifact, _ in made for file in artifact.output(save_diff)]
     written = [] if dry_run else write_files(files)
     return [
         CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), warnings)
@@ -132,13 +132,40 @@ class ModelingCodeGenerator:
         Raises:
             PatchgenError: with everything that is wrong; then nothing was written.
         """
-        path = Path(self.config.location.file)
-        module = self.project.module_name(path)
-        own = {name: vars(m) for name, m in sys.modules.items() if getattr(m, "__file__", None) == str(path)}
-        loaded = LoadedConfig(path, module, "config", self.config, own, "imported", "it was passed as an object")
+        loaded = self._loaded()
         outcome = make_outcome(self.project, loaded, self._sources)
         if outcome.artifact is None:
             raise PatchgenError.from_problems(outcome.problems)
         if output_path is not None:
             write_files([(Path(output_path).absolute(), outcome.artifact.text)])
         return outcome.artifact.text
+
+    def _loaded(self) -> LoadedConfig:
+        """The config as if it had been loaded from the file that holds it."""
+        path, name = self._home()
+        own = {key: vars(m) for key, m in list(sys.modules.items()) if getattr(m, "__file__", None) == str(path)}
+        module = self.project.module_name(path)
+        try:
+            declared = Loader(self.project, self._sources).load(path, name)[0].config.patches
+        except PatchgenError:
+            declared = []  # it is no config file
+        known = {patch.target for patch in self.config.patches}
+        missing = ", ".join(f"'{patch.target}'" for patch in declared if patch.target not in known)
+        if missing:
+            message = f"this config lacks the patch of {missing} that its file declares"
+            hint = "What stands under TYPE_CHECKING is not there when a config is imported: use run_codegen."
+            raise PatchgenError(message, self.config.location, hint)
+        return LoadedConfig(path, module, name, self.config, own, "imported", "it was passed as an object")
+
+    def _home(self) -> tuple[Path, str]:
+        """The file and the variable that hold the config; where it was made when nothing does."""
+        made = self.config.location.file
+        found = [
+            (str(module.__file__), name)
+            for module in list(sys.modules.values())
+            if getattr(module, "__file__", None)
+            for name, value in list(vars(module).items())
+            if value is self.config
+        ]
+        found.sort(key=lambda place: (place[0] != made, place[1] != DEFAULT_NAME, place))
+        return (Path(found[0][0]), found[0][1]) if found else (Path(made), DEFAULT_NAME)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import keyword
 import os
+import re
 import sys
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,7 +35,9 @@ def decorated_at(value: Any, location: Location) -> Location:
 
 def shown(value: Any) -> str:
     """A value as an error shows it: the same in every run, so without an address."""
-    if isinstance(value, (str, int, float, list, tuple, dict, type(None))):
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(shown, value))}]"
+    if isinstance(value, (str, int, float, type(None))):
         return repr(value)
     return str(getattr(value, "__qualname__", None) or f"an object of type {type(value).__qualname__}")
 
@@ -47,6 +51,9 @@ def text(label: str, value: Any, location: Location, empty: bool = False) -> str
     """
     _refuse_stub(value)
     if isinstance(value, str) and (empty or value.strip()):
+        odd = re.search(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", value)
+        if odd is not None:
+            raise PatchgenError(f"{label} holds the character {odd[0]!r}", location)
         return value
     kind = "a string" if empty else "a non-empty string"
     raise PatchgenError(f"{label} must be {kind}, not {shown(value)}", location)
@@ -58,7 +65,7 @@ def target(call: str, value: Any, location: Location) -> str:
     Raises:
         PatchgenError: it is no string; with what to do when the call was used as a bare decorator.
     """
-    if callable(value) and not isinstance(value, str) and isinstance(value, (type, type(target))):
+    if isinstance(value, (type, types.FunctionType)):
         hint = f'Write @config.{call}("Name") with upstream\'s name.'
         raise PatchgenError(f"{call}: no target is named", decorated_at(value, location), hint)
     return text("target", value, location)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.header import seal
+from patchgen_core.codegen.imports import imported_names
+from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.source import SourceCache
-from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.errors import Location, PatchgenError, Problem, display_path
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.normalize import Complaint, Normalized, Text, normalize
 from patchgen_core.project import Project
 from patchgen_core.upstream import find_upstream
 
+_DEFINITION = re.compile(r"^(?:class|def|async def|@)", re.MULTILINE)
 Progress = Callable[[int, int], None]
 
 
@@ -46,6 +51,10 @@ class Artifact:
         """Both files, each with its text."""
         return ((self.path, self.text), (self.diff_path, self.diff))
 
+    def output(self, save_diff: bool) -> tuple[tuple[Path, str], ...]:
+        """The files that a generation writes: the diff when that is asked for, or there is one to keep current."""
+        return self.files if save_diff or self.diff_path.exists() else self.files[:1]
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -67,7 +76,7 @@ class Outcome:
     loaded: LoadedConfig | None = None
     artifact: Artifact | None = None
     problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = field(default=())
+    warnings: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -143,6 +152,10 @@ def _generate(project: Project, loaded: LoadedConfig, output: Path | None, sourc
         upstream = find_upstream(config.source_module, location=config.location)
         plan = make_plan(config, upstream, sources, loaded.modules, loaded.label)
         target = (output or folder) / config.target_file
+        for taken in (loaded.path, upstream.path):
+            if os.path.realpath(target) == os.path.realpath(taken):
+                message = f"the generated module would overwrite '{display_path(taken)}'"
+                raise PatchgenError(message, config.location, "Choose another target_file or output folder.")
         return _Draft(replace(outcome, output=target), plan, generate(plan), folder / config.target_file)
     except PatchgenError as error:
         return replace(outcome, problems=error.problems)
@@ -193,19 +206,38 @@ def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
     outcome, plan = draft.outcome, draft.plan
     problems = _complaints(draft, result)
     if problems:
-        return replace(outcome, problems=problems, warnings=draft.raw.warnings)
+        return replace(outcome, problems=problems, warnings=plan.warnings)
     assert outcome.output is not None
     text = seal(result.text)
     diff_path = outcome.output.with_suffix(".diff")
     name = f"generated/{plan.config.target_file}"
     diff = unified_diff(base, text, f"{plan.upstream.module.replace('.', '/')}.py", name)
     artifact = Artifact(plan, outcome.output, text, diff_path, diff, base)
-    return replace(outcome, artifact=artifact, warnings=draft.raw.warnings)
+    return replace(outcome, artifact=artifact, warnings=plan.warnings + _lost_imports(plan, text))
+
+
+def _lost_imports(plan: Plan, text: str) -> tuple[Problem, ...]:
+    """Imports that the config adds and ruff has taken out again, which must not go unsaid."""
+    added = [("add_import", name, s.location) for s in plan.imports for name in imported_names(s)]
+    for block, location in plan.post_import_blocks:
+        added += [("post-import block", name, location) for name in index_module(ast.parse(block)).imports]
+    if not added:
+        return ()
+    has_definitions = any(_DEFINITION.search(block) for block, _ in plan.post_import_blocks)
+    definition = None if has_definitions else _DEFINITION.search(text)
+    bound = index_module(ast.parse(text[: definition.start()] if definition else text)).imports
+    hint = "The import is left out by ruff."
+    return tuple(
+        Problem(f"{call}: nothing in {plan.config.target_file} uses '{name}'", location, hint)
+        for call, name, location in added
+        if name not in bound and location is not None
+    )
 
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
     """A unified diff; empty when the texts are the same."""
-    lines = difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), old_name, new_name)
+    before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
+    lines = difflib.unified_diff(before, after, old_name, new_name)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
@@ -247,21 +279,27 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
 
 
 def read_text(path: Path) -> str | None:
-    """A file's text with its newlines as they are, or None when there is no such file."""
+    """A file's text with its newlines as they are, or None when there is no such file.
+
+    Raises:
+        PatchgenError: something else stands there, or it cannot be read.
+    """
     try:
         return path.read_bytes().decode("utf-8", errors="surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
 
 
 def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
     """Write the files whose text differs from what is there, and return them.
 
     Each is replaced as a whole: a reader, or a run that is killed, finds the old or the new text. All are
-    prepared before the first one is replaced.
+    prepared before the first one is replaced, so that a full disk or a missing permission shows before.
 
     Raises:
-        PatchgenError: one cannot be written; then none is.
+        PatchgenError: one cannot be written.
     """
     prepared: list[tuple[Path, str]] = []
     done = []
@@ -271,8 +309,9 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
             if read_text(path) != text:
                 prepared.append((path, _prepare(path, text)))
         while prepared:
-            path, temporary = prepared.pop(0)
+            path, temporary = prepared[0]
             os.replace(temporary, os.path.realpath(path))
+            prepared.pop(0)
             done.append(path)
     except OSError as error:
         raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(path))) from None
@@ -286,7 +325,7 @@ def _prepare(path: Path, text: str) -> str:
     """Write ``text`` beside ``path`` with the permissions it will have; returns the temporary file."""
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    handle, temporary = tempfile.mkstemp(prefix=".patchgen-", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode("utf-8", errors="surrogateescape"))
@@ -294,7 +333,7 @@ def _prepare(path: Path, text: str) -> str:
         os.umask(umask)
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~umask
         os.chmod(temporary, mode)
-    except OSError:
+    except BaseException:
         os.unlink(temporary)
         raise
     return temporary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,7 @@ from patchgen_core.codegen.header import FORMAT, Fingerprint, read_fingerprint
 from patchgen_core.codegen.plan import short_hash
 from patchgen_core.codegen.source import DEFINITIONS
 
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 CauseKind = Literal["upstream moved", "config changed", "edited by hand", "generator changed", "missing", "orphan"]
 
 
@@ -101,7 +103,7 @@ def _describe_move(
     patched = [name for name in moved.changed if _is_patched(artifact, name)]
     if patched:
         detail += f" (this config patches {', '.join(patched)})"
-    before, after = _texts(base), _texts(artifact.base)
+    before, after = (_texts(base), _texts(artifact.base)) if patched else ({}, {})
     diffs = (unified_diff(before[n], after[n], f"{n} ({mark.version})", f"{n} ({upstream.version})") for n in patched)
     return Cause("upstream moved", detail, "".join(diffs))
 
@@ -113,13 +115,14 @@ def _is_patched(artifact: Artifact, name: str) -> bool:
 
 def _texts(source: str) -> dict[str, str]:
     """The source of each top-level class, method and function."""
-    lines = source.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in source.split("\n")]
     found: dict[str, str] = {}
     for node in ast.parse(source).body:
         if isinstance(node, DEFINITIONS):
             for inner in [node, *(s for s in getattr(node, "body", []) if isinstance(s, DEFINITIONS))]:
                 name = node.name if inner is node else f"{node.name}.{inner.name}"
-                found[name] = found.get(name, "") + "".join(lines[inner.lineno - 1 : inner.end_lineno])
+                first = min([inner.lineno, *(d.lineno for d in inner.decorator_list)])
+                found[name] = found.get(name, "") + "".join(lines[first - 1 : inner.end_lineno])
     return found
 
 
@@ -152,7 +155,7 @@ def compare_definitions(old: str, new: str) -> Changes:
     """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed."""
     try:
         before, after = _definitions(old), _definitions(new)
-    except SyntaxError:
+    except (SyntaxError, ValueError):
         return Changes()
     return Changes(
         tuple(name for name in after if name in before and before[name] != after[name]),
@@ -185,7 +188,7 @@ def _definitions(text: str) -> dict[str, str]:
 
 def reverse_diff(text: str, diff: str) -> str | None:
     """The text that a unified diff was made from, given the one it leads to; None when they do not fit."""
-    return _follow(text, diff, have="+", gone="-", start=2)
+    return _follow(text, diff, have="+", gone="-", start=3)
 
 
 def apply_diff(text: str, diff: str) -> str | None:
@@ -201,8 +204,10 @@ def _follow(text: str, diff: str, have: str, gone: str, start: int) -> str | Non
     for line in diff.split("\n")[2:]:
         kind, rest = line[:1], line[1:]
         if kind == "@":
-            at = line.split(" ")[start][1:].split(",")
-            first = int(at[0]) - (0 if len(at) == 2 and at[1] == "0" else 1)
+            hunk = _HUNK.match(line)
+            if hunk is None:
+                return None
+            first = int(hunk[start]) - (0 if hunk[start + 1] == "0" else 1)
             result += lines[position:first]
             position = first
         elif kind == gone:

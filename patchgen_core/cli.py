@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import json
 import os
 import sys
@@ -92,14 +93,17 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
     parser = _parser(prog)
     options = parser.parse_args(arguments)
     _check_usage(parser, options)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _run(options, project or load_project())
     except PatchgenError as error:
         _print_error(error, options)
         return 2
-    except BrokenPipeError:
+    except BrokenPipeError:  # what a shell reports of a program that SIGPIPE ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
+        return 141
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -112,8 +116,8 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         parser.error("--prune goes with --check --fix")
     if options.check and (options.list or options.dry_run or options.diff):
         parser.error("--check goes with none of --list, --dry-run and --diff")
-    if options.all and options.patch_module:
-        parser.error("--all takes no patch module")
+    if (options.all or options.list) and options.patch_module:
+        parser.error("--all and --list take no patch module")
     if options.output_dir is not None and not options.patch_module:
         parser.error("--output-dir goes with patch modules that are named")
     if not (options.patch_module or options.all or options.list or options.check):
@@ -138,7 +142,7 @@ def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
 
 
 def _output(options: argparse.Namespace) -> Path | None:
-    return options.output_dir.absolute() if options.output_dir is not None else None
+    return Path(os.path.abspath(options.output_dir)) if options.output_dir is not None else None
 
 
 def _list(options: argparse.Namespace, project: Project) -> int:
@@ -174,7 +178,8 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
     if options.json:
         made = [
             {
-                "files": [display_path(path) for path, _ in result.artifact.files[: 2 if options.diff else 1]],
+                "config": result.artifact.plan.label,
+                "files": [display_path(path) for path, _ in result.artifact.output(options.diff)],
                 "written": [display_path(path) for path in result.written],
                 "diff": result.artifact.diff,
                 "warnings": problem_data(result.warnings),

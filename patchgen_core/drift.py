@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from patchgen_core.artifacts import (
 )
 from patchgen_core.causes import Cause, explain
 from patchgen_core.codegen.header import copy_fingerprint, is_generated
-from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.loading import Loader
 from patchgen_core.project import OUTPUT_FOLDER, Project, walk_files
 
@@ -118,7 +117,8 @@ def check(
             "A config is a file whose name ends in '_patch_gen_config.py'.",
         )
     outcomes = make_artifacts(project, paths, name=name, output=output, loader=loader, progress=progress)
-    orphans = find_orphans(project, outcomes) if every and output is None else ()
+    is_whole = every and output is None and name is None
+    orphans = find_orphans(project, outcomes) if is_whole else ()
     return DriftReport(tuple(compare(outcome) for outcome in outcomes), orphans)
 
 
@@ -127,7 +127,10 @@ def compare(outcome: Outcome) -> ConfigResult:
     artifact = outcome.artifact
     if artifact is None:
         return ConfigResult(outcome, "error")
-    found = [FileDrift(path, read_text(path), text) for path, text in artifact.files]
+    try:
+        found = [FileDrift(path, read_text(path), text) for path, text in artifact.files]
+    except PatchgenError as error:
+        return ConfigResult(replace(outcome, problems=error.problems), "error")
     drifted = tuple(file for file in found if file.old != file.new)
     if not drifted:
         return ConfigResult(outcome, "clean")
@@ -137,20 +140,31 @@ def compare(outcome: Outcome) -> ConfigResult:
 def fix(report: DriftReport, prune: bool = False) -> DriftReport:
     """Write what drifted, and with ``prune`` remove orphans; configs with errors are left alone.
 
+    A config whose files cannot be written becomes an error of the report.
+
     Raises:
-        PatchgenError: a file cannot be written.
+        PatchgenError: an orphan cannot be removed.
     """
-    results = []
-    for result in report.results:
-        if result.status == "drifted":
-            write_files((file.path, file.new) for file in result.files)
-            result = replace(result, status="fixed")
-        results.append(result)
+    results = tuple(_fix(result) for result in report.results)
     if not prune:
-        return replace(report, results=tuple(results))
+        return replace(report, results=results)
     for path in report.orphans:
-        os.unlink(path)
-    return DriftReport(tuple(results), (), report.orphans)
+        try:
+            path.unlink(missing_ok=True)  # another run may have been here
+        except OSError as error:
+            raise PatchgenError(f"cannot be removed: {error.strerror}", Location(str(path))) from None
+    return DriftReport(results, (), report.orphans)
+
+
+def _fix(result: ConfigResult) -> ConfigResult:
+    if result.status != "drifted":
+        return result
+    try:
+        write_files((file.path, file.new) for file in result.files)
+    except PatchgenError as error:
+        problems = (*result.outcome.problems, *error.problems)
+        return replace(result, status="error", outcome=replace(result.outcome, problems=problems))
+    return replace(result, status="fixed")
 
 
 def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, ...]:
@@ -167,12 +181,18 @@ def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, .
             unknown.add(project.output_folder(outcome.path))
     found = []
     for path in walk_files(project.search_root):
-        if path.suffix not in (".py", ".diff") or OUTPUT_FOLDER not in path.parent.parts:
+        if (
+            path.suffix not in (".py", ".diff")
+            or OUTPUT_FOLDER not in path.relative_to(project.search_root).parts[:-1]
+        ):
             continue
         if path.with_suffix("") in expected or unknown.intersection(path.parents):
             continue
-        with path.open(encoding="utf-8", errors="replace") as file:
-            head = file.read(2000)
+        try:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                head = file.read(2000)
+        except OSError:  # a dangling link
+            continue
         if is_generated(head) if path.suffix == ".py" else f"\n+++ {OUTPUT_FOLDER}/" in head:
             found.append(path)
     return tuple(sorted(found))

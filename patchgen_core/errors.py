@@ -79,7 +79,10 @@ def display_path(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if not os.path.isabs(text):
         return text.replace(os.sep, "/")
-    relative = os.path.relpath(text)
+    try:
+        relative = os.path.relpath(text)
+    except (OSError, ValueError):  # no working directory, or another drive
+        return text.replace(os.sep, "/")
     shown = text if relative.startswith("..") else relative
     return shown.replace(os.sep, "/")
 

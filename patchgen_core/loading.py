@@ -7,6 +7,7 @@ config needs a real value it is imported for real, and the result says so and wh
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.machinery
 import importlib.util
@@ -14,7 +15,6 @@ import os
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -78,8 +78,11 @@ class Loader:
             PatchgenError: the file cannot be executed, or holds no such config.
         """
         path = Path(os.path.abspath(path))
-        module = self.project.module_name(path)
         self.sources.get(path)
+        with contextlib.redirect_stdout(sys.stderr):  # what a config prints is not part of a report
+            return self._load(path, self.project.module_name(path), name)
+
+    def _load(self, path: Path, module: str, name: str | None) -> list[LoadedConfig]:
         reason = "full loading was asked for"
         if not self.full:
             try:
@@ -98,6 +101,11 @@ class Loader:
                 sandbox.execute(module, path)
             except (PatchgenError, KeyboardInterrupt):
                 raise
+            except NameError as error:  # would be the same with real imports
+                hint = "Annotations, defaults, decorators and base classes are evaluated when a config is loaded: "
+                hint += "import the name from the upstream module, which is stubbed."
+                message = f"the config cannot be loaded: NameError: {error}"
+                raise PatchgenError(message, _raised_at(error, path, self.project), hint) from None
             except BaseException as error:
                 failure = error
             namespace = sandbox.namespaces.get(module, {})
@@ -148,7 +156,7 @@ class Loader:
                 location = _raised_at(error, path, self.project)
                 raise PatchgenError(f"the config cannot be loaded: {said}", location, hint) from None
             names = [name for name in sys.modules if _is_own(sys.modules[name], name, self.project)]
-            return {name: vars(sys.modules[name]) for name in names}
+            return {module: loaded.__dict__} | {name: vars(sys.modules[name]) for name in names}
 
     def _pick(
         self,
@@ -221,7 +229,7 @@ def _is_declaration(value: Any) -> bool:
 # --- importing for real ----------------------------------------------------------------------------
 
 
-@contextmanager
+@contextlib.contextmanager
 def _fresh_modules(project: Project, sources: SourceCache) -> Iterator[None]:
     """No module of the project is imported yet, and none stays imported."""
     before = dict(sys.modules)
@@ -283,7 +291,7 @@ def _find_file(module: str) -> Path | None:
         return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
     for folder in spec.submodule_search_locations or ():
         stem = Path(folder, *rest)
-        for path in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
+        for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
             if path.is_file():
                 return path
     return None

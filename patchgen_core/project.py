@@ -35,7 +35,8 @@ class Project:
         ruff_extra_ignore: ruff rules to ignore in generated files, beside the project's own.
         ruff_isolated: normalize with ruff's defaults, whatever ruff settings the project has.
         real_imports: modules that configs get for real instead of as stubs while they are loaded.
-        root: folder of the ``pyproject.toml``; the working directory by default.
+        root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
+            and the working directory for a relative one.
     """
 
     search_root: Path
@@ -47,7 +48,7 @@ class Project:
     root: Path | None = None
 
     def __post_init__(self) -> None:
-        root = Path(os.path.abspath(self.root or os.getcwd()))
+        root = Path(os.path.abspath(self.root or _root_above(Path(self.search_root))))
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "search_root", Path(os.path.abspath(root / self.search_root)))
         object.__setattr__(self, "ruff_extra_ignore", tuple(self.ruff_extra_ignore))
@@ -137,9 +138,10 @@ class Project:
 
     def _legacy_configs(self) -> Iterator[Path]:
         below = _below(self.legacy_patches_prefix or "", self.package_prefix)
-        if below is None:
+        folder = self.search_root.joinpath(*(below or ()))
+        if below is None or not folder.is_dir():
             return
-        for path in walk_files(self.search_root.joinpath(*below)):
+        for path in walk_files(folder):
             if path.suffix == ".py" and not path.name.startswith("_") and _makes_a_config(path):
                 yield path
 
@@ -149,8 +151,22 @@ DiscoveryConfig = Project
 
 
 def walk_files(folder: Path) -> Iterator[Path]:
-    """Files below ``folder``, without hidden folders and ``__pycache__``."""
-    for root, folders, files in os.walk(folder):
+    """Files below ``folder``, through links as well, without hidden folders and ``__pycache__``.
+
+    Raises:
+        PatchgenError: a folder cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(error.filename)))
+
+    seen: set[str] = set()
+    for root, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
+        real = os.path.realpath(root)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
         for name in sorted(files):
             yield Path(root, name)
@@ -165,10 +181,8 @@ def _below(module: str, prefix: str) -> tuple[str, ...] | None:
 
 def _module_file(base: Path, parts: tuple[str, ...]) -> Path | None:
     folder = base.joinpath(*parts)
-    if parts and (path := folder.with_name(folder.name + ".py")).is_file():
-        return path
-    path = folder / "__init__.py"
-    return path if path.is_file() else None
+    candidates = [folder / "__init__.py", *([folder.with_name(f"{folder.name}.py")] if parts else [])]
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def _makes_a_config(path: Path) -> bool:
@@ -202,6 +216,16 @@ def load_project(start: Path | None = None) -> Project:
         None,
         'Add one with search_root = "<folder of the configs>" and package_prefix = "<its package>".',
     )
+
+
+def _root_above(search_root: Path) -> Path:
+    """The nearest folder above an absolute folder that has a ``pyproject.toml``; else the working directory."""
+    if search_root.is_absolute():
+        for folder in search_root.parents:
+            if (folder / "pyproject.toml").is_file():
+                return folder
+        return search_root.parent
+    return Path.cwd()
 
 
 def _table(path: Path) -> dict[str, Any] | None:

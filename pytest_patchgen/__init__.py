@@ -83,12 +83,16 @@ def _check_all(session: pytest.Session) -> dict[Path, list[ConfigResult]]:
     """The verdicts on every config of the session, made together by the first item that asks."""
     if _results not in session.stash:
         from patchgen_core.drift import check
-        from patchgen_core.project import load_project
+        from patchgen_core.project import Project, load_project
 
         paths = list(dict.fromkeys(item.path for item in session.items if isinstance(item, DriftItem)))
         verdicts: dict[Path, list[ConfigResult]] = {path: [] for path in paths}
-        for result in check(load_project(session.config.rootpath), paths).results:
-            verdicts[result.outcome.path].append(result)
+        projects: dict[Project, list[Path]] = {}
+        for path in paths:
+            projects.setdefault(load_project(path.parent), []).append(path)
+        for project, configs in projects.items():
+            for result in check(project, configs).results:
+                verdicts[result.outcome.path].append(result)
         session.stash[_results] = verdicts
     return session.stash[_results]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from dataclasses import dataclass, replace
 
 from patchgen_core.codegen.decorators import decorator_edits
@@ -14,7 +13,6 @@ from patchgen_core.codegen.patching import Origin, helper_edits, helper_origin, 
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.removal import removal_edits
 from patchgen_core.codegen.source import DEFINITIONS, SourceFile, statements
-from patchgen_core.errors import Problem
 
 
 @dataclass(frozen=True)
@@ -24,12 +22,10 @@ class RawModule:
     Attributes:
         text: its source.
         written: which lines come from which declaration; the others are upstream's.
-        warnings: what the user should know.
     """
 
     text: str
     written: tuple[Written, ...]
-    warnings: tuple[Problem, ...]
 
 
 def generate(plan: Plan) -> RawModule:
@@ -48,7 +44,7 @@ def generate(plan: Plan) -> RawModule:
     head = header(plan)
     lines = head.count("\n")
     moved = tuple(replace(w, first=w.first + lines, last=w.last + lines) for w in written)
-    return RawModule(head + body, moved, plan.warnings + _unused_imports(plan, body))
+    return RawModule(head + body, moved)
 
 
 def absolute_upstream(plan: Plan) -> str:
@@ -90,14 +86,3 @@ def _below_imports(source: SourceFile) -> int:
         elif any(isinstance(s, DEFINITIONS) for s in inner):
             break
     return source.line_starts[last.end_lineno or 0] if last is not None else _top(source)
-
-
-def _unused_imports(plan: Plan, body: str) -> tuple[Problem, ...]:
-    """Added imports that nothing uses: ruff will take them out, which must not go unsaid."""
-    found = []
-    for spec in plan.imports:
-        for name in imported_names(spec) if spec.module != "__future__" else ():
-            if len(re.findall(rf"\b{re.escape(name)}\b", body)) < 2:
-                message = f"add_import: nothing in {plan.config.target_file} uses '{name}'"
-                found.append(Problem(message, spec.location, "The import is left out by ruff."))
-    return tuple(found)

@@ -14,7 +14,7 @@ _RULE = f"# {'=' * 78}"
 _MARK = "AUTO-GENERATED FILE - DO NOT EDIT DIRECTLY"
 _UNSEALED = "0" * 12
 _FINGERPRINT = re.compile(
-    r"^#  Fingerprint: format=(\d+) upstream=(\w{12}) config=(\w{12}) output=(\w{12})$", re.MULTILINE
+    r"^#  Fingerprint: format=(\d+) upstream=(\w{12}) config=(\w{12}) output=(\w{12})\n(?=# =)", re.MULTILINE
 )
 _VERSION = re.compile(r"^#  Based on: [\w.-]+==(\S+)$", re.MULTILINE)
 _SOURCE = re.compile(r"^#  Source: (\S+)$", re.MULTILINE)
@@ -76,8 +76,7 @@ def seal(text: str) -> str:
 
 def read_fingerprint(text: str) -> Fingerprint | None:
     """What the header of a generated file says, or None when it has none that can be read."""
-    head = text[:100_000]
-    marks, version, source = _FINGERPRINT.search(head), _VERSION.search(head), _SOURCE.search(head)
+    marks, version, source = _fingerprint(text), _VERSION.search(text), _SOURCE.search(text)
     if marks is None or version is None or source is None:
         return None
     sealed = short_hash(_set_output(text, _UNSEALED)) == marks[4]
@@ -86,7 +85,7 @@ def read_fingerprint(text: str) -> Fingerprint | None:
 
 def copy_fingerprint(source: str, target: str) -> str:
     """``target`` with the fingerprint line of ``source``, where both have one."""
-    wanted, found = _FINGERPRINT.search(source), _FINGERPRINT.search(target)
+    wanted, found = _fingerprint(source), _fingerprint(target)
     if wanted is None or found is None:
         return target
     return target[: found.start()] + wanted[0] + target[found.end() :]
@@ -98,5 +97,10 @@ def is_generated(text: str) -> bool:
 
 
 def _set_output(text: str, value: str) -> str:
-    match = _FINGERPRINT.search(text)
+    match = _fingerprint(text)
     return text if match is None else text[: match.start(4)] + value + text[match.end(4) :]
+
+
+def _fingerprint(text: str) -> re.Match[str] | None:
+    """The fingerprint line of a header: the one that its closing rule follows."""
+    return _FINGERPRINT.search(text)

@@ -63,7 +63,7 @@ def _settle_patch(patch: PlannedPatch, known: Mapping[int, str | None]) -> Repla
 def _references(replacement: Replacement, known: Mapping[int, str | None], own: Any, own_name: str) -> dict[str, str]:
     """New names for the globals of a replacement that stand for declared objects."""
     names = {}
-    for used in replacement.names:
+    for used in sorted(replacement.names):
         value = replacement.namespace.get(used)
         name = own_name if value is own else known.get(id(value))
         if name is not None:

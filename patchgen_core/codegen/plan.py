@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from patchgen_core import arguments
 from patchgen_core.arguments import shown
 from patchgen_core.codegen.additions import AddedImports, checked_blocks, unique
 from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators, meaning
@@ -77,7 +79,7 @@ class Plan:
 
 def short_hash(text: str) -> str:
     """Twelve hex digits that stand for a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def make_plan(
@@ -124,11 +126,31 @@ def list_problems(config: PatchConfig) -> list[Problem]:
                 value = repr(entry) if isinstance(entry, (str, int, float)) else ""
                 what = f"{type(entry).__name__} {value}".strip()
                 problems.append(Problem(f"config.{name} holds {what}", config.location, f"It holds {made_by}."))
+                continue
+            try:
+                _check_entry(entry, config.location)
+            except PatchgenError as error:
+                problems += error.problems
     for call, location in config.unfinished:
         problems.append(
             Problem(f"{call} has no replacement", location, "Use it as a decorator, or pass replacement=.")
         )
     return problems
+
+
+def _check_entry(entry: object, location: Location) -> None:
+    """An entry made without the DSL's calls gets the checks that they make."""
+    if isinstance(entry, Patch):
+        at = entry.location or location
+        arguments.target("config.patches", entry.target, at)
+        arguments.text("description", entry.description, at, empty=True)
+        arguments.name_map(entry.name_map, at)
+        if entry.kind == "external":
+            arguments.text("replacement_module", entry.replacement_module, at)
+            arguments.text("replacement_name", entry.replacement_name, at)
+    elif isinstance(entry, ImportSpec):
+        at = entry.location or location
+        arguments.imported(entry.module, entry.names, entry.alias, entry.is_from_import, at)
 
 
 class _Planner:
@@ -148,6 +170,9 @@ class _Planner:
         self.excluded = tuple(unique(config.exclude))
 
     def plan(self, label: str) -> Plan:
+        for name in ("source_module", "target_file"):
+            arguments.text(name, getattr(self.config, name), self.config.location)
+        arguments.text("description", self.config.description, self.config.location, empty=True)
         problems = list_problems(self.config)
         if problems:
             raise PatchgenError.from_problems(problems)
@@ -196,7 +221,8 @@ class _Planner:
                 "Install that version, or adapt the config and its transformers_version.",
             )
         path = PurePosixPath(self.config.target_file.replace("\\", "/"))
-        if path.is_absolute() or ".." in path.parts or path.suffix != ".py" or ":" in path.parts[0]:
+        is_odd = re.search(r"[\x00-\x1f\\:]", self.config.target_file) or any(len(part) > 200 for part in path.parts)
+        if is_odd or path.is_absolute() or ".." in path.parts or path.suffix != ".py":
             self._fail(
                 f"target_file '{self.config.target_file}' is not a .py file inside the output folder",
                 self.config.location,

@@ -225,9 +225,9 @@ def _collect(access: Access, names: Mapping[str, str], found: dict[cst.CSTNode, 
 
     node: cst.CSTNode = access.node
     if isinstance(node, cst.SimpleString):  # an annotation
-        for old, new in names.items():
-            text = found.get(node, node.value)
-            found[node] = re.sub(rf"(?<![\w.]){old}(?!\w)", new, text)
+        if names:
+            words = "|".join(map(re.escape, sorted(names)))
+            found[node] = re.sub(rf"(?<![\w.])({words})(?!\w)", lambda match: names[match[1]], node.value)
         return
     while isinstance(node, cst.Attribute):
         node = node.value

@@ -181,7 +181,7 @@ def parse_source(path: Path, text: str) -> SourceFile:
     """
     try:
         return SourceFile(path, text, ast.parse(text, filename=str(path)))
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 0) or 0
         message = getattr(error, "msg", None) or str(error)
         shown = text.split("\n")[line - 1].strip() if line else ""

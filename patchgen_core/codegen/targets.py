@@ -11,7 +11,7 @@ from patchgen_core.codegen.index import ModuleIndex, assigned_names
 from patchgen_core.codegen.rename import map_prefixes
 from patchgen_core.codegen.replacement import ACCESSORS, Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function, SourceCache, blocks, statements
-from patchgen_core.errors import PatchgenError, closest, did_you_mean
+from patchgen_core.errors import Location, PatchgenError, closest, did_you_mean
 from patchgen_core.spec import Helper, Patch
 
 # Methods that transformers, torch and trainers look up by name: adding one of them is no slip.
@@ -148,8 +148,8 @@ class Targets:
         return " and ".join(places)
 
     def _read(self, patch: Patch, accessor: str) -> Replacement:
-        assert patch.location is not None
-        return read_replacement(patch.replacement, self.sources, self.modules, patch.location, accessor)
+        location = patch.location or Location(str(getattr(patch.replacement, "__module__", "")))
+        return read_replacement(patch.replacement, self.sources, self.modules, location, accessor)
 
     def _unknown(self, patch: Patch, name: str) -> PatchgenError:
         if name in self.index.imports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
@@ -18,7 +19,7 @@ _LINE_STYLE = {"+": "green", "-": "red", "@": "cyan"}
 def diff_text(diff: str) -> Text:
     """A unified diff, coloured by line."""
     text = Text()
-    for line in diff.splitlines(keepends=True):
+    for line in re.findall(r"[^\n]*\n|[^\n]+", diff):
         is_name = line.startswith(("+++ ", "--- "))
         text.append(line, "bold" if is_name else _LINE_STYLE.get(line[:1], ""))
     return text
@@ -124,7 +125,7 @@ def print_generated(
 
 
 def _generated_lines(result: CodegenResult, dry_run: bool, save_diff: bool) -> Iterator[Text]:
-    for path, text in result.artifact.files[: 2 if save_diff else 1]:
+    for path, text in result.artifact.output(save_diff):
         if dry_run:
             yield Text(f"would write  {display_path(path)} ({text.count(chr(10))} lines)", "bold")
         elif path in result.written:

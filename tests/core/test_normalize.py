@@ -13,7 +13,6 @@ from patchgen_core.drift import check, fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.normalize import Complaint, Normalized, Text, normalize
 from patchgen_core.project import Project, load_project
-from patchgen_core.spec import ImportSpec
 from tests.conftest import CONFIG, Workspace
 
 TABLE = '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\n'
@@ -295,19 +294,15 @@ def test_each_complaint_belongs_to_its_patch(work: Workspace) -> None:
     ]
 
 
-def test_a_syntax_error_belongs_to_its_declaration(work: Workspace) -> None:
+def test_a_bad_entry_of_a_list_belongs_to_its_config(work: Workspace) -> None:
     work.upstream(UPSTREAM)
     work.config(
         """
         from patchgen.patch_spec import ImportSpec
-        config.add_import("fast", names=["one"])
         config.additional_imports.append(ImportSpec("fast", ("two three",)))
-        config.add_post_import_block("print(one)")
         """
     )
-    problems = work.outcome().problems
-    assert {p.message.split(" in ")[0] for p in problems} == {"add_import two three: not valid Python"}
-    assert ImportSpec("fast", ("two three",)).location is None
+    assert work.errors() == "toy/toy_gpu_patch_gen_config.py:4: add_import: 'two three' is not a name to import"
 
 
 @pytest.mark.parametrize(
