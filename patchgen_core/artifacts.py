@@ -17,7 +17,7 @@ from patchgen_core.codegen.header import seal
 from patchgen_core.codegen.imports import imported_names
 from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.plan import Plan, make_plan
-from patchgen_core.codegen.source import SourceCache
+from patchgen_core.codegen.source import SourceCache, parse_source
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.normalize import Complaint, Normalized, Text, normalize
@@ -243,11 +243,12 @@ def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
 
 def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
     """What ruff found, with the declaration that each line came from."""
-    found: dict[tuple[str, object], Problem] = {}
+    found: dict[tuple[str, Location | None], Problem] = {}
     for complaint in result.complaints:
         problem = _complaint(draft, complaint)
         if problem is not None:
-            found.setdefault((complaint.name or problem.message, problem.location), problem)
+            message = problem.message.rpartition(" in ")[0]  # once for each user of a name, not for each use
+            found.setdefault((message, problem.location), problem)
     return tuple(found.values())
 
 
@@ -265,7 +266,7 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     name = complaint.name
     if name in (*draft.plan.excluded, *draft.plan.dropped):
         call = "exclude_from_output" if name in draft.plan.excluded else "drop_import_names"
-        user = origin.label if origin else "upstream's code"
+        user = origin.label if origin else f"upstream's {_owner(draft.raw.text, line)}"
         message = f"{call} takes '{name}' out, but {user} still uses it {where}"
         hint = "Patch or exclude what uses it, or bind the name yourself."
         return Problem(message, location if origin else config.location_of(call, name), hint, excerpt)
@@ -273,6 +274,15 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
         return None  # undefined in upstream as well
     hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
     return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, excerpt)
+
+
+def _owner(text: str, line: int) -> str:
+    """The class, method or function of a source text that a line belongs to."""
+    owner = "code"
+    for name, node in parse_source(Path(), text).definitions:
+        if node.lineno <= line <= (node.end_lineno or 0) and "<locals>" not in name:
+            owner = f"'{name}'"
+    return owner
 
 
 # --- writing ---------------------------------------------------------------------------------------

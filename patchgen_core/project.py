@@ -108,6 +108,11 @@ class Project:
         found = self.module_path(module)
         if found is not None and found.name != "__init__.py":
             return found
+        base, _, variable = module.partition(":")
+        if variable and self.module_path(base) is not None:
+            raise PatchgenError(
+                f"'{module}' names a variable of a config file", None, f"Write '{base} -c {variable}'."
+            )
         modules = [self.module_name(path) for path in self.find_configs()]
         inside = [other for other in modules if other.startswith(f"{module}.")]
         hint = (

@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError, closest
+
+_VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"'\s]+)[\"']", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -88,12 +91,17 @@ def _module_file(place: Path, parts: list[str]) -> Path | None:
 
 
 def _version(top: str, folder: Path) -> str:
-    """The version of the distribution in a folder, or of the installed one of that name."""
+    """The version of the distribution in a folder; else the package's literal ``__version__``, as in a source
+    tree without metadata; else that of the installed distribution of its name."""
     beside = importlib.metadata.MetadataPathFinder.find_distributions(
         importlib.metadata.DistributionFinder.Context(name=top, path=[str(folder)])
     )
     for distribution in beside:
         return distribution.version
+    init = folder / top / "__init__.py"
+    literal = _VERSION.search(init.read_text(encoding="utf-8", errors="replace")) if init.is_file() else None
+    if literal is not None:
+        return literal[1]
     try:
         return importlib.metadata.version(top)
     except importlib.metadata.PackageNotFoundError:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from patchgen_core.codegen.imports import imported_names
-from patchgen_core.codegen.index import ModuleIndex, bound_name
+from patchgen_core.codegen.index import ModuleIndex, bound_name, index_module
+from patchgen_core.codegen.source import DEFINITIONS, SourceFile, statements
 from patchgen_core.errors import Location, Problem
 from patchgen_core.spec import ImportSpec, PatchConfig
 
@@ -132,3 +133,45 @@ def unique(values: Iterable[Any]) -> list[Any]:
         if value not in seen:
             seen.append(value)
     return seen
+
+
+def hidden_problems(
+    added: Iterable[tuple[str, Location]], source: SourceFile, index: ModuleIndex, excluded: Iterable[str]
+) -> list[Problem]:
+    """Names that a post-import block binds and that upstream binds again below it."""
+    line = source.text.count("\n", 0, below_imports(source))
+    problems = []
+    for block, location in added:
+        try:
+            bound = index_module(ast.parse(block)).names
+        except SyntaxError:
+            continue
+        for name in sorted(bound - set(excluded)):
+            later = [*index.definitions.get(name, ()), *index.assigned.get(name, ())]
+            again = next((statement for statement in later if statement.lineno > line), None)
+            if again is not None:
+                place = f"upstream's own '{name}' in its line {again.lineno}"
+                message = f"add_post_import_block: {place} would hide the block's"
+                hint = f"Replace upstream's with a patch, or add config.exclude_from_output({name!r})."
+                problems.append(Problem(message, location, hint))
+    return problems
+
+
+def top_of(source: SourceFile) -> int:
+    """Where the first statement after the docstring starts."""
+    body = source.tree.body
+    if ast.get_docstring(source.tree, clean=False) is not None:
+        return source.line_starts[body[0].end_lineno or 0]
+    return source.line_starts[source.comment_line(body[0]) - 1] if body else len(source.text)
+
+
+def below_imports(source: SourceFile) -> int:
+    """Where the statements that import end: the last of them before the first definition."""
+    last: ast.stmt | None = None
+    for statement in source.tree.body:
+        inner = list(statements([statement]))
+        if any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in inner):
+            last = statement
+        elif any(isinstance(s, DEFINITIONS) for s in inner):
+            break
+    return source.line_starts[last.end_lineno or 0] if last is not None else top_of(source)

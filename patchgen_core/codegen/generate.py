@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, replace
 
+from patchgen_core.codegen.additions import below_imports, top_of
 from patchgen_core.codegen.decorators import decorator_edits
 from patchgen_core.codegen.edits import Edit, Written, apply_edits
 from patchgen_core.codegen.header import header
@@ -12,7 +12,6 @@ from patchgen_core.codegen.imports import absolute_import_edits, import_statemen
 from patchgen_core.codegen.patching import Origin, helper_edits, helper_origin, helper_text, patch_edits
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.removal import removal_edits
-from patchgen_core.codegen.source import DEFINITIONS, SourceFile, statements
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,11 @@ def absolute_upstream(plan: Plan) -> str:
 
 def _insertions(plan: Plan) -> list[Edit]:
     """Added imports, post-import blocks and helpers, in this order, below upstream's imports."""
-    at = _below_imports(plan.source)
+    at = below_imports(plan.source)
     edits: list[Edit] = []
     for spec in plan.imports:
         origin = Origin(f"add_import {', '.join(imported_names(spec))}", spec.location)
-        place = _top(plan.source) if spec.module == "__future__" else at
+        place = top_of(plan.source) if spec.module == "__future__" else at
         edits.append(Edit(place, place, f"{import_statement(spec)}\n", origin))
     for block, location in plan.post_import_blocks:
         edits.append(Edit(at, at, f"\n{block}\n", Origin("post-import block", location)))
@@ -66,23 +65,3 @@ def _insertions(plan: Plan) -> list[Edit]:
         if not helper.after:
             edits.append(Edit(at, at, f"\n\n{helper_text(helper)}\n", helper_origin(helper)))
     return [*edits, Edit(at, at, "\n")] if edits else []
-
-
-def _top(source: SourceFile) -> int:
-    """Where the first statement after the docstring starts."""
-    body = source.tree.body
-    if ast.get_docstring(source.tree, clean=False) is not None:
-        return source.line_starts[body[0].end_lineno or 0]
-    return source.line_starts[source.comment_line(body[0]) - 1] if body else len(source.text)
-
-
-def _below_imports(source: SourceFile) -> int:
-    """Where the statements that import end: the last of them before the first definition."""
-    last: ast.stmt | None = None
-    for statement in source.tree.body:
-        inner = list(statements([statement]))
-        if any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in inner):
-            last = statement
-        elif any(isinstance(s, DEFINITIONS) for s in inner):
-            break
-    return source.line_starts[last.end_lineno or 0] if last is not None else _top(source)

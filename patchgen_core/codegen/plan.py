@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from patchgen_core import arguments
 from patchgen_core.arguments import shown
-from patchgen_core.codegen.additions import AddedImports, checked_blocks, unique
+from patchgen_core.codegen.additions import AddedImports, checked_blocks, hidden_problems, unique
 from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators, meaning
 from patchgen_core.codegen.imports import import_statement, imported_names
 from patchgen_core.codegen.index import ModuleIndex, index_module
@@ -186,6 +186,7 @@ class _Planner:
         added = AddedImports(self.source.tree, self.index, self.upstream.package, dropped, self.excluded)
         imports = added.plan(self.config.additional_imports)
         inserted, bad_blocks = checked_blocks(self.config)
+        bad_blocks += hidden_problems(inserted, self.source, self.index, self.excluded)
         patches, helpers, bad_names = settle_names(patches, helpers)
         self.problems += [*added.problems, *bad_blocks, *bad_names, *bad_decorators]
         if self.problems:

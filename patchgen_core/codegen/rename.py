@@ -69,7 +69,7 @@ def wrap_init(replacement: Replacement, cls: str) -> Replacement:
     module = _parse(replacement.text, replacement)
     function = module.body[0]
     positional = _positional(function)
-    if len(positional) < 2:
+    if len(positional) < 2 or positional[0].name.value == "self":
         raise PatchgenError(
             f"modify_init: '{replacement.name}' must take original_init and self first",
             replacement.location,

@@ -163,6 +163,12 @@ def test_usage_errors_exit_with_2(two: Workspace, arguments: list[str]) -> None:
     assert files(two) == []
 
 
+def test_a_label_with_a_variable_says_how_to_name_it(two: Workspace) -> None:
+    done = two.patchgen("--check", f"{MODULE}:second")
+    assert done.returncode == 2
+    assert f"Write '{MODULE} -c second'." in done.stderr
+
+
 def test_outside_of_a_project(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "patchgen_core", "--list"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

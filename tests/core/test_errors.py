@@ -353,7 +353,7 @@ TABLE = {
     ),
     "excluded name that upstream uses": (
         'config.exclude_from_output("LIMIT")',
-        f"""@3 exclude_from_output takes 'LIMIT' out, but upstream's code still uses it in toy.py, line 51
+        f"""@3 exclude_from_output takes 'LIMIT' out, but upstream's 'use' still uses it in toy.py, line 51
        49 |
        50 | def use():
   >    51 |     return Norm(1), LIMIT
@@ -376,7 +376,7 @@ TABLE = {
     ),
     "dropped import that upstream uses": (
         'config.drop_import_names("ACT")',
-        f"""@3 drop_import_names takes 'ACT' out, but upstream's code still uses it in toy.py, line 34
+        f"""@3 drop_import_names takes 'ACT' out, but upstream's 'Norm.forward' still uses it in toy.py, line 34
        32 |
        33 |     def forward(self, x):
   >    34 |         return ACT(x)
@@ -498,6 +498,21 @@ TABLE = {
     "block that returns": (
         'config.add_post_import_block("x = 1\\nreturn x")',
         "@3 add_post_import_block: not valid Python: 'return' outside function\n  return x",
+    ),
+    "block with a name that upstream defines below": (
+        'config.add_post_import_block("def rotate(x): ...")',
+        "@3 add_post_import_block: upstream's own 'rotate' in its line 32 would hide the block's\n"
+        "  Replace upstream's with a patch, or add config.exclude_from_output('rotate').",
+    ),
+    "method where upstream has a class attribute": (
+        '@config.override_method("Output.loss")\ndef loss(self): ...',
+        "@3 'Output.loss' is a class attribute in upstream's line 29, not a method\n"
+        "  Replace the class, or pass add=True if a method of that name is meant to hide it.",
+    ),
+    "__init__ without the original": (
+        '@config.modify_init("Norm")\ndef f(self, size):\n    self.size = size',
+        "@4 modify_init: 'f' must take original_init and self first\n"
+        "  Write def f(original_init, self, ...): original_init(self, ...).",
     ),
     "empty block": ('config.add_post_import_block("")', "@3 code must be a non-empty string, not ''"),
     "junk among the blocks": (

@@ -125,7 +125,7 @@ def test_a_name_that_cannot_be_excluded_is_an_error(work: Workspace, upstream: s
 def test_code_that_uses_an_excluded_name_is_named(work: Workspace) -> None:
     work.upstream("class A: ...\n\n\nclass B:\n    def f(self):\n        return A\n")
     work.config("config.exclude_from_output('A')\n")
-    assert "exclude_from_output takes 'A' out, but upstream's code still uses it" in work.errors()
+    assert "exclude_from_output takes 'A' out, but upstream's 'B.f' still uses it" in work.errors()
 
 
 # --- __all__ ---------------------------------------------------------------------------------------

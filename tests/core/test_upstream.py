@@ -143,3 +143,12 @@ def test_a_module_that_is_not_there_is_an_error_with_the_nearest(work: Workspace
 
 def test_a_module_that_is_no_python_file_is_an_error(work: Workspace) -> None:
     assert "'sys'" in error("sys", work)
+
+
+def test_version_of_a_source_tree_without_metadata(work: Workspace) -> None:
+    work.upstream("")
+    for metadata in work.site.glob("acme-*.dist-info/METADATA"):
+        metadata.unlink()
+        metadata.parent.rmdir()
+    (work.site / "acme/__init__.py").write_text('"""Acme."""\n__version__ = "2.1.dev0"\n')
+    assert find_upstream(UPSTREAM).version == "2.1.dev0"
