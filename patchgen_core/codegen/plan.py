@@ -20,7 +20,7 @@ from patchgen_core.codegen.naming import settle_names
 from patchgen_core.codegen.removal import is_removable
 from patchgen_core.codegen.replacement import Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import Definition, SourceCache, SourceFile
-from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
+from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets, built_by_auto_model
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen_core.spec import Helper, ImportSpec, Patch, PatchConfig
 from patchgen_core.upstream import UpstreamModule
@@ -282,6 +282,11 @@ class _Planner:
                 message = f"'{patch.target}' is patched where it is defined, but upstream also {bypasses}"
                 hint = "Where that counts, the patch has no effect."
                 self.warnings.append(Problem(message, patch.location, hint))
+            if line := built_by_auto_model(self.source, patch.target.split(".")[0]):
+                name = patch.target.split(".")[0]
+                message = f"'{patch.target}' may have no effect: nothing in upstream's module makes a '{name}'"
+                hint = f"Its line {line} builds sub-models with AutoModel, which makes upstream's own classes: "
+                self.warnings.append(Problem(message, patch.location, f"{hint}override that to make a '{name}'."))
         return planned
 
     def _warn_of_decorators(self, patches: Sequence[PlannedPatch], dropped: Sequence[ast.expr]) -> None:

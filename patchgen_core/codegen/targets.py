@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patchgen_core.codegen.index import ModuleIndex, assigned_names
 from patchgen_core.codegen.rename import map_prefixes
 from patchgen_core.codegen.replacement import ACCESSORS, Modules, Replacement, read_replacement
-from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function, SourceCache, blocks, statements
+from patchgen_core.codegen.source import (
+    DEFINITIONS,
+    FUNCTIONS,
+    Definition,
+    Function,
+    SourceCache,
+    SourceFile,
+    blocks,
+    statements,
+)
 from patchgen_core.errors import Location, PatchgenError, closest, did_you_mean
 from patchgen_core.spec import Helper, Patch
+
+_AUTO_MODEL = re.compile(r"\bAutoModel\w*\._?from_config\(")
 
 # Methods that transformers, torch and trainers look up by name: adding one of them is no slip.
 KNOWN_METHODS = frozenset(
@@ -246,6 +258,19 @@ class Targets:
             if inherited is not None:
                 return inherited
         return None
+
+
+def built_by_auto_model(source: SourceFile, name: str) -> int:
+    """The line where upstream builds sub-models with ``AutoModel``, if that is how a model class is made; else 0.
+
+    A class called ``...Model`` that the module never calls by name is one that ``AutoModel`` looks up by its
+    config, in transformers and not in the generated module.
+    """
+    built = _AUTO_MODEL.search(source.text)
+    if built is None or not name.endswith("Model") or name.endswith("PreTrainedModel"):
+        return 0
+    is_made = re.search(rf"(?<!class )(?<![\w.\"'`]){re.escape(name)}(?:\._?from_config)?\(", source.text)
+    return 0 if is_made else source.text.count("\n", 0, built.start()) + 1
 
 
 def all_methods(node: ast.AST) -> list[Function]:

@@ -696,3 +696,34 @@ def test_init_that_would_not_run_upstreams_is_an_error(
     work.config(f"@config.modify_init('Norm')\ndef wrapped({signature}):\n    {body}\n")
     with pytest.raises(PatchgenError, match=message):
         work.raw()
+
+
+AUTO = """
+from transformers import AutoModel
+
+
+class TowerModel(Base): ...
+
+
+class TextModel(Base): ...
+
+
+class WholeModel(Base):
+    def __init__(self, config):
+        self.tower = AutoModel.from_config(config.tower)
+        self.text = TextModel._from_config(config.text)
+
+
+class Head(Base):
+    def __init__(self, config):
+        self.model = WholeModel(config)
+"""
+
+
+@pytest.mark.parametrize(("name", "is_warned"), [("TowerModel", True), ("TextModel", False), ("WholeModel", False)])
+def test_patch_of_a_model_that_auto_model_builds_is_warned_of(work: Workspace, name: str, is_warned: bool) -> None:
+    work.upstream(AUTO)
+    work.config(f"@config.override_method('{name}.forward')\ndef f(self, x):\n    return x\n")
+    message = f"'{name}.forward' may have no effect: nothing in upstream's module makes a '{name}'"
+    assert [warning.message for warning in work.plan().warnings] == ([message] if is_warned else [])
+    assert all("Its line 13 builds sub-models" in warning.hint for warning in work.plan().warnings)
