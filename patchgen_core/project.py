@@ -51,8 +51,11 @@ class Project:
         root = Path(os.path.abspath(self.root or _root_above(Path(self.search_root))))
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "search_root", Path(os.path.abspath(root / self.search_root)))
-        object.__setattr__(self, "ruff_extra_ignore", tuple(self.ruff_extra_ignore))
-        object.__setattr__(self, "real_imports", tuple(self.real_imports))
+        for name in ("ruff_extra_ignore", "real_imports"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise PatchgenError(f"{name} must be a list of strings, not {value!r}")
+            object.__setattr__(self, name, tuple(value))
 
     @property
     def base(self) -> Path:

@@ -121,10 +121,13 @@ _USES = {
 for _use, _names in _USES.items():
     for _name in _names.split():
         setattr(Stub, f"__{_name}__", _asks(_use))
-Stub.__repr__ = _asks("needs the number or text of", stub_path)  # type: ignore[method-assign]
-Stub.__bool__ = _asks("tests the truth of", lambda self: True)  # type: ignore[attr-defined]
-Stub.__eq__ = _asks("compares", lambda self, other: self is other)  # type: ignore[method-assign]
-Stub.__ne__ = _asks("compares", lambda self, other: self is not other)  # type: ignore[method-assign]
+for _name, _use, _neutral in (
+    ("repr", "needs the number or text of", stub_path),
+    ("bool", "tests the truth of", lambda self: True),
+    ("eq", "compares", lambda self, other: self is other),
+    ("ne", "compares", lambda self, other: self is not other),
+):
+    setattr(Stub, f"__{_name}__", _asks(_use, _neutral))
 
 
 def stub_builtins(import_function: Any) -> dict[str, Any]:

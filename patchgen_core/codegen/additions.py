@@ -6,7 +6,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen_core.codegen.imports import imported_names
@@ -24,7 +24,6 @@ class AddedImports:
         tree, index: upstream's module.
         package: the package its relative imports start from.
         dropped, excluded: the names that the config takes out.
-        problems: what was found wrong.
     """
 
     tree: ast.Module
@@ -32,10 +31,9 @@ class AddedImports:
     package: str
     dropped: tuple[str, ...]
     excluded: tuple[str, ...]
-    problems: list[Problem] = field(default_factory=list)
 
-    def plan(self, specs: Iterable[ImportSpec]) -> tuple[ImportSpec, ...]:
-        """The imports to add; those that upstream has already are left out."""
+    def plan(self, specs: Iterable[ImportSpec]) -> tuple[tuple[ImportSpec, ...], list[Problem]]:
+        """The imports to add, without those that upstream has already; and what is wrong with them."""
         top = {
             bound_name(statement, alias): ast.unparse(statement)
             for statement in self.tree.body
@@ -44,6 +42,7 @@ class AddedImports:
         }
         bound: dict[str, ImportSpec] = {}
         kept = []
+        problems: list[Problem] = []
         for spec in unique(specs):
             names = imported_names(spec)
             there = [n for n in names if n in top and n not in self.dropped and self._has(spec, n, import_source)]
@@ -51,15 +50,15 @@ class AddedImports:
                 other = bound.setdefault(name, spec)
                 if binding(other, name) != binding(spec, name):
                     message = f"add_import: '{name}' is imported from '{other.module}' and from '{spec.module}'"
-                    self.problems.append(Problem(message, spec.location, "Import one of them under an alias."))
+                    problems.append(Problem(message, spec.location, "Import one of them under an alias."))
                 elif name not in there:
-                    self._check(spec, name, top)
+                    problems += self._check(spec, name, top)
             if len(there) < len(names):
                 missing = tuple(n for n in spec.names if n.split(" as ")[-1].strip() not in there)
                 kept.append(replace(spec, names=missing if there else spec.names))
-        return tuple(kept)
+        return tuple(kept), problems
 
-    def _check(self, spec: ImportSpec, name: str, top: Mapping[str, str]) -> None:
+    def _check(self, spec: ImportSpec, name: str, top: Mapping[str, str]) -> list[Problem]:
         """An added import must neither be hidden by what upstream binds nor hide it."""
         if name in self.index.definitions and name not in self.excluded:
             message = f"add_import: upstream's own definition of '{name}' would hide the import"
@@ -71,8 +70,8 @@ class AddedImports:
             message = f"add_import: upstream imports '{name}' from elsewhere: {top[name]}"
             hint = f"Add config.drop_import_names({name!r}), or import it under an alias."
         else:
-            return
-        self.problems.append(Problem(message, spec.location, hint))
+            return []
+        return [Problem(message, spec.location, hint)]
 
     def _has(self, spec: ImportSpec, name: str, source: Callable[[ImportSpec, str], tuple[str, str]]) -> bool:
         """Whether upstream imports a name from the same source."""

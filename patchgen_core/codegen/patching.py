@@ -12,7 +12,7 @@ from patchgen_core.codegen.edits import Edit
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.rename import ORIGINAL_INIT
 from patchgen_core.codegen.replacement import ACCESSORS, Replacement
-from patchgen_core.codegen.source import Definition, Function, SourceFile, statements
+from patchgen_core.codegen.source import Definition, Function, SourceFile, is_filler, statements
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, methods
 from patchgen_core.errors import Location
 
@@ -225,7 +225,7 @@ def _append(source: SourceFile, node: ast.ClassDef, added: Sequence[tuple[Planne
     """Put methods at the end of a class, instead of a body that says nothing."""
     docstring = node.body[:1] if ast.get_docstring(node, clean=False) is not None else []
     rest = node.body[len(docstring) :]
-    is_empty = all(_is_filler(statement) for statement in rest)
+    is_empty = all(is_filler(statement) for statement in rest)
     edits: list[Edit] = []
     body = source.start(node.body[0])
     if _is_on_header(source, node):
@@ -241,10 +241,3 @@ def _append(source: SourceFile, node: ast.ClassDef, added: Sequence[tuple[Planne
         gap = "" if is_empty and not docstring and not number else "\n"
         edits.append(Edit(at, at, f"{gap}{text}\n", Origin(patch.label, patch.patch.location)))
     return edits
-
-
-def _is_filler(statement: ast.stmt) -> bool:
-    if isinstance(statement, ast.Pass):
-        return True
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(value, ast.Constant) and value.value is Ellipsis

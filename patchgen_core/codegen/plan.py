@@ -184,11 +184,11 @@ class _Planner:
         self._warn_of_decorators(patches, [entry.decorator for entry in decorators])
         helpers = self._helpers()
         added = AddedImports(self.source.tree, self.index, self.upstream.package, dropped, self.excluded)
-        imports = added.plan(self.config.additional_imports)
+        imports, bad_imports = added.plan(self.config.additional_imports)
         inserted, bad_blocks = checked_blocks(self.config)
         bad_blocks += hidden_problems(inserted, self.source, self.index, self.excluded)
         patches, helpers, bad_names = settle_names(patches, helpers)
-        self.problems += [*added.problems, *bad_blocks, *bad_names, *bad_decorators]
+        self.problems += [*bad_imports, *bad_blocks, *bad_names, *bad_decorators]
         if self.problems:
             self.problems.sort(key=lambda p: (p.location.file, p.location.line) if p.location else ("", 0))
             raise PatchgenError.from_problems(self.problems)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from patchgen_core.codegen.edits import Edit
 from patchgen_core.codegen.index import ImportStatement, ModuleIndex, bound_name
-from patchgen_core.codegen.source import DEFINITIONS, SourceFile, blocks, statements
+from patchgen_core.codegen.source import DEFINITIONS, SourceFile, blocks, is_filler, statements
 
 Item = ast.expr | ast.alias
 _COMMA = re.compile(r"(?:\s|\\|#[^\n]*\n)*,[ \t]*")
@@ -299,15 +299,7 @@ def _is_gone(block: list[ast.stmt], gone: set[ast.stmt]) -> bool:
     """Whether a block loses everything it has (``pass`` is nothing)."""
     if not any(statement in gone for statement in statements(block)):
         return False
-    return all(s in gone or _is_nothing(s) or _is_emptied(s, gone) for s in block)
-
-
-def _is_nothing(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Pass) or (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and statement.value.value is Ellipsis
-    )
+    return all(s in gone or is_filler(s) or _is_emptied(s, gone) for s in block)
 
 
 def _is_emptied(statement: ast.stmt, gone: set[ast.stmt]) -> bool:
@@ -327,7 +319,7 @@ def _is_emptied(statement: ast.stmt, gone: set[ast.stmt]) -> bool:
 
 
 def _is_left_empty(block: list[ast.stmt], gone: set[ast.stmt]) -> bool:
-    return _is_gone(block, gone) or all(_is_nothing(statement) for statement in block)
+    return _is_gone(block, gone) or all(is_filler(statement) for statement in block)
 
 
 def _line_text_start(source: SourceFile, statement: ast.stmt) -> int:

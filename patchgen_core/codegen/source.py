@@ -200,6 +200,12 @@ def string_lines(node: ast.AST) -> set[int]:
     return inside
 
 
+def is_filler(statement: ast.stmt) -> bool:
+    """Whether a statement is ``pass`` or ``...``."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(statement, ast.Pass) or (isinstance(value, ast.Constant) and value.value is Ellipsis)
+
+
 def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """The statement lists of a compound statement: body, else, finally, and each handler's and case's."""
     for name in ("body", "orelse", "finalbody"):
