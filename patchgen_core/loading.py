@@ -102,7 +102,7 @@ class Loader:
             except (PatchgenError, KeyboardInterrupt):
                 raise
             except NameError as error:  # would be the same with real imports
-                hint = "Annotations, defaults, decorators and base classes are evaluated when a config is loaded: "
+                hint = "Defaults, decorators and base classes are evaluated when a config is loaded: "
                 hint += "import the name from the upstream module, which is stubbed."
                 message = f"the config cannot be loaded: NameError: {error}"
                 raise PatchgenError(message, _raised_at(error, path, self.project), hint) from None

@@ -1,6 +1,7 @@
 """Executing a config with stubs in place of third-party modules."""
 
 from __future__ import annotations
+import __future__
 
 import ast
 import builtins
@@ -227,8 +228,14 @@ def _catches_import(handler: ast.expr | None) -> bool:
 
 
 def compiled(source: SourceFile) -> types.CodeType:
-    """A config's code. Patches declared under ``if TYPE_CHECKING:`` count, so such a block runs."""
-    return compile(_with_type_checking(source.tree), str(source.path), "exec", dont_inherit=True)
+    """A config's code.
+
+    Patches declared under ``if TYPE_CHECKING:`` count, so such a block runs. Annotations stay unevaluated:
+    nothing needs their values, and a replacement's may use names that only upstream's module has.
+    """
+    tree, flags = _with_type_checking(source.tree), __future__.annotations.compiler_flag
+    code: types.CodeType = compile(tree, str(source.path), "exec", flags, dont_inherit=True)
+    return code
 
 
 def _with_type_checking(tree: ast.Module) -> ast.Module:

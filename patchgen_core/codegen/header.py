@@ -51,16 +51,16 @@ def header(plan: Plan) -> str:
     lines += [f"#  Config: {plan.label}"] if plan.label else []
     lines += [f"#  {line}" for line in config.description.strip().splitlines()]
     lines += ["#", "#  Patches applied:"]
-    for patch in sorted(plan.patches, key=lambda p: min(node.lineno for node in p.nodes)):
+    for patch in sorted(plan.patches, key=lambda p: (min(node.lineno for node in p.nodes), p.method, p.accessor)):
         lines.append(f"#    - {patch.kind}: {patch.patch.target}{' (added)' if patch.added else ''}")
         lines += [f"#        {line.strip()}" for line in patch.patch.description.strip().splitlines()]
     if not plan.patches:
         lines.append("#    none")
     for title, names in (
         ("Helpers added", [helper.name for helper in plan.helpers]),
-        ("Imports dropped", plan.dropped),
-        ("Decorators dropped", [entry.label for entry in plan.decorators]),
-        ("Excluded", plan.excluded),
+        ("Imports dropped", sorted(plan.dropped)),
+        ("Decorators dropped", sorted(entry.label for entry in plan.decorators)),
+        ("Excluded", sorted(plan.excluded)),
     ):
         if names:
             lines += ["#", f"#  {title}:", *(f"#    - {name}" for name in names)]

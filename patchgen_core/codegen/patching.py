@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -45,9 +46,16 @@ def patch_edits(plan: Plan) -> tuple[list[Edit], list[Edit]]:
             else:
                 edits.append(_replace(plan.source, node, patch))
     for node, patches in by_class.values():
+        patches.sort(key=lambda patch: _place(node, patch))
         edits += _modify(plan.source, node, patches)
         markers.append(_class_marker(plan.source, node, patches))
     return edits, markers
+
+
+def _place(node: ast.ClassDef, patch: PlannedPatch) -> tuple[float, str, str]:
+    """Where a method stands in its class: as upstream has it, and what is added in the order of names."""
+    lines = [function.lineno for function in methods(node, patch.method, patch.accessor)]
+    return (min(lines, default=math.inf), patch.method, patch.accessor)
 
 
 def helper_edits(plan: Plan) -> list[Edit]:

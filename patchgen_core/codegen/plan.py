@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what the config declares, the same on every machine."""
+        """A hash of what the config declares, the same on every machine and in any order that makes no difference."""
 
         def text(replacement: Replacement | None) -> list[object]:
             return [*replacement.comments, replacement.decorators, replacement.text] if replacement else []
@@ -67,12 +67,12 @@ class Plan:
                     *(p.patch.kind, p.patch.target, p.patch.replacement_module, p.patch.replacement_name),
                     *(p.patch.description, p.patch.keep_decorators, text(p.replacement)),
                 ]
-                for p in self.patches
+                for p in sorted(self.patches, key=lambda p: (p.dotted, p.accessor))
             ],
             [[h.helper.after, text(h.replacement)] for h in self.helpers],
             [import_statement(spec) for spec in unique(config.additional_imports)],
             [[text for text, _ in self.post_import_blocks]],
-            [unique(config.drop_imported_names), self.excluded, unique(config.dropped_decorators)],
+            [sorted(set(config.drop_imported_names)), sorted(self.excluded), sorted(set(config.dropped_decorators))],
         ]
         return short_hash(json.dumps(declared))
 

@@ -31,7 +31,8 @@ def removal_edits(
         names = excluded | (dropped if has_drop else guarded if _is_fallback(top) else set())
         for statement in inner:
             edits += _unbind(source, statement, names, gone)
-            edits += _unlist(source, statement, excluded, gone, listing)
+            if statement not in gone:
+                edits += _unlist(source, statement, excluded, gone, listing)
     return edits + _cut_all(source, source.tree.body, gone)
 
 
@@ -195,8 +196,9 @@ def _take_elements(
         start, end = _outer(source, kept[0])
         text = source.text[start:end]
         return [Edit(source.start(node), source.end(node), text if unwrap else f"({text},)")]
-    if not kept and isinstance(node, (ast.Tuple, ast.Set)):
-        return [Edit(source.start(node), source.end(node), "()" if isinstance(node, ast.Tuple) else "set()")]
+    if not kept:
+        empty = {ast.Tuple: "()", ast.Set: "set()", ast.List: "[]"}[type(node)]
+        return [Edit(source.start(node), source.end(node), empty)]
     return _take_items(source, node.elts, drop, source.text[source.start(node)] in "([{")
 
 

@@ -336,3 +336,19 @@ def test_external_import_stays_when_only_others_use_it(work: Workspace) -> None:
 def test_external_patch_of_no_definition_is_an_error(work: Workspace, target: str, message: str) -> None:
     work.config(f"config.exclude.extend(gpu_config.exclude)\n{external(target, 'lib', 'Fast')}", preamble=NPU_HEAD)
     assert message in work.errors()
+
+
+def test_order_that_makes_no_difference_shows_nowhere(work: Workspace) -> None:
+    work.upstream("class A:\n    def f(self): ...\n    def g(self): ...\n\n\nclass B: ...\n\n\nclass C: ...\n")
+    declared = [
+        "@config.override_method('A.g')\ndef a_g(self):\n    return 1\n",
+        "@config.override_method('A.f')\ndef a_f(self):\n    return 2\n",
+        "@config.override_method('A.new')\ndef a_new(self):\n    return 3\n",
+        "@config.override_method('A.also')\ndef a_also(self):\n    return 4\n",
+        "config.exclude_from_output('C')\n",
+        "config.exclude_from_output('B')\n",
+    ]
+    work.config("\n".join(declared))
+    first = work.text()
+    work.config("\n".join(reversed(declared)))
+    assert work.text() == first

@@ -696,3 +696,19 @@ def test_a_config_name_that_is_not_there_names_those_that_are(work: Workspace) -
     outcome = make_artifacts(work.project, [path], name="npu")[0]
     message = str(outcome.problems[0]).replace(f"{path}: ", "")
     assert message == "it makes no PatchConfig called 'npu'\n  It has: config, gpu."
+
+
+def test_annotations_of_a_config_are_never_evaluated(work: Workspace) -> None:
+    """They may name what only upstream has, and unions of generics would compare stubs."""
+    work.upstream("class A:\n    def f(self): ...\n\n\nclass Known: ...\n")
+    work.config(
+        """
+        import torch
+
+        @config.override_method("A.f")
+        def f(self, x: tuple[torch.Tensor] | tuple[torch.Tensor, torch.Tensor] | None = None) -> Known:
+            return x
+        """
+    )
+    assert work.load().mode == "stubbed"
+    assert "-> Known:" in work.raw()

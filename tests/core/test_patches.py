@@ -442,8 +442,8 @@ def test_markers_name_what_was_patched_and_why(work: Workspace) -> None:
     )
     rule = f"# {'=' * 70}\n"
     assert (
-        f"{rule}# [MODIFIED CLASS] Norm\n# Methods patched: forward, __init__\n# Methods added: extra_repr\n"
-        f"# Reason (forward): Faster,\n#   much\n# Reason (__init__): one more\n{rule}class Norm(nn.Module):\n"
+        f"{rule}# [MODIFIED CLASS] Norm\n# Methods patched: __init__, forward\n# Methods added: extra_repr\n"
+        f"# Reason (__init__): one more\n# Reason (forward): Faster,\n#   much\n{rule}class Norm(nn.Module):\n"
     ) in work.raw()
 
 

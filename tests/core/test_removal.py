@@ -385,3 +385,16 @@ def test_dropping_a_name_that_upstream_defines_is_a_warning(work: Workspace) -> 
     ]
     assert outcome.artifact is not None
     assert outcome.artifact.text.endswith("def k():\n    return 1\n")
+
+
+def test_all_itself_can_be_excluded_with_what_it_lists(work: Workspace) -> None:
+    work.upstream('class A: ...\n\n\nclass B: ...\n\n\n__all__ = ["A", "B"]\n')
+    work.config("config.exclude_from_output('__all__', 'A')\n")
+    assert work.raw().strip() == "class B: ..."
+
+
+@pytest.mark.parametrize("listed", ['[("A")]', '[\n    ("A"),\n]', '["A"]'])
+def test_last_listed_name_leaves_an_empty_list(work: Workspace, listed: str) -> None:
+    work.upstream(f"class A: ...\n\n\nB = 1\n__all__ = {listed}\n")
+    work.config("config.exclude_from_output('A')\n")
+    assert work.raw().strip() == "B = 1\n__all__ = []"

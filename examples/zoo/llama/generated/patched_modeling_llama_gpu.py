@@ -17,7 +17,7 @@
 #  Decorators dropped:
 #    - @use_kernelized_func(apply_rotary_pos_emb) of LlamaAttention
 #
-#  Fingerprint: format=1 upstream=97296b66ed59 config=ab956f740d6d output=fd8efb3ef5de
+#  Fingerprint: format=1 upstream=97296b66ed59 config=2abbd43bf76a output=302fcc987343
 # ==============================================================================
 # Copyright 2022 EleutherAI and the HuggingFace Inc. team. All rights reserved.
 #

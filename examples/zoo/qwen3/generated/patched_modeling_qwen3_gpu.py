@@ -14,7 +14,7 @@
 #    - function_replacement: apply_rotary_pos_emb
 #        Fused rotary embedding for CUDA tensors
 #
-#  Fingerprint: format=1 upstream=eba96e372032 config=983f7bd3d470 output=c99f299ce62c
+#  Fingerprint: format=1 upstream=eba96e372032 config=6ffd9a6198c7 output=19e8d5bd4f18
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3/modular_qwen3.py.
