@@ -266,8 +266,10 @@ def built_by_auto_model(source: SourceFile, name: str) -> int:
     A class called ``...Model`` that the module never calls by name is one that ``AutoModel`` looks up by its
     config, in transformers and not in the generated module.
     """
+    if not name.endswith("Model") or name.endswith("PreTrainedModel"):
+        return 0
     built = _AUTO_MODEL.search(source.text)
-    if built is None or not name.endswith("Model") or name.endswith("PreTrainedModel"):
+    if built is None:
         return 0
     is_made = re.search(rf"(?<!class )(?<![\w.\"'`]){re.escape(name)}(?:\._?from_config)?\(", source.text)
     return 0 if is_made else source.text.count("\n", 0, built.start()) + 1
