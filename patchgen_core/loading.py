@@ -25,6 +25,7 @@ from patchgen_core.project import Project
 from patchgen_core.sandbox import Sandbox, compiled, import_path
 from patchgen_core.spec import Helper, ImportSpec, Patch, PatchConfig
 from patchgen_core.stubs import Stub, StubValueError, is_stub, stub_path
+from patchgen_core.upstream import installed_file
 
 DEFAULT_NAME = "config"
 
@@ -133,7 +134,7 @@ class Loader:
         parts = dotted.replace("()", "").split(".")
         for length in range(len(parts), 0, -1):
             module = ".".join(parts[:length])
-            path = self.project.module_path(module) or _find_file(module)
+            path = self.project.module_path(module) or installed_file(module)
             if path is not None:
                 return module, path
         return None
@@ -276,25 +277,6 @@ class _ProjectLoader(importlib.machinery.SourceFileLoader):
 
     def get_code(self, fullname: str) -> types.CodeType:
         return compiled(self.sources.get(Path(self.path)))
-
-
-def _find_file(module: str) -> Path | None:
-    """The file of an installed module; looks below its top-level package without executing it."""
-    top, *rest = module.split(".")
-    try:
-        spec = importlib.machinery.PathFinder.find_spec(top)
-    except (ImportError, ValueError):
-        return None
-    if spec is None:
-        return None
-    if not rest:
-        return Path(spec.origin) if spec.origin and spec.origin.endswith(".py") else None
-    for folder in spec.submodule_search_locations or ():
-        stem = Path(folder, *rest)
-        for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
-            if path.is_file():
-                return path
-    return None
 
 
 def _raised_at(error: BaseException, path: Path, project: Project) -> Location:

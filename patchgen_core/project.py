@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,10 @@ class Project:
     def module_path(self, module: str) -> Path | None:
         """The file of one of the project's own modules, or None when there is none."""
         below = _below(module, self.package_prefix)
-        if below is not None and (found := _module_file(self.search_root, below)):
+        if below is not None and (found := module_file(self.search_root, below)):
             return found
         for root in self.import_roots:
-            if found := _module_file(root, tuple(module.split("."))):
+            if found := module_file(root, tuple(module.split("."))):
                 return found
         return None
 
@@ -187,9 +187,10 @@ def _below(module: str, prefix: str) -> tuple[str, ...] | None:
     return tuple(module[len(prefix) + 1 :].split(".")) if module.startswith(prefix + ".") else None
 
 
-def _module_file(base: Path, parts: tuple[str, ...]) -> Path | None:
-    folder = base.joinpath(*parts)
-    candidates = [folder / "__init__.py", *([folder.with_name(f"{folder.name}.py")] if parts else [])]
+def module_file(folder: Path, parts: Sequence[str]) -> Path | None:
+    """A module's file below a folder; a package wins over a module of its name, as in an import."""
+    stem = folder.joinpath(*parts)
+    candidates = [stem / "__init__.py", *([stem.with_name(f"{stem.name}.py")] if parts else [])]
     return next((path for path in candidates if path.is_file()), None)
 
 

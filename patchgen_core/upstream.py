@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError, closest
+from patchgen_core.project import module_file
 
 _VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"'\s]+)[\"']", re.MULTILINE)
 
@@ -57,7 +58,7 @@ def find_upstream(module: str, search: Sequence[Path] = (), location: Location |
     if not places:
         raise PatchgenError(f"upstream package '{top}' is not installed", location)
     for place in places:
-        found = _module_file(place, parts)
+        found = _file_below(place, parts)
         if found is not None:
             return UpstreamModule(module, found, top, _version(top, place.parent))
     near = closest(module, _neighbours(places[0], top, parts))
@@ -81,13 +82,17 @@ def _places(top: str) -> list[Path]:
     return [Path(spec.origin)] if spec.origin and spec.origin.endswith(".py") else []
 
 
-def _module_file(place: Path, parts: list[str]) -> Path | None:
-    """A module's file below a package's folder; a package wins over a module of its name, as in an import."""
+def installed_file(module: str) -> Path | None:
+    """The file of an installed module, found without executing it or its packages."""
+    top, *parts = module.split(".")
+    found = (_file_below(place, parts) for place in _places(top))
+    return next(filter(None, found), None)
+
+
+def _file_below(place: Path, parts: list[str]) -> Path | None:
     if place.suffix == ".py":
-        return place if not parts else None
-    stem = place.joinpath(*parts)
-    candidates = [stem / "__init__.py", *([stem.with_name(f"{stem.name}.py")] if parts else [])]
-    return next((path for path in candidates if path.is_file()), None)
+        return None if parts else place
+    return module_file(place, parts)
 
 
 def _version(top: str, folder: Path) -> str:
