@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from patchgen_core import arguments
@@ -270,7 +270,8 @@ class _Planner:
     def _patches(self) -> list[PlannedPatch]:
         planned: list[PlannedPatch] = []
         first: dict[str, Patch] = {}
-        for patch in unique(self.config.patches):
+        for declared in unique(self.config.patches):
+            patch = declared if declared.location else replace(declared, location=self.config.location)
             try:
                 resolved = self.targets.resolve(patch)
                 self._check_conflict(resolved, first)

@@ -21,7 +21,7 @@ from patchgen_core.codegen.source import (
     blocks,
     statements,
 )
-from patchgen_core.errors import Location, PatchgenError, closest, did_you_mean
+from patchgen_core.errors import PatchgenError, closest, did_you_mean
 from patchgen_core.spec import Helper, Patch
 
 _AUTO_MODEL = re.compile(r"\bAutoModel\w*\._?from_config\(")
@@ -160,8 +160,8 @@ class Targets:
         return " and ".join(places)
 
     def _read(self, patch: Patch, accessor: str) -> Replacement:
-        location = patch.location or Location(str(getattr(patch.replacement, "__module__", "")))
-        return read_replacement(patch.replacement, self.sources, self.modules, location, accessor)
+        assert patch.location is not None, "the planner gives every patch one"
+        return read_replacement(patch.replacement, self.sources, self.modules, patch.location, accessor)
 
     def _unknown(self, patch: Patch, name: str) -> PatchgenError:
         if name in self.index.imports:

@@ -352,3 +352,11 @@ def test_order_that_makes_no_difference_shows_nowhere(work: Workspace) -> None:
     first = work.text()
     work.config("\n".join(reversed(declared)))
     assert work.text() == first
+
+
+def test_patch_made_by_hand_is_reported_at_its_config(work: Workspace) -> None:
+    work.upstream("def rotate(x): ...\n")
+    work.config(
+        "from patchgen.patch_spec import Patch\nconfig.patches.append(Patch('function_replacement', 'rotate', max))\n"
+    )
+    assert work.errors().startswith("toy/toy_gpu_patch_gen_config.py:4: cannot read the source of 'max'")
