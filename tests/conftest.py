@@ -14,7 +14,7 @@ from patchgen_core.artifacts import Outcome, make_artifacts
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.source import SourceCache
-from patchgen_core.drift import DriftReport, check
+from patchgen_core.drift import DriftReport, check, fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.project import Project, load_project
@@ -26,6 +26,25 @@ PREAMBLE = f"""
 from patchgen import PatchConfig, create_patch_from_external
 
 config = PatchConfig("{UPSTREAM}", "patched_modeling_toy_gpu.py")
+"""
+UPSTREAM_TEXT = """
+class Norm:
+    def forward(self, x):
+        return x
+
+
+class Head:
+    def forward(self, x):
+        return x + 1
+
+
+def rotate(x):
+    return -x
+"""
+PATCH = """
+@config.override_method("Norm.forward")
+def norm_forward(self, x):
+    return x * 2
 """
 
 
@@ -126,3 +145,17 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     workspace = Workspace(tmp_path)
     monkeypatch.syspath_prepend(str(workspace.site))
     return workspace
+
+
+@pytest.fixture
+def gated(work: Workspace) -> Workspace:
+    """A project whose one config, ``PATCH`` of ``UPSTREAM_TEXT``, is clean."""
+    work.upstream(UPSTREAM_TEXT)
+    work.config(PATCH)
+    fix(work.check())
+    return work
+
+
+def generated(work: Workspace, suffix: str = ".py") -> Path:
+    """The generated module of a workspace's usual config, or its diff."""
+    return work.models / f"toy/generated/patched_modeling_toy_gpu{suffix}"

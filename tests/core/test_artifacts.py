@@ -18,34 +18,12 @@ from patchgen_core.causes import reverse_diff
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import Loader
-from tests.conftest import Workspace
+from tests.conftest import PATCH, Workspace, generated
+from tests.conftest import UPSTREAM_TEXT as UPSTREAM
 
-UPSTREAM = """
-class Norm:
-    def forward(self, x):
-        return x
-
-
-def rotate(x):
-    return -x
-"""
-PATCH = """
-@config.override_method("Norm.forward")
-def norm_forward(self, x):
-    return x * 2
-"""
 SECOND = 'second = PatchConfig("acme.models.toy.modeling_toy", "patched_modeling_second.py")\n'
 CONFIG = "proj.models.toy.toy_gpu_patch_gen_config"
 OTHER = "other/other_patch_gen_config.py"
-
-
-@pytest.fixture
-def gated(work: Workspace) -> Workspace:
-    """A project whose one config is clean."""
-    work.upstream(UPSTREAM)
-    work.config(PATCH)
-    drift.fix(work.check())
-    return work
 
 
 @pytest.fixture
@@ -55,10 +33,6 @@ def two(gated: Workspace) -> Workspace:
     path.write_text(path.read_text().replace("toy_gpu.py", "other.py"))
     drift.fix(gated.check())
     return gated
-
-
-def generated(work: Workspace, suffix: str = ".py") -> Path:
-    return work.models / f"toy/generated/patched_modeling_toy_gpu{suffix}"
 
 
 def others(work: Workspace) -> Path:

@@ -13,40 +13,8 @@ from patchgen_core.causes import apply_diff, reverse_diff
 from patchgen_core.drift import ConfigResult
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project import Project
-from tests.conftest import Workspace
-
-UPSTREAM = """
-class Norm:
-    def forward(self, x):
-        return x
-
-
-class Head:
-    def forward(self, x):
-        return x + 1
-
-
-def rotate(x):
-    return -x
-"""
-PATCH = """
-@config.override_method("Norm.forward")
-def norm_forward(self, x):
-    return x * 2
-"""
-
-
-@pytest.fixture
-def gated(work: Workspace) -> Workspace:
-    """A project whose one config is clean."""
-    work.upstream(UPSTREAM)
-    work.config(PATCH)
-    drift.fix(work.check())
-    return work
-
-
-def generated(work: Workspace, suffix: str = ".py") -> Path:
-    return work.models / f"toy/generated/patched_modeling_toy_gpu{suffix}"
+from tests.conftest import PATCH, Workspace, generated
+from tests.conftest import UPSTREAM_TEXT as UPSTREAM
 
 
 def only(work: Workspace) -> ConfigResult:
