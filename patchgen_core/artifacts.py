@@ -18,7 +18,7 @@ from patchgen_core.codegen.imports import imported_names
 from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.source import SourceCache, parse_source
-from patchgen_core.errors import Location, PatchgenError, Problem, display_path
+from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.normalize import Complaint, Normalized, Text, normalize
 from patchgen_core.project import Project
@@ -129,25 +129,40 @@ def make_artifacts(
 
 def make_outcome(project: Project, loaded: LoadedConfig, sources: SourceCache) -> Outcome:
     """Generate one config that is loaded already; nothing is written."""
-    draft = _generate(project, loaded, None, sources)
+    draft = _generate(project, Outcome(loaded.path, loaded.label, loaded=loaded), None, sources)
     return draft if isinstance(draft, Outcome) else _finish(project, [draft])[0]
+
+
+def announce(project: Project, path: Path, loader: Loader, *, name: str | None = None) -> list[Outcome]:
+    """What a config file makes, as far as loading tells: labels and outputs, or why it does not load.
+
+    Args:
+        project, path, loader, name: as for :func:`make_artifacts`.
+    """
+    try:
+        loaded = loader.load(path, name)
+    except PatchgenError as error:
+        return [Outcome(path, project.module_name(path), problems=error.problems)]
+    folder = project.output_folder(path)
+    return [Outcome(c.path, c.label, _below(folder, c.config.target_file), c) for c in loaded]
+
+
+def _below(folder: Path, target_file: object) -> Path | None:
+    return folder / target_file if isinstance(target_file, str) else None
 
 
 def _draft(
     project: Project, path: Path, name: str | None, output: Path | None, loader: Loader
 ) -> list[Outcome | _Draft]:
-    label = project.module_name(path)
-    try:
-        loaded = loader.load(path, name)
-    except PatchgenError as error:
-        return [Outcome(path, label, problems=error.problems)]
-    return [_generate(project, config, output, loader.sources) for config in loaded]
+    found = announce(project, path, loader, name=name)
+    return [_generate(project, outcome, output, loader.sources) for outcome in found]
 
 
-def _generate(project: Project, loaded: LoadedConfig, output: Path | None, sources: SourceCache) -> Outcome | _Draft:
-    config = loaded.config
-    folder = project.output_folder(loaded.path)
-    outcome = Outcome(loaded.path, loaded.label, loaded=loaded)
+def _generate(project: Project, outcome: Outcome, output: Path | None, sources: SourceCache) -> Outcome | _Draft:
+    loaded = outcome.loaded
+    if loaded is None:
+        return outcome
+    config, folder = loaded.config, project.output_folder(loaded.path)
     try:
         upstream = find_upstream(config.source_module, location=config.location)
         plan = make_plan(config, upstream, sources, loaded.modules, loaded.label)
@@ -254,26 +269,24 @@ def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
 
 def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     config, line = draft.plan.config, complaint.line
-    lines = draft.raw.text.split("\n")
-    shown = range(max(line - 2, 1), min(line + 1, len(lines)) + 1)
-    excerpt = "\n".join(f"{'>' if n == line else ' '} {n:5} | {lines[n - 1]}" for n in shown)
+    shown = excerpt(draft.raw.text, line)
     where = f"in {config.target_file}, line {line}"
     origin = next((w.origin for w in draft.raw.written if w.first <= line <= w.last), None)
     location = origin.location if origin and origin.location else config.location
     if not complaint.name:
         source = f"{origin.label}: " if origin else ""
-        return Problem(f"{source}not valid Python {where}: {complaint.message}", location, excerpt=excerpt)
+        return Problem(f"{source}not valid Python {where}: {complaint.message}", location, excerpt=shown)
     name = complaint.name
     if name in (*draft.plan.excluded, *draft.plan.dropped):
         call = "exclude_from_output" if name in draft.plan.excluded else "drop_import_names"
         user = origin.label if origin else f"upstream's {_owner(draft.raw.text, line)}"
         message = f"{call} takes '{name}' out, but {user} still uses it {where}"
         hint = "Patch or exclude what uses it, or bind the name yourself."
-        return Problem(message, location if origin else config.location_of(call, name), hint, excerpt)
+        return Problem(message, location if origin else config.location_of(call, name), hint, shown)
     if origin is None:
         return None  # undefined in upstream as well
     hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
-    return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, excerpt)
+    return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, shown)
 
 
 def _owner(text: str, line: int) -> str:

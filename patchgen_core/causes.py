@@ -73,7 +73,7 @@ def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[
         causes.append(Cause("config changed", str(ours)))
     if not mark.sealed:
         edited = compare_definitions(written or artifact.text, old) if written or not causes else Changes()
-        causes.append(Cause("edited by hand", str(edited)))
+        causes.append(Cause("edited by hand", str(edited) if is_python(old) else "it is not valid Python any more"))
     if mark.format != FORMAT:
         causes.append(Cause("generator changed", f"its output format went from {mark.format} to {FORMAT}"))
     return causes or [Cause("generator changed", "ruff's version or settings are not what they were")]
@@ -151,12 +151,20 @@ class Changes:
         return Changes(rest(self.changed), rest(self.added), rest(self.removed))
 
 
+def is_python(text: str) -> bool:
+    """Whether a text can be parsed."""
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
 def compare_definitions(old: str, new: str) -> Changes:
     """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed."""
-    try:
-        before, after = _definitions(old), _definitions(new)
-    except (SyntaxError, ValueError):
+    if not (is_python(old) and is_python(new)):
         return Changes()
+    before, after = _definitions(old), _definitions(new)
     return Changes(
         tuple(name for name in after if name in before and before[name] != after[name]),
         tuple(

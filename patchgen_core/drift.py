@@ -145,18 +145,28 @@ def fix(report: DriftReport, prune: bool = False) -> DriftReport:
     Raises:
         PatchgenError: an orphan cannot be removed.
     """
-    results = tuple(_fix(result) for result in report.results)
+    results = tuple(fix_result(result) for result in report.results)
     if not prune:
         return replace(report, results=results)
-    for path in report.orphans:
+    remove(report.orphans)
+    return DriftReport(results, (), report.orphans)
+
+
+def remove(orphans: Iterable[Path]) -> None:
+    """Remove files that no config makes.
+
+    Raises:
+        PatchgenError: one cannot be removed.
+    """
+    for path in orphans:
         try:
             path.unlink(missing_ok=True)  # another run may have been here
         except OSError as error:
             raise PatchgenError(f"cannot be removed: {error.strerror}", Location(str(path))) from None
-    return DriftReport(results, (), report.orphans)
 
 
-def _fix(result: ConfigResult) -> ConfigResult:
+def fix_result(result: ConfigResult) -> ConfigResult:
+    """Write one config's files if they drifted; an error of the result when they cannot be written."""
     if result.status != "drifted":
         return result
     try:
@@ -170,7 +180,11 @@ def _fix(result: ConfigResult) -> ConfigResult:
 def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, ...]:
     """Generated files in the project's output folders that no config makes any more.
 
-    Folders of configs that failed before their output was known are left out.
+    Args:
+        project: the project.
+        outcomes: one for each of its configs, as :func:`~patchgen_core.artifacts.announce` or
+            :func:`~patchgen_core.artifacts.make_artifacts` give them. Folders of those that name no output are
+            left out.
     """
     expected: set[Path] = set()
     unknown: set[Path] = set()

@@ -87,6 +87,13 @@ def display_path(path: str | os.PathLike[str]) -> str:
     return shown.replace(os.sep, "/")
 
 
+def excerpt(text: str, line: int) -> str:
+    """Two lines before and one after a 1-based line of ``text``, with their numbers and a mark."""
+    lines = text.split("\n")
+    shown = range(max(line - 2, 1), min(line + 1, len(lines)) + 1)
+    return "\n".join(f"{'>' if n == line else ' '} {n:5} | {lines[n - 1]}" for n in shown)
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The member of ``known`` nearest to ``name``, or None when nothing is near."""
     candidates = sorted(set(known))

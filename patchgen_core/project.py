@@ -35,6 +35,8 @@ class Project:
         ruff_extra_ignore: ruff rules to ignore in generated files, beside the project's own.
         ruff_isolated: normalize with ruff's defaults, whatever ruff settings the project has.
         real_imports: modules that configs get for real instead of as stubs while they are loaded.
+        optional_packages: packages that only some machines have. Where one is not installed, generated modules
+            that import it are not imported, and reports say so.
         root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
             and the working directory for a relative one.
     """
@@ -45,13 +47,14 @@ class Project:
     ruff_extra_ignore: tuple[str, ...] = ()
     ruff_isolated: bool = False
     real_imports: tuple[str, ...] = ()
+    optional_packages: tuple[str, ...] = ()
     root: Path | None = None
 
     def __post_init__(self) -> None:
         root = Path(os.path.abspath(self.root or _root_above(Path(self.search_root))))
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "search_root", Path(os.path.abspath(root / self.search_root)))
-        for name in ("ruff_extra_ignore", "real_imports"):
+        for name in ("ruff_extra_ignore", "real_imports", "optional_packages"):
             value = getattr(self, name)
             if isinstance(value, str):
                 raise PatchgenError(f"{name} must be a list of strings, not {value!r}")
@@ -225,6 +228,14 @@ def load_project(start: Path | None = None) -> Project:
         None,
         'Add one with search_root = "<folder of the configs>" and package_prefix = "<its package>".',
     )
+
+
+def declares_project(path: Path) -> bool:
+    """Whether a ``pyproject.toml`` has a ``[tool.patchgen]`` table, be it a broken one."""
+    try:
+        return _table(path) is not None
+    except PatchgenError:
+        return "tool.patchgen" in path.read_text(encoding="utf-8", errors="replace")
 
 
 def _root_above(search_root: Path) -> Path:

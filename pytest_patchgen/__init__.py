@@ -1,111 +1,91 @@
-"""The pytest plugin: with ``--patchgen``, every patch config that is collected is a test of its drift.
+"""The pytest plugin: every patch config becomes test items, ``--patchgen-fix`` mends what drifted.
 
-Switched off, it does nothing and imports nothing of patchgen.
+Installed it is silent, and imports nothing of patchgen. ``--patchgen``, ``patchgen = true`` in the ini file or
+loading it by name (``-p pytest_patchgen``) switch it on; so does a config file among the path arguments, for
+that file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import os
 
 import pytest
 
-if TYPE_CHECKING:
-    from patchgen_core.drift import ConfigResult
-
+NAME = "pytest_patchgen"
 CONFIG_SUFFIX = "_patch_gen_config.py"
-_results = pytest.StashKey[dict[Path, "list[ConfigResult]"]]()
+CHECKS = {
+    "drift": "the checked-in files are what the config makes",
+    "import": "the generated module imports and exports what upstream exports",
+}
+"""The built-in checks, in the order in which a config's run."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that others may implement."""
+    from pytest_patchgen import hookspec
+
+    pluginmanager.add_hookspecs(hookspec)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare ``--patchgen``."""
+    """Declare options and ini settings."""
     group = parser.getgroup("patchgen", "patched modeling files")
-    group.addoption("--patchgen", action="store_true", help="check that generated modeling files are current")
+    group.addoption(
+        "--patchgen",
+        action="store_true",
+        help="check every patch config; without path arguments, also those outside testpaths",
+    )
+    group.addoption(
+        "--patchgen-checks", metavar="CHECKS", help=f"checks to run, separated by commas (default: {','.join(CHECKS)})"
+    )
+    group.addoption(
+        "--patchgen-fix", action="store_true", help="rewrite generated files that drifted (implies --patchgen)"
+    )
+    group.addoption(
+        "--patchgen-prune",
+        action="store_true",
+        help="remove generated files that no config makes (implies --patchgen)",
+    )
+    group.addoption(
+        "--patchgen-report",
+        metavar="PATH",
+        help="write the results to a .json or .md file (implies --patchgen)",
+    )
+    parser.addini("patchgen", "check patch configs in every run", type="bool", default=False)
+    parser.addini("patchgen_checks", "checks to run by default", type="args", default=[])
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marks."""
+    """Register the marks, and the gate when it is wanted."""
     config.addinivalue_line("markers", "patchgen: a check of a patch config")
-    config.addinivalue_line("markers", "patchgen_drift: generated files are what their config makes")
+    for check, meaning in CHECKS.items():
+        config.addinivalue_line("markers", f"patchgen_{check}: {meaning}")
+    is_on = _is_on(config)
+    if is_on or any(_is_config(argument) for argument in config.args):
+        from pytest_patchgen.gate import start
+
+        start(config, is_on)
 
 
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect patch configs when the plugin is switched on."""
-    if parent.config.getoption("--patchgen") and file_path.name.endswith(CONFIG_SUFFIX):
-        return ConfigFile.from_parent(parent, path=file_path)
-    return None
+def _is_on(config: pytest.Config) -> bool:
+    option = config.option
+    return bool(
+        option.patchgen
+        or option.patchgen_fix
+        or option.patchgen_prune
+        or option.patchgen_report
+        or config.getini("patchgen")
+        or _is_named(config)
+    )
 
 
-class ConfigFile(pytest.File):
-    """A patch config."""
-
-    def collect(self) -> Iterator[pytest.Item]:
-        """The checks of the config."""
-        yield DriftItem.from_parent(self, name="drift")
-
-
-class DriftItem(pytest.Item):
-    """Fails when a generated file is not what its config makes, or the config is broken."""
-
-    def __init__(self, name: str, parent: ConfigFile) -> None:
-        super().__init__(name, parent)
-        self.add_marker("patchgen")
-        self.add_marker("patchgen_drift")
-
-    def runtest(self) -> None:
-        """Compare with a fresh generation."""
-        bad = [result for result in _check_all(self.session)[self.path] if result.status != "clean"]
-        if bad:
-            raise _Failed(bad)
-
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The verdict as the command line prints it; a traceback only for what is no verdict."""
-        from patchgen_core.errors import PatchgenError
-
-        error = excinfo.value
-        if isinstance(error, PatchgenError):
-            return str(error)
-        return _describe(error.results) if isinstance(error, _Failed) else super().repr_failure(excinfo, style)
-
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where the item stands."""
-        return self.path, None, f"{self.path.stem}::{self.name}"
+def _is_named(config: pytest.Config) -> bool:
+    """Whether the plugin was loaded by its name, and not only because it is installed."""
+    if NAME in config.option.plugins or NAME in os.environ.get("PYTEST_PLUGINS", "").split(","):
+        return True
+    without_entry_points = getattr(config.option, "disable_plugin_autoload", False)
+    return bool(without_entry_points or os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"))
 
 
-class _Failed(Exception):
-    def __init__(self, results: list[ConfigResult]) -> None:
-        super().__init__(", ".join(result.outcome.label for result in results))
-        self.results = results
-
-
-def _check_all(session: pytest.Session) -> dict[Path, list[ConfigResult]]:
-    """The verdicts on every config of the session, made together by the first item that asks."""
-    if _results not in session.stash:
-        from patchgen_core.drift import check
-        from patchgen_core.project import Project, load_project
-
-        paths = list(dict.fromkeys(item.path for item in session.items if isinstance(item, DriftItem)))
-        verdicts: dict[Path, list[ConfigResult]] = {path: [] for path in paths}
-        projects: dict[Project, list[Path]] = {}
-        for path in paths:
-            projects.setdefault(load_project(path.parent), []).append(path)
-        for project, configs in projects.items():
-            for result in check(project, configs).results:
-                verdicts[result.outcome.path].append(result)
-        session.stash[_results] = verdicts
-    return session.stash[_results]
-
-
-def _describe(results: list[ConfigResult]) -> str:
-    from io import StringIO
-
-    from rich.console import Console
-
-    from patchgen_core.report.terminal import print_result
-
-    console = Console(file=StringIO(), highlight=False, markup=False, emoji=False, no_color=True)
-    with console.capture() as capture:
-        for result in results:
-            print_result(console, result)
-    return capture.get()
+def _is_config(argument: str) -> bool:
+    return argument.partition("::")[0].endswith(CONFIG_SUFFIX)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console
 from rich.text import Text
 
 from patchgen_core.api import CodegenResult
-from patchgen_core.drift import ConfigResult, DriftReport
+from patchgen_core.drift import DriftReport
 from patchgen_core.errors import Problem, display_path
+from patchgen_core.report.diff import plain_diff, rich_diff
+from patchgen_core.report.record import Record, Status, drift_record
 
-_STATUS_STYLE = {"clean": "green", "drifted": "red", "fixed": "yellow", "error": "bold red"}
-_LINE_STYLE = {"+": "green", "-": "red", "@": "cyan"}
-
-
-def diff_text(diff: str) -> Text:
-    """A unified diff, coloured by line."""
-    text = Text()
-    for line in re.findall(r"[^\n]*\n|[^\n]+", diff):
-        is_name = line.startswith(("+++ ", "--- "))
-        text.append(line, "bold" if is_name else _LINE_STYLE.get(line[:1], ""))
-    return text
+STATUS_STYLE: dict[Status, str] = {
+    "clean": "green",
+    "drifted": "red",
+    "failed": "red",
+    "fixed": "yellow",
+    "skipped": "yellow",
+    "error": "bold red",
+}
 
 
 def problem_text(problem: Problem, kind: str) -> Text:
@@ -47,9 +45,10 @@ def print_problems(console: Console, problems: Iterable[Problem], kind: str = "e
 
 def print_drift(console: Console, report: DriftReport, verbose: bool = False) -> None:
     """Print a drift report: a line for each config that is not clean, its diffs, and a summary."""
-    for result in report.results:
-        if result.status != "clean" or result.outcome.warnings or verbose:
-            print_result(console, result, verbose)
+    for record in map(drift_record, report.results):
+        if record.status != "clean" or record.warnings or verbose:
+            console.print(verdict_text(record), soft_wrap=True)
+            print_details(console, record, verbose)
     for path in report.orphans:
         line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
         console.print(line, soft_wrap=True)
@@ -58,44 +57,53 @@ def print_drift(console: Console, report: DriftReport, verbose: bool = False) ->
     console.print(_summary(report), soft_wrap=True)
 
 
-def print_result(console: Console, result: ConfigResult, verbose: bool = False) -> None:
-    """Print the verdict on one config with its causes, problems and diffs."""
-    console.print(_verdict(result), soft_wrap=True)
-    _print_details(console, result, verbose)
-
-
-def _verdict(result: ConfigResult) -> Text:
-    text = Text.assemble((f"{result.status:<9}", _STATUS_STYLE[result.status]), (result.outcome.label, "bold"))
-    if len(result.causes) == 1:
-        text.append(f"  {result.causes[0]}")
-    for cause in result.causes if len(result.causes) > 1 else ():
-        text.append(f"\n         {cause}")
+def verdict_text(record: Record, named: bool = True) -> Text:
+    """The status and the causes of a verdict; with ``named``, of which config."""
+    text = Text()
+    if named:
+        text = Text.assemble((f"{record.status:<9}", STATUS_STYLE[record.status]), (record.config, "bold"))
+        indent = "  " if len(record.causes) == 1 else "\n         "
+    for number, cause in enumerate(record.causes):
+        text.append(f"{indent}{cause}" if named else "\n" * bool(number) + str(cause))
     return text
 
 
-def _print_details(console: Console, result: ConfigResult, verbose: bool) -> None:
-    print_problems(console, result.outcome.problems)
-    print_problems(console, result.outcome.warnings, "warning")
-    loaded = result.outcome.loaded
-    if verbose and loaded is not None and loaded.mode == "imported":
-        console.print(Text(f"         imported for real: {loaded.reason}", "dim"), soft_wrap=True)
-    for cause in result.causes:
+def print_details(console: Console, record: Record, verbose: bool = False, folded: bool = False) -> None:
+    """Print what belongs to a verdict: problems, what upstream changed, the files that differ.
+
+    Args:
+        console: where to.
+        record: the verdict, its first line printed already.
+        verbose: also say how the config was loaded.
+        folded: leave out the middle of long hunks. A terminal gets them folded unless ``verbose``.
+    """
+    print_problems(console, record.errors)
+    print_problems(console, record.warnings, "warning")
+    if verbose and record.loading == "imported":
+        console.print(Text(f"         imported for real: {record.loading_reason}", "dim"), soft_wrap=True)
+    for cause in record.causes:
         if cause.upstream_diff:
             console.print(Text("         upstream's own change of what is patched here:", "yellow"), soft_wrap=True)
-            console.print(diff_text(cause.upstream_diff), soft_wrap=True, end="")
-    for file in result.files:
-        if result.status == "fixed":
+            _print_diff(console, cause.upstream_diff, verbose, folded)
+    for file in record.files:
+        if record.status == "fixed":
             console.print(Text(f"         wrote {display_path(file.path)}"), soft_wrap=True)
-        elif file.old is None:
+        elif file.missing:
             console.print(Text(f"         {display_path(file.path)} is missing"), soft_wrap=True)
-        elif file.path.suffix == ".py" or len(result.files) == 1:
-            console.print(diff_text(file.telling_diff), soft_wrap=True, end="")
+        elif file.path.endswith(".py") or len(record.files) == 1:
+            _print_diff(console, file.telling, verbose, folded)
+
+
+def _print_diff(console: Console, diff: str, verbose: bool, folded: bool) -> None:
+    if console.is_terminal:
+        console.print(rich_diff(diff, folded=not verbose))
+    else:
+        console.print(plain_diff(diff, folded), soft_wrap=True, end="")
 
 
 def _summary(report: DriftReport) -> Text:
-    counts = dict.fromkeys(_STATUS_STYLE, 0)
-    for result in report.results:
-        counts[result.status] += 1
+    statuses = [result.status for result in report.results]
+    counts = {status: statuses.count(status) for status in ("clean", "drifted", "fixed", "error")}
     parts = [f"{count} {status}" for status, count in counts.items() if count]
     if report.orphans:
         parts.append(f"{len(report.orphans)} orphaned file{'s' * (len(report.orphans) > 1)}")
@@ -121,7 +129,7 @@ def print_generated(
                 added = " (added)" if patch.added else ""
                 console.print(Text(f"         {patch.kind}: {patch.patch.target}{added}", "dim"), soft_wrap=True)
         if dry_run:
-            console.print(diff_text(result.artifact.diff), soft_wrap=True, end="")
+            _print_diff(console, result.artifact.diff, True, False)
 
 
 def _generated_lines(result: CodegenResult, dry_run: bool, save_diff: bool) -> Iterator[Text]:

@@ -1,0 +1,144 @@
+"""Imports generated modules, each in a process that has imported nothing of the project before.
+
+Run as a script by :mod:`patchgen_core.importing`. The first line of standard input says where to import from;
+every further line is a request, answered by one line of standard output, both JSON. The process imports torch and
+the upstream package once, and forks for every request: any import of a generated module begins with those two,
+so nothing is hidden by their being there. Where there is no fork it serves one request.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import linecache
+import os
+import sys
+import tempfile
+import traceback
+from types import TracebackType
+from typing import Any
+
+_OUTPUT_KEPT = 4000
+
+
+class _Text(importlib.machinery.SourceFileLoader):
+    """Loads a module from a text instead of its file, leaving no bytecode behind."""
+
+    text = ""
+
+    def get_data(self, path: str) -> bytes:
+        return self.text.encode("utf-8", "surrogateescape")
+
+    def path_stats(self, path: str) -> Any:
+        raise OSError("not on disk")
+
+
+class _TextFinder(importlib.abc.MetaPathFinder):
+    """Finds one module, whose folder need not exist yet."""
+
+    def __init__(self, module: str, path: str, text: str) -> None:
+        self.module, self.path, self.text = module, path, text
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        folder = os.path.dirname(self.path)
+        if name == self.module:
+            loader = _Text(name, self.path)
+            loader.text = self.text
+            return importlib.util.spec_from_file_location(name, self.path, loader=loader)
+        if name == self.module.rpartition(".")[0] and not os.path.isdir(folder):
+            spec = importlib.machinery.ModuleSpec(name, None, is_package=True)
+            spec.submodule_search_locations = [folder]
+            return spec
+        return None
+
+
+def serve() -> None:
+    """Answer requests until standard input ends."""
+    setup = json.loads(sys.stdin.readline())
+    sys.path[:] = setup["path"]
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what an import prints is no answer
+    for name in setup["preload"]:
+        try:
+            importlib.import_module(name)
+        except Exception:  # the request that needs it will say why
+            continue
+    for line in sys.stdin:
+        answers.write(json.dumps(_serve_one(json.loads(line))) + "\n")
+        answers.flush()
+        if not hasattr(os, "fork"):
+            return
+
+
+def _serve_one(request: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryFile("w+b") as output, tempfile.TemporaryFile("w+b") as answer:
+        if hasattr(os, "fork"):
+            child = os.fork()
+            if not child:
+                _run(request, output.fileno(), answer.fileno())
+                os._exit(0)
+            status = os.waitpid(child, 0)[1]
+        else:
+            _run(request, output.fileno(), answer.fileno())
+            status = 0
+        answer.seek(0)
+        text = answer.read()
+        output.seek(0)
+        printed = output.read().decode("utf-8", "replace")[-_OUTPUT_KEPT:]
+        result: dict[str, Any] = json.loads(text) if text else {"died": _how(status)}
+        return {**result, "output": printed}
+
+
+def _how(status: int) -> str:
+    return f"signal {status & 0x7F}" if status & 0x7F else f"exit code {status >> 8}"
+
+
+def _run(request: dict[str, Any], output: int, answer: int) -> None:
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    try:
+        result = _import(request)
+    except SystemExit as error:
+        result = {"error": f"SystemExit: {error}", "frames": [], "lacks": ""}
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os.write(answer, json.dumps(result).encode())
+
+
+def _import(request: dict[str, Any]) -> dict[str, Any]:
+    name, path, text = request["module"], request["path"], request["text"]
+    if text is not None:
+        sys.meta_path.insert(0, _TextFinder(name, path, text))
+        linecache.cache[path] = (len(text), None, text.splitlines(True), path)
+    try:
+        module = importlib.import_module(name)
+        exported = [str(entry) for entry in getattr(module, "__all__", ())]
+        return {
+            "file": getattr(module, "__file__", None),
+            "exported": exported,
+            "absent": [entry for entry in dict.fromkeys([*exported, *request["names"]]) if not hasattr(module, entry)],
+        }
+    except Exception as error:
+        said = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+        lacks = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        return {"error": said, "frames": _frames(error), "lacks": lacks}
+
+
+def _frames(error: Exception) -> list[tuple[str, int]]:
+    """File and line of each frame of an import that failed, without the import system's own."""
+    found: list[tuple[str, int]] = []
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith("<frozen") and file not in (__file__, importlib.__file__):
+            found.append((file, trace.tb_lineno))
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        found.append((error.filename, error.lineno or 0))
+    return found
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,215 @@
+"""Does a generated module import, and does it export what upstream exports?
+
+The import happens in a process of its own (:mod:`patchgen_core.import_server`), so that nothing that this one
+has imported can stand in for what the module lacks, and so that torch stays out of this one.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from patchgen_core.artifacts import Artifact, read_text
+from patchgen_core.codegen.plan import Plan
+from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
+from patchgen_core.project import Project
+
+_SERVER = Path(__file__).with_name("import_server.py")
+_TIME_LIMIT = 600.0
+
+
+@dataclass(frozen=True)
+class ImportVerdict:
+    """What an import told.
+
+    Attributes:
+        problems: why the module cannot be used as it is.
+        missing: an optional package that is not installed here, without which the import says nothing.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    missing: str = ""
+
+
+class Importer:
+    """Imports generated modules of a project; a context manager that ends the process it imports in.
+
+    Args:
+        project: the project; its import roots come first on the path.
+        time_limit: seconds that one import may take.
+    """
+
+    def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
+        self.project, self.time_limit = project, time_limit
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Importer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            _kill(self._process)
+            self._process = None
+
+    def check(self, artifact: Artifact, fresh: bool = False) -> ImportVerdict:
+        """Import a config's module and compare what it exports with upstream.
+
+        Args:
+            artifact: what the config makes.
+            fresh: import the text that was generated now, whatever stands on disk.
+
+        Raises:
+            PatchgenError: the module does not exist.
+        """
+        text = artifact.text if fresh else read_text(artifact.path)
+        if text is None:
+            raise PatchgenError(f"'{display_path(artifact.path)}' does not exist", artifact.plan.config.location)
+        answer = self._ask(
+            {
+                "module": self.project.module_name(artifact.path),
+                "path": str(artifact.path),
+                "text": text if fresh else None,
+                "names": _expected(artifact.plan),
+            },
+            artifact.plan,
+        )
+        if answer.get("lacks", "").partition(".")[0] in self.project.optional_packages:
+            return ImportVerdict(missing=answer["lacks"])
+        return ImportVerdict(tuple(_problems(artifact, text, answer)))
+
+    def _ask(self, request: dict[str, Any], plan: Plan) -> dict[str, Any]:
+        process = self._running(plan)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            _kill(process)
+
+        timer = threading.Timer(self.time_limit, give_up)
+        timer.start()
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        except BaseException:  # a test that is interrupted leaves no answer behind for the next one
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        self.close()
+        why = f"no answer within {self.time_limit:g} s" if late.is_set() else "its process has ended"
+        return {"died": why, "output": ""}
+
+    def _running(self, plan: Plan) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_SERVER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,
+            )
+            path = dict.fromkeys([*map(str, self.project.import_roots), *map(os.path.abspath, sys.path)])
+            preload = ["torch", plan.upstream.module.partition(".")[0]]
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"path": list(path), "preload": preload}) + "\n")
+        return self._process
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)  # with the child that is importing
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+
+
+def _expected(plan: Plan) -> list[str]:
+    """What upstream exports and the config does not take out on purpose."""
+    gone = {*plan.excluded, *plan.dropped}
+    return [name for name in exported_names(plan) if name not in gone]
+
+
+def exported_names(plan: Plan) -> list[str]:
+    """The public names of upstream: ``__all__`` where it has one, else its public classes and functions."""
+    statements = plan.index.assigned.get("__all__", ())
+    if statements:
+        nodes = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Constant))
+        listed = dict.fromkeys(node.value for node in nodes)
+        return [name for name in listed if isinstance(name, str) and name in plan.index.names]
+    return [name for name in plan.index.definitions if not name.startswith("_")]
+
+
+def _problems(artifact: Artifact, text: str, answer: dict[str, Any]) -> Iterator[Problem]:
+    plan, name, location = artifact.plan, artifact.path.name, artifact.plan.config.location
+    if "died" in answer:
+        yield Problem(f"{name} dies when it is imported: {answer['died']}", location, excerpt=answer["output"])
+    elif "error" in answer:
+        yield _import_problem(artifact, text, answer)
+    elif answer["file"] is None or os.path.realpath(answer["file"]) != os.path.realpath(artifact.path):
+        message = f"its name imports another file: '{display_path(answer['file'] or 'none')}'"
+        yield Problem(message, location, "Is another copy of the project installed, or package_prefix wrong?")
+    else:
+        absent, exported = answer["absent"], answer["exported"]
+        for entry in absent:
+            if entry in exported:
+                yield Problem(f"__all__ of {name} names '{entry}', which it does not define", location)
+            else:
+                hint = f"If that is on purpose: config.exclude_from_output({entry!r})."
+                yield Problem(f"upstream exports '{entry}', which {name} does not define", location, hint)
+        if plan.index.assigned.get("__all__"):
+            for entry in _expected(plan):
+                if entry not in exported and entry not in absent:
+                    yield Problem(f"upstream's __all__ has '{entry}', that of {name} has not", location)
+
+
+def _import_problem(artifact: Artifact, text: str, answer: dict[str, Any]) -> Problem:
+    frames: Sequence[tuple[str, int]] = answer["frames"]
+    location, name = artifact.plan.config.location, artifact.path.name
+    own = [line for file, line in frames if os.path.realpath(file) == os.path.realpath(artifact.path)]
+    where = f"{name}, line {own[-1]}" if own else name
+    hint = _hint(answer["lacks"])
+    file, line = frames[-1] if frames else (str(artifact.path), 0)
+    if os.path.realpath(file) != os.path.realpath(artifact.path):
+        hint = f"Raised in {display_path(file)}, line {line}. {hint}".strip()
+    shown = excerpt(text, own[-1]) if own else ""
+    return Problem(f"{where} does not import: {answer['error']}", location, hint, shown)
+
+
+def _hint(lacks: str) -> str:
+    if not lacks or "." in lacks:
+        return ""
+    return f"Install it; if only some machines have it, add '{lacks}' to optional_packages in [tool.patchgen]."

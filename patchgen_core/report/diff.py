@@ -1,0 +1,234 @@
+"""Unified diffs for people: words that changed, syntax colours on a terminal, long hunks folded."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
+_LINE_STYLE = {"+": "green", "-": "red", "@": "cyan"}
+_CHANGED = {"+": "black on green", "-": "white on red"}
+_MOST_LINES = 48
+_MOST_HUNKS = 12
+_TAIL = 8
+_MOST_WORDS = 4000
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a hunk: its kind (space, ``+`` or ``-``) and its numbers before and after; 0 where it has none."""
+
+    kind: str
+    text: str
+    old: int
+    new: int
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Lines left out of what is shown."""
+
+    lines: tuple[Line, ...]
+    hunks: int = 0
+
+    def __str__(self) -> str:
+        kinds = [line.kind for line in self.lines]
+        hunks = f" in {self.hunks} hunks" if self.hunks else ""
+        counts = f"{kinds.count('-')} removed, {kinds.count('+')} added"
+        return f"[{len(kinds)} more lines{hunks}: {counts}]"
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """A hunk with its ``@@`` line."""
+
+    header: str
+    lines: tuple[Line | Fold, ...]
+
+
+@dataclass(frozen=True)
+class FileDiff:
+    """The hunks of one file, and the names it has before and after."""
+
+    old: str
+    new: str
+    hunks: tuple[Hunk | Fold, ...]
+
+
+def parse_diff(diff: str) -> list[FileDiff]:
+    """The files of a unified diff."""
+    found: list[tuple[str, str, list[Hunk | Fold]]] = []
+    lines = iter(diff.split("\n"))
+    for line in lines:
+        if line.startswith("--- "):
+            found.append((line[4:], next(lines, "")[4:], []))
+        elif match := _HUNK.match(line):
+            old, new = int(match[1]), int(match[3])
+            counts = [int(match[group] or 1) for group in (2, 4)]
+            found[-1][2].append(Hunk(line, tuple(_body(lines, old, new, *counts))))
+    return [FileDiff(old, new, tuple(hunks)) for old, new, hunks in found]
+
+
+def _body(lines: Iterator[str], old: int, new: int, old_count: int, new_count: int) -> Iterator[Line]:
+    while old_count > 0 or new_count > 0:
+        line = next(lines, None)
+        if line is None:
+            return
+        kind, text = line[:1] or " ", line[1:]
+        if kind == "\\":
+            continue
+        yield Line(kind, text, old if kind != "+" else 0, new if kind != "-" else 0)
+        old, old_count = (old + 1, old_count - 1) if kind != "+" else (old, old_count)
+        new, new_count = (new + 1, new_count - 1) if kind != "-" else (new, new_count)
+
+
+def fold(file: FileDiff) -> FileDiff:
+    """The file with the middle of its long hunks, and its last hunks if there are many, folded."""
+    hunks = [_fold_hunk(hunk) if isinstance(hunk, Hunk) else hunk for hunk in file.hunks[:_MOST_HUNKS]]
+    rest = [hunk for hunk in file.hunks[_MOST_HUNKS:] if isinstance(hunk, Hunk)]
+    if rest:
+        hunks.append(Fold(tuple(line for hunk in rest for line in _lines(hunk)), len(rest)))
+    return FileDiff(file.old, file.new, tuple(hunks))
+
+
+def _fold_hunk(hunk: Hunk) -> Hunk:
+    lines = _lines(hunk)
+    if len(lines) <= _MOST_LINES:
+        return hunk
+    first, last = _MOST_LINES - _TAIL, len(lines) - _TAIL
+    return Hunk(hunk.header, (*lines[:first], Fold(tuple(lines[first:last])), *lines[last:]))
+
+
+def _lines(hunk: Hunk) -> list[Line]:
+    return [line for line in hunk.lines if isinstance(line, Line)]
+
+
+# --- plain -----------------------------------------------------------------------------------------
+
+
+def plain_diff(diff: str, folded: bool = False) -> Text:
+    """A unified diff, coloured by line; ``folded`` leaves out the middle of long hunks."""
+    if not folded:
+        rows = re.findall(r"[^\n]*\n|[^\n]+", diff)
+    else:
+        rows = [f"{row}\n" for file in parse_diff(diff) for row in _plain_rows(fold(file))]
+    text = Text()
+    for row in rows:
+        is_name = row.startswith(("+++ ", "--- "))
+        text.append(row, "bold" if is_name else _LINE_STYLE.get(row[:1], ""))
+    return text
+
+
+def _plain_rows(file: FileDiff) -> Iterator[str]:
+    yield f"--- {file.old}"
+    yield f"+++ {file.new}"
+    for hunk in file.hunks:
+        if isinstance(hunk, Fold):
+            yield str(hunk)
+            continue
+        yield hunk.header
+        for line in hunk.lines:
+            yield str(line) if isinstance(line, Fold) else f"{line.kind}{line.text}"
+
+
+# --- for a terminal --------------------------------------------------------------------------------
+
+
+def rich_diff(diff: str, folded: bool = True) -> RenderableType:
+    """A unified diff of Python as a terminal shows it best: line numbers, syntax, the words that changed."""
+    files = [fold(file) if folded else file for file in parse_diff(diff)]
+    return Group(*(part for file in files for part in (_names(file), _table(file))))
+
+
+def _names(file: FileDiff) -> Text:
+    return Text.assemble(("- ", "red"), (file.old, "bold"), "\n", ("+ ", "green"), (file.new, "bold"))
+
+
+def _table(file: FileDiff) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0))
+    for justify in ("right", "right", "left"):
+        table.add_column(justify=justify, no_wrap=True, style="dim")
+    table.add_column(overflow="fold")
+    for number, hunk in enumerate(file.hunks):
+        if number:
+            table.add_row("", "", "", Text("⋮", "dim"))
+        for line, text in [(hunk, None)] if isinstance(hunk, Fold) else _highlighted(hunk):
+            if isinstance(line, Fold) or text is None:
+                table.add_row("", "", "", Text(str(line), "cyan italic"))
+            else:
+                sign = Text(line.kind, _LINE_STYLE.get(line.kind, ""))
+                table.add_row(str(line.old or ""), str(line.new or ""), sign, text)
+    return table
+
+
+def _highlighted(hunk: Hunk) -> Iterator[tuple[Line | Fold, Text | None]]:
+    """Each line with its code in colours."""
+    syntax = Syntax("", "python", theme="ansi_dark", background_color="default")
+    block: list[Line] = []
+    for line in (*hunk.lines, None):
+        if isinstance(line, Line) and line.kind != " ":
+            block.append(line)
+            continue
+        changed = _changed_words(block)
+        for number, entry in enumerate(block):
+            text = _code(syntax, entry)
+            for start, end in changed.get(number, ()):
+                text.stylize(_CHANGED[entry.kind], start, end)
+            yield entry, text
+        block = []
+        if isinstance(line, Line):
+            text = _code(syntax, line)
+            text.stylize("dim")
+            yield line, text
+        elif line is not None:
+            yield line, None
+
+
+def _code(syntax: Syntax, line: Line) -> Text:
+    text = syntax.highlight(line.text)
+    text.rstrip()
+    text.no_wrap = False
+    if line.kind != " ":
+        text.style = _LINE_STYLE[line.kind]
+    return text
+
+
+def _changed_words(block: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:
+    """Spans of changed words by the line's place in a block of removed and added lines.
+
+    Nothing for lines that only come or only go, or that have little in common.
+    """
+    words = {kind: _words(block, kind) for kind in "-+"}
+    if not all(words.values()) or sum(map(len, words.values())) > _MOST_WORDS:
+        return {}
+    old, new = ([word for word, _, _ in words[kind]] for kind in "-+")
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    if matcher.ratio() < 0.4:
+        return {}
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for tag, *bounds in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        for kind, (first, last) in zip("-+", (bounds[:2], bounds[2:])):
+            for word, number, start in words[kind][first:last]:
+                if not word.isspace() or tag != "replace":
+                    spans.setdefault(number, []).append((start, start + len(word)))
+    return spans
+
+
+def _words(block: Sequence[Line], kind: str) -> list[tuple[str, int, int]]:
+    """Each word of a kind's lines, with its line's place and its column."""
+    return [
+        (match[0], number, match.start())
+        for number, line in enumerate(block)
+        if line.kind == kind
+        for match in _WORD.finditer(line.text)
+    ]

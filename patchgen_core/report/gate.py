@@ -1,0 +1,236 @@
+"""What a run of the gate found out over all configs and checks: as a table, as JSON, as Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.report.data import SCHEMA
+from patchgen_core.report.diff import plain_diff
+from patchgen_core.report.record import BAD, Record, Status, pack, unpack
+from patchgen_core.report.terminal import STATUS_STYLE
+
+_WORST: tuple[Status, ...] = ("error", "drifted", "failed", "fixed", "skipped", "clean")
+
+
+@dataclass(frozen=True)
+class GateReport:
+    """The records of a run.
+
+    Attributes:
+        records: one for each config and check that ran.
+        not_run: config file and check of each that was to run and did not, as when a run was stopped.
+        not_collected: config files of the project that the run left out.
+    """
+
+    records: tuple[Record, ...]
+    not_run: tuple[tuple[str, str], ...] = ()
+    not_collected: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean, 1 findings, 2 a config with errors."""
+        statuses = {record.status for record in self.records}
+        return 2 if "error" in statuses else int(bool(statuses.intersection(BAD)))
+
+    @property
+    def bad(self) -> tuple[Record, ...]:
+        """The records that make the run red."""
+        return tuple(record for record in self.records if record.status in BAD)
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The names of the checks that ran, each once."""
+        return tuple(dict.fromkeys(record.check for record in self.records))
+
+    @property
+    def is_mendable(self) -> bool:
+        """Whether rewriting files mends something."""
+        return any(record.status == "drifted" for record in self.records)
+
+    @property
+    def has_orphans(self) -> bool:
+        """Whether generated files are there that no config makes."""
+        return any(cause.kind == "orphan" for record in self.bad for cause in record.causes)
+
+    def by_config(self) -> dict[str, dict[str, Record]]:
+        """The worst record of each check by config, in the order of their names."""
+        found: dict[str, dict[str, Record]] = {}
+        for record in sorted(self.records, key=lambda r: r.config):
+            row = found.setdefault(record.config, {})
+            known = row.get(record.check)
+            if known is None or _WORST.index(record.status) < _WORST.index(known.status):
+                row[record.check] = record
+        return found
+
+    def summary(self) -> str:
+        """Configs, checks and how many of them came to what, in one line."""
+        words: dict[Status, str] = {"clean": "ok"}
+        counts: dict[str, int] = {}
+        for status in reversed(_WORST):
+            count = sum(record.status == status for record in self.records)
+            if count:
+                counts[words.get(status, status)] = count
+        parts = [f"{count} {word}" for word, count in counts.items()]
+        parts += [f"{len(self.not_run)} not run"] * bool(self.not_run)
+        configs = len({record.config for record in self.records if _is_config(record)})
+        checks = len(self.records)
+        return f"{_count(configs, 'config')}, {_count(checks, 'check')}: {', '.join(parts) or 'none ran'}."
+
+
+def _is_config(record: Record) -> bool:
+    """Whether a record concerns a config, and not the project."""
+    return record.path.endswith(".py")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
+def _cell(record: Record | None) -> str:
+    if record is None:
+        return "-"
+    kinds = ", ".join(dict.fromkeys(cause.kind for cause in record.causes))
+    if record.status == "clean":
+        return "ok"
+    if record.status in ("fixed", "failed", "drifted") and kinds:
+        return f"{record.status}: {kinds}"
+    return record.status
+
+
+def gate_table(report: GateReport, verbose: bool = False) -> Table:
+    """Configs against checks. Without ``verbose`` those with nothing to say share one row."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("config", overflow="fold")
+    for check in report.checks:
+        table.add_column(check, overflow="fold")
+    rows, quiet = _rows(report, verbose)
+    for config, row in rows.items():
+        cells = [Text(_cell(r), STATUS_STYLE[r.status] if r else "dim") for r in map(row.get, report.checks)]
+        table.add_row(Text(config), *cells)
+    if quiet:
+        counts = [Text(f"{count} ok", "green") if count else Text("-", "dim") for count in _ok(report, quiet)]
+        table.add_row(Text(f"{len(quiet)} {'more' if rows else 'in all'}", "dim"), *counts)
+    return table
+
+
+def _rows(report: GateReport, verbose: bool) -> tuple[dict[str, dict[str, Record]], list[dict[str, Record]]]:
+    """Rows that say something, and those that do not."""
+    rows: dict[str, dict[str, Record]] = {}
+    quiet = []
+    for config, row in report.by_config().items():
+        if verbose or any(record.status != "clean" or record.warnings for record in row.values()):
+            rows[config] = row
+        elif any(_is_config(record) for record in row.values()):
+            quiet.append(row)
+    return rows, quiet
+
+
+def _ok(report: GateReport, quiet: Sequence[Mapping[str, Record]]) -> list[int]:
+    return [sum(check in row for row in quiet) for check in report.checks]
+
+
+# --- files -----------------------------------------------------------------------------------------
+
+
+def gate_json(report: GateReport, root: Path) -> str:
+    """The report as JSON that :func:`read_report` reads; paths below ``root`` are relative to it."""
+    results = [pack(record, root) for record in report.records]
+    for result in results:
+        for file in result["files"]:
+            del file["telling"]  # the diff without what every change of it has
+    data = {
+        "schema": SCHEMA,
+        "exit_code": report.exit_code,
+        "results": results,
+        "not_run": [{"path": path, "check": check} for path, check in report.not_run],
+        "not_collected": list(report.not_collected),
+    }
+    return json.dumps(data, indent=2) + "\n"
+
+
+def read_report(path: Path, root: Path) -> GateReport:
+    """A report that :func:`gate_json` made.
+
+    Raises:
+        PatchgenError: it cannot be read, or is no such report.
+    """
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if data["schema"] != SCHEMA:
+            raise PatchgenError(f"a report of schema {data['schema']}, not {SCHEMA}", Location(str(path)))
+        for result in data["results"]:
+            for file in result["files"]:
+                file["telling"] = file["diff"]
+        records = tuple(unpack(result, root) for result in data["results"])
+        not_run = tuple((entry["path"], entry["check"]) for entry in data["not_run"])
+        return GateReport(records, not_run, tuple(data["not_collected"]))
+    except OSError as error:
+        raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
+    except (ValueError, KeyError, TypeError):
+        raise PatchgenError("not a report of 'pytest --patchgen-report'", Location(str(path))) from None
+
+
+def merge(reports: Iterable[GateReport]) -> GateReport:
+    """One report of several runs over parts of a project, such as the jobs of a CI run.
+
+    What one run left out and another ran counts as run; of a check that ran twice the worse verdict counts.
+    """
+    reports = list(reports)
+    records: dict[tuple[str, str, str], Record] = {}
+    for record in (record for report in reports for record in report.records):
+        key = (record.config, record.path, record.check)
+        if key not in records or _WORST.index(record.status) < _WORST.index(records[key].status):
+            records[key] = record
+    ran = {(display_path(record.path), record.check) for record in records.values()}
+    paths = {path for path, _ in ran}
+    not_run = dict.fromkeys(entry for report in reports for entry in report.not_run if entry not in ran)
+    left_out = dict.fromkeys(path for report in reports for path in report.not_collected if path not in paths)
+    return GateReport(tuple(records.values()), tuple(not_run), tuple(left_out))
+
+
+def gate_markdown(report: GateReport) -> str:
+    """The report as Markdown: the table, and what was found below it."""
+    lines = [f"### patchgen: {'red' if report.bad else 'green'}", "", report.summary(), ""]
+    if report.records:
+        rows, quiet = _rows(report, False)
+        lines += [_row(["config", *report.checks]), _row(["---"] * (len(report.checks) + 1))]
+        for config, row in rows.items():
+            lines.append(_row([f"`{config}`", *(_cell(row.get(check)) for check in report.checks)]))
+        if quiet:
+            lines.append(_row([f"{len(quiet)} more", *(f"{count} ok" for count in _ok(report, quiet))]))
+    for record in report.bad:
+        lines += ["", f"<details><summary>{record.config}: {record.check}</summary>", "", *_details(record)]
+        lines += ["", "</details>"]
+    if report.not_collected:
+        lines += ["", "Not collected: " + ", ".join(f"`{path}`" for path in report.not_collected)]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _details(record: Record) -> Iterable[str]:
+    for cause in record.causes:
+        yield f"- {cause}"
+    shown = [str(problem) for problem in record.errors]
+    if shown:
+        yield from ["", *_fence("\n".join(shown))]
+    for diff in [*(c.upstream_diff for c in record.causes), *(f.telling for f in record.files if not f.missing)]:
+        if diff:
+            yield from ["", *_fence(plain_diff(diff, folded=True).plain.rstrip("\n"), "diff")]
+
+
+def _fence(text: str, language: str = "") -> Iterable[str]:
+    mark = "```"
+    while mark in text:
+        mark += "`"
+    return [f"{mark}{language}", text, mark]

@@ -1,0 +1,146 @@
+"""What a check found out about a config, as plain data that every front end prints, sends or saves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from patchgen_core.causes import Cause
+from patchgen_core.drift import ConfigResult
+from patchgen_core.errors import Location, Problem
+
+Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
+BAD: tuple[Status, ...] = ("drifted", "failed", "error")
+"""The statuses that make a run red."""
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that differs.
+
+    Attributes:
+        path: the file.
+        missing: whether it does not exist.
+        diff: unified diff from what is there to what should be.
+        telling: the diff as it is shown: without the header's hashes, which change with everything else.
+    """
+
+    path: str
+    missing: bool
+    diff: str
+    telling: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one check found out about one config.
+
+    Attributes:
+        config: what reports call the config.
+        path: its file.
+        line: 1-based line where it is declared; 0 when that is not known.
+        check: name of the check.
+        status: the verdict. A failed check of the drift is ``drifted``, a config with errors is ``error``.
+        causes: why files differ.
+        files: files that differ.
+        written: files that were written.
+        removed: files that were removed.
+        errors: what is wrong with the config, or with what it made.
+        warnings: what the user should know all the same.
+        loading: how the config was loaded; empty when it was not.
+        loading_reason: why it was imported for real.
+        reason: why the check was skipped.
+    """
+
+    config: str
+    path: str
+    line: int
+    check: str
+    status: Status
+    causes: tuple[Cause, ...] = ()
+    files: tuple[FileRecord, ...] = ()
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    loading: str = ""
+    loading_reason: str = ""
+    reason: str = ""
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        said = [str(cause) for cause in self.causes] or [problem.message for problem in self.errors]
+        if not said:
+            return self.reason or self.status
+        return said[0] if len(said) == 1 else f"{said[0]} (and {len(said) - 1} more)"
+
+
+def drift_record(result: ConfigResult) -> Record:
+    """The record of a drift check."""
+    outcome = result.outcome
+    files = tuple(FileRecord(str(f.path), f.old is None, f.diff, f.telling_diff) for f in result.files)
+    loaded = outcome.loaded
+    location = loaded.config.location if loaded else None
+    return Record(
+        outcome.label,
+        str(outcome.path),
+        location.line if location else 0,
+        "drift",
+        result.status,
+        result.causes,
+        files,
+        written=tuple(file.path for file in files) if result.status == "fixed" else (),
+        errors=outcome.problems,
+        warnings=outcome.warnings,
+        loading=loaded.mode if loaded else "",
+        loading_reason=loaded.reason if loaded else "",
+    )
+
+
+def pack(record: Record, root: Path) -> dict[str, Any]:
+    """A record as JSON types, for another process that may have ``root`` elsewhere."""
+    return asdict(_map_paths(record, lambda path: _relative(path, root)))
+
+
+def unpack(data: Mapping[str, Any], root: Path) -> Record:
+    """The record that :func:`pack` was given, its paths below ``root`` as they are here."""
+
+    def problems(values: Any) -> tuple[Problem, ...]:
+        return tuple(
+            Problem(**{**value, "location": Location(**value["location"]) if value["location"] else None})
+            for value in values
+        )
+
+    parts = {
+        "causes": tuple(Cause(**cause) for cause in data["causes"]),
+        "files": tuple(FileRecord(**file) for file in data["files"]),
+        "written": tuple(data["written"]),
+        "removed": tuple(data["removed"]),
+        "errors": problems(data["errors"]),
+        "warnings": problems(data["warnings"]),
+    }
+    return _map_paths(Record(**{**data, **parts}), lambda path: os.path.join(root, path) if path else path)
+
+
+def _relative(path: str, root: Path) -> str:
+    return Path(path).relative_to(root).as_posix() if Path(path).is_relative_to(root) else path
+
+
+def _map_paths(record: Record, change: Any) -> Record:
+    def problem(value: Problem) -> Problem:
+        location = value.location
+        return replace(value, location=Location(change(location.file), location.line)) if location else value
+
+    return replace(
+        record,
+        path=change(record.path),
+        files=tuple(replace(file, path=change(file.path)) for file in record.files),
+        written=tuple(map(change, record.written)),
+        removed=tuple(map(change, record.removed)),
+        errors=tuple(map(problem, record.errors)),
+        warnings=tuple(map(problem, record.warnings)),
+    )

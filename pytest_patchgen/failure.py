@@ -1,0 +1,94 @@
+"""How a failed check is shown, here and in the process that a worker reports to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from patchgen_core.errors import display_path
+from patchgen_core.report.record import BAD, Record
+from patchgen_core.report.terminal import print_details, verdict_text
+
+if TYPE_CHECKING:
+    from _pytest._io import TerminalWriter
+
+
+class CheckFailed(Exception):
+    """A check found something."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        super().__init__("; ".join(record.headline for record in records if record.status in BAD))
+        self.records = tuple(records)
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Where an item failed and why, in one line: what pytest calls a ``reprcrash``."""
+
+    path: str
+    lineno: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{display_path(self.path)}:{self.lineno}: {self.message}"
+
+
+class FailureRepr:
+    """The verdict of a failed item: what pytest calls a ``longrepr``.
+
+    ``str()`` of it is plain and complete. On a terminal it has the terminal's width and colours.
+
+    Attributes:
+        records: what the check found out.
+        traceback: the plugin's own traceback, when that was asked for.
+        reprcrash: the verdict in one line.
+    """
+
+    def __init__(self, records: Sequence[Record], traceback: str = "", verbose: int = 0) -> None:
+        self.records, self.traceback, self.verbose = tuple(records), traceback, verbose
+        bad = [record for record in records if record.status in BAD]
+        said = "; ".join(record.headline for record in bad)
+        where = next((e.location for record in bad for e in record.errors if e.location), None)
+        first = bad[0] if bad else self.records[0]
+        self.reprcrash = Crash(where.file if where else first.path, where.line if where else first.line, said)
+
+    def toterminal(self, tw: TerminalWriter) -> None:
+        """Print the verdict."""
+        if self.traceback:
+            tw.line(self.traceback)
+        tw.write(self._render(console_for(tw), folded=self.verbose < 2))
+
+    def __str__(self) -> str:
+        console = Console(file=StringIO(), width=_ANY_WIDTH, color_system=None, force_terminal=False)
+        return "\n".join(filter(None, [self.traceback, self._render(console, folded=False)]))
+
+    def _render(self, console: Console, folded: bool) -> str:
+        with console.capture() as capture:
+            for record in self.records:
+                if record.status in BAD:
+                    if text := verdict_text(record, named=len(self.records) > 1):
+                        console.print(text, soft_wrap=True)
+                    print_details(console, record, verbose=not folded, folded=folded)
+        return capture.get()
+
+
+_ANY_WIDTH = 10_000
+
+
+def console_for(tw: TerminalWriter) -> Console:
+    """A console that prints as pytest's own terminal does; without colours nothing is cut to a width."""
+    return Console(
+        file=StringIO(),
+        width=tw.fullwidth if tw.hasmarkup else _ANY_WIDTH,
+        force_terminal=tw.hasmarkup,
+        color_system="standard" if tw.hasmarkup else None,
+        no_color=not tw.hasmarkup,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )

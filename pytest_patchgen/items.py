@@ -1,0 +1,187 @@
+"""Config files as collectors, and their checks as items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from patchgen_core.artifacts import announce
+from patchgen_core.causes import Cause
+from patchgen_core.drift import ConfigResult, find_orphans, fix_result, remove
+from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.project import load_project
+from patchgen_core.report.record import BAD, Record, Status, drift_record, pack
+from pytest_patchgen.failure import CheckFailed, FailureRepr
+
+if TYPE_CHECKING:
+    from pytest_patchgen.gate import Gate
+
+
+class CheckItem(pytest.Item):
+    """One check of a config file. The base class of all checks, of other plugins' as well.
+
+    A subclass sets :attr:`check` and implements :meth:`examine`.
+
+    Attributes:
+        check: name of the check.
+        records: what the last run found out.
+    """
+
+    check: ClassVar[str]
+    records: tuple[Record, ...] = ()
+    _failure: FailureRepr | None = None
+
+    def __init__(self, name: str, parent: pytest.File, **more: Any) -> None:
+        super().__init__(name, parent, **more)
+        self.add_marker("patchgen")
+        self.add_marker(f"patchgen_{self.check}")
+
+    @classmethod
+    def make(cls, parent: ConfigFile) -> Iterator[CheckItem]:
+        """The items of this check for a config file: one that is called like the check, unless overridden."""
+        yield cls.from_parent(parent, name=cls.check)
+
+    def examine(self) -> Iterable[Record]:
+        """Do the check.
+
+        Returns:
+            A record for each config that the file makes. The item fails when the status of one is bad, and is
+            skipped when all were.
+
+        Raises:
+            PatchgenError: it cannot be done; the item fails with that.
+        """
+        raise NotImplementedError
+
+    @property
+    def gate(self) -> Gate:
+        """The session's gate: its settings, and what is known about its configs."""
+        from pytest_patchgen.gate import GATE
+
+        return self.config.stash[GATE]
+
+    def results(self) -> list[ConfigResult]:
+        """What the drift check says of the file's configs, and what each makes; generated once a session.
+
+        Raises:
+            PatchgenError: there is no project, or ruff cannot run.
+        """
+        items = [item for item in self.session.items if isinstance(item, CheckItem)]
+        others = dict.fromkeys(item.path for item in items if isinstance(item.parent, ConfigFile))
+        return self.gate.verdicts.results(self.path, others)
+
+    def runtest(self) -> None:
+        """Do the check and fail, or be skipped, by what it finds."""
+        try:
+            self.records = tuple(self.examine())
+        except PatchgenError as error:
+            self.records = (Record(self.path.stem, str(self.path), 0, self.check, "error", errors=error.problems),)
+        if any(record.status in BAD for record in self.records):
+            raise CheckFailed(self.records)
+        if self.records and all(record.status == "skipped" for record in self.records):
+            pytest.skip("; ".join(dict.fromkeys(record.reason for record in self.records)))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The verdict; a traceback only for what is no verdict, or when it is asked for."""
+        if not isinstance(excinfo.value, CheckFailed):
+            return super().repr_failure(excinfo, style)
+        verbose = self.config.get_verbosity()
+        is_wanted = verbose >= 2 or self.config.getoption("tbstyle") == "native"
+        traceback = str(super().repr_failure(excinfo, style)) if is_wanted else ""
+        self._failure = FailureRepr(self.records, traceback, verbose)
+        return self._failure
+
+    def packed(self) -> dict[str, Any]:
+        """What the check found out, as JSON types, for the process that reports it."""
+        failure = self._failure
+        records = [pack(record, self.config.rootpath) for record in self.records]
+        return {"records": records, "traceback": failure.traceback if failure else ""}
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the item stands, and its name in headlines."""
+        return self.path, 0, f"{self.path.stem}::{self.name}"
+
+
+class ConfigFile(pytest.File):
+    """A patch config."""
+
+    def collect(self) -> Iterator[CheckItem]:
+        """The checks of the config."""
+        from pytest_patchgen.gate import GATE
+
+        for check in self.config.stash[GATE].checks:
+            yield from check.make(self)
+
+
+class DriftItem(CheckItem):
+    """Generated files are what their config makes."""
+
+    check = "drift"
+
+    def examine(self) -> Sequence[Record]:
+        """Compare with a fresh generation; with ``--patchgen-fix``, write what drifted."""
+        results = self.results()
+        if self.gate.fix:
+            results = [fix_result(result) for result in results]
+        return [drift_record(result) for result in results]
+
+
+class ImportItem(CheckItem):
+    """The generated module imports, and exports what upstream exports."""
+
+    check = "import"
+
+    def examine(self) -> Sequence[Record]:
+        """Import what is checked in, or what ``--patchgen-fix`` puts there."""
+        return [self._import(result) for result in self.results()]
+
+    def _import(self, result: ConfigResult) -> Record:
+        outcome = result.outcome
+        location = outcome.loaded.config.location if outcome.loaded else None
+        is_fixed = self.gate.fix and result.status == "drifted"
+
+        def record(status: Status, **more: Any) -> Record:
+            line = location.line if location else 0
+            return Record(outcome.label, str(outcome.path), line, self.check, status, **more)
+
+        if outcome.artifact is None or (not is_fixed and not outcome.artifact.path.exists()):
+            if any(isinstance(item, DriftItem) and item.path == self.path for item in self.session.items):
+                return record("skipped", reason="there is nothing to import: the drift check says why")
+            errors = outcome.problems
+            return record("error", errors=errors) if errors else record("failed", causes=result.causes)
+        project = self.gate.verdicts.project(self.path)
+        verdict = self.gate.verdicts.importer(project).check(outcome.artifact, fresh=is_fixed)
+        if verdict.missing:
+            return record("skipped", reason=f"optional package '{verdict.missing}' is not installed")
+        return record("failed" if verdict.problems else "clean", errors=verdict.problems)
+
+
+class ProjectFile(pytest.File):
+    """The ``pyproject.toml`` of a project."""
+
+    def collect(self) -> Iterator[CheckItem]:
+        """What concerns no config of the project."""
+        yield OrphansItem.from_parent(self, name="orphans")
+
+
+class OrphansItem(CheckItem):
+    """No generated file is there without a config that makes it."""
+
+    check = "drift"
+
+    def examine(self) -> Sequence[Record]:
+        """Look for orphans; with ``--patchgen-prune``, remove them."""
+        project = load_project(self.path.parent)
+        loader = self.gate.verdicts.loader(project)
+        outcomes = [outcome for path in project.find_configs() for outcome in announce(project, path, loader)]
+        orphans = find_orphans(project, outcomes)
+        status: Status = "failed" if orphans else "clean"
+        if orphans and self.gate.prune:
+            remove(orphans)
+            status = "fixed"
+        causes = tuple(Cause("orphan", f"{display_path(path)}: no config makes it any more") for path in orphans)
+        removed = tuple(map(str, orphans)) if status == "fixed" else ()
+        return [Record(display_path(self.path), str(self.path), 0, self.check, status, causes=causes, removed=removed)]

@@ -1,0 +1,92 @@
+"""Verdicts on configs, made in batches: one run of ruff does for many configs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.drift import ConfigResult, check
+from patchgen_core.errors import PatchgenError
+from patchgen_core.importing import Importer
+from patchgen_core.loading import Loader
+from patchgen_core.project import Project, load_project
+
+
+class Verdicts:
+    """What the session knows about its configs; each is generated once.
+
+    Args:
+        by_folder: make a batch of the configs that share an output folder, and not of all. For an xdist worker,
+            which runs only some of the items. Configs of one folder stay together because two that write the
+            same file are an error of both.
+    """
+
+    def __init__(self, by_folder: bool) -> None:
+        self.by_folder = by_folder
+        self._loaders: dict[Project, Loader] = {}
+        self._projects: dict[Path, Project] = {}
+        self._importers: dict[Project, Importer] = {}
+        self._found: dict[Path, list[ConfigResult] | PatchgenError] = {}
+
+    def project(self, path: Path) -> Project:
+        """The project that a config belongs to.
+
+        Raises:
+            PatchgenError: there is none, or its settings are wrong.
+        """
+        if path.parent not in self._projects:
+            self._projects[path.parent] = load_project(path.parent)
+        return self._projects[path.parent]
+
+    def loader(self, project: Project) -> Loader:
+        """The loader of a project's configs, which parses each file once."""
+        return self._loaders.setdefault(project, Loader(project, SourceCache()))
+
+    def importer(self, project: Project) -> Importer:
+        """What imports a project's generated modules."""
+        return self._importers.setdefault(project, Importer(project))
+
+    def results(self, path: Path, others: Iterable[Path]) -> list[ConfigResult]:
+        """What the drift check says of the configs in a file.
+
+        Args:
+            path: the file.
+            others: the files that will be asked for as well.
+
+        Raises:
+            PatchgenError: there is no project, or ruff cannot run.
+        """
+        if path not in self._found:
+            self._check(path, self._batch(path, others))
+        found = self._found[path]
+        if isinstance(found, PatchgenError):
+            raise found
+        return found
+
+    def _batch(self, path: Path, others: Iterable[Path]) -> list[Path]:
+        project = self.project(path)
+        batch = [path]
+        for other in others:
+            try:
+                is_near = not self.by_folder or project.output_folder(other) == project.output_folder(path)
+                if is_near and other not in self._found and other != path and self.project(other) == project:
+                    batch.append(other)
+            except PatchgenError:  # its own item will say so
+                continue
+        return sorted(batch)
+
+    def _check(self, path: Path, batch: list[Path]) -> None:
+        project = self.project(path)
+        try:
+            results = check(project, batch, loader=self.loader(project)).results
+        except PatchgenError as error:
+            self._found.update(dict.fromkeys(batch, error))
+            return
+        for entry in batch:
+            self._found[entry] = [result for result in results if result.outcome.path == entry]
+
+    def close(self) -> None:
+        """End the processes that modules are imported in."""
+        for importer in self._importers.values():
+            importer.close()
