@@ -2,12 +2,14 @@
 
 Run as a script by :mod:`patchgen_core.importing`. The first line of standard input says where to import from;
 every further line is a request, answered by one line of standard output, both JSON. The process imports torch and
-the upstream package once, and forks for every request: any import of a generated module begins with those two,
-so nothing is hidden by their being there. Where there is no fork it serves one request.
+the upstream package, once, if the module imports them, and forks for every request: whatever imports a part of
+either begins with those two, so nothing is hidden by their being there. Where there is no fork it serves one
+request.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -60,13 +62,12 @@ def serve() -> None:
     sys.path[:] = setup["path"]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what an import prints is no answer
-    for name in setup["preload"]:
-        try:
-            importlib.import_module(name)
-        except Exception:  # the request that needs it will say why
-            continue
     for line in sys.stdin:
-        answers.write(json.dumps(_serve_one(json.loads(line))) + "\n")
+        request = json.loads(line)
+        for name in request["preload"]:
+            with contextlib.suppress(Exception):  # the import itself will say why
+                importlib.import_module(name)
+        answers.write(json.dumps(_serve_one(request)) + "\n")
         answers.flush()
         if not hasattr(os, "fork"):
             return

@@ -87,15 +87,15 @@ class Importer:
                 "path": str(artifact.path),
                 "text": text if fresh else None,
                 "names": _expected(artifact.plan),
-            },
-            artifact.plan,
+                "preload": _preload(artifact.plan),
+            }
         )
         if answer.get("lacks", "").partition(".")[0] in self.project.optional_packages:
             return ImportVerdict(missing=answer["lacks"])
         return ImportVerdict(tuple(_problems(artifact, text, answer)))
 
-    def _ask(self, request: dict[str, Any], plan: Plan) -> dict[str, Any]:
-        process = self._running(plan)
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
         late = threading.Event()
@@ -124,7 +124,7 @@ class Importer:
         why = f"no answer within {self.time_limit:g} s" if late.is_set() else "its process has ended"
         return {"died": why, "output": ""}
 
-    def _running(self, plan: Plan) -> subprocess.Popen[str]:
+    def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
             self._process = subprocess.Popen(
                 [sys.executable, str(_SERVER)],
@@ -136,9 +136,8 @@ class Importer:
                 start_new_session=True,
             )
             path = dict.fromkeys([*map(str, self.project.import_roots), *map(os.path.abspath, sys.path)])
-            preload = ["torch", plan.upstream.module.partition(".")[0]]
             assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps({"path": list(path), "preload": preload}) + "\n")
+            self._process.stdin.write(json.dumps({"path": list(path)}) + "\n")
         return self._process
 
 
@@ -155,6 +154,12 @@ def _kill(process: subprocess.Popen[str]) -> None:
         if stream is not None:
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
+
+
+def _preload(plan: Plan) -> list[str]:
+    """The packages that are slow to import and come first in any case."""
+    torch = ["torch"] if plan.index.imports.keys() & {"torch", "nn"} else []
+    return [*torch, plan.upstream.module.partition(".")[0]]
 
 
 def _expected(plan: Plan) -> list[str]:

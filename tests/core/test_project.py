@@ -44,6 +44,7 @@ legacy_patches_prefix = "proj.models.old.patches"
 ruff_extra_ignore = ["E501", "F401"]
 ruff_isolated = true
 real_imports = ["numpy"]
+optional_packages = ["torch_npu"]
 """
     assert project(tmp_path, text) == Project(
         search_root=tmp_path / "proj/models",
@@ -52,13 +53,14 @@ real_imports = ["numpy"]
         ruff_extra_ignore=("E501", "F401"),
         ruff_isolated=True,
         real_imports=("numpy",),
+        optional_packages=("torch_npu",),
         root=tmp_path,
     )
 
 
 def test_only_two_keys_are_needed(tmp_path: Path) -> None:
     found = project(tmp_path)
-    assert found == Project(tmp_path / "proj/models", "proj.models", None, (), False, (), tmp_path)
+    assert found == Project(tmp_path / "proj/models", "proj.models", None, (), False, (), (), tmp_path)
 
 
 def test_the_nearest_table_upwards_counts(tmp_path: Path) -> None:
