@@ -30,6 +30,7 @@ Main = Callable[..., int]
 
 _PROGRESS_AFTER = 1.0
 _SUBCOMMANDS = ("check",)
+_REPORT = "report"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,7 +67,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Generate patched Hugging Face modeling files, and check that the checked-in ones are current.",
-        epilog="'patchgen check' is 'patchgen --check'. "
+        epilog="'patchgen check' is 'patchgen --check'; 'patchgen report --help' tells of merging reports. "
         "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
     )
     add = parser.add_argument
@@ -86,17 +87,37 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _report_parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"{prog} {_REPORT}",
+        description="Merge reports that 'pytest --patchgen-report' wrote, such as those of the jobs of a CI run.",
+        epilog="Exit codes: those of the merged report, as of 'patchgen --check'.",
+    )
+    add = parser.add_argument
+    add("reports", nargs="+", type=Path, help="report to read, a .json file")
+    add("-o", "--output", type=Path, help="file to write the merged report to, .json or .md")
+    add("-v", "--verbose", action="store_true", help="show a row for every config")
+    add("--json", action="store_true", help="print the merged report as JSON")
+    add("--no-color", action="store_true", help="print without colours")
+    return parser
+
+
 def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
     arguments = list(argv)
-    if arguments and arguments[0] in _SUBCOMMANDS:
-        arguments[0] = f"--{arguments[0]}"
-    parser = _parser(prog)
-    options = parser.parse_args(arguments)
-    _check_usage(parser, options)
+    if arguments and arguments[0] == _REPORT:
+        options = _report_parser(prog).parse_args(arguments[1:])
+    else:
+        if arguments and arguments[0] in _SUBCOMMANDS:
+            arguments[0] = f"--{arguments[0]}"
+        parser = _parser(prog)
+        options = parser.parse_args(arguments)
+        _check_usage(parser, options)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
+        if "reports" in options:
+            return _report(options)
         return _run(options, project or load_project())
     except PatchgenError as error:
         _print_error(error, options)
@@ -208,6 +229,21 @@ def _check(options: argparse.Namespace, project: Project) -> int:
         from patchgen_core.report.terminal import print_drift
 
         print_drift(_console(options), report, options.verbose)
+    return report.exit_code
+
+
+def _report(options: argparse.Namespace) -> int:
+    from patchgen_core.report.gate import gate_json, gate_table, merge, read_report, write_report
+
+    report = merge(read_report(path, Path.cwd()) for path in options.reports)
+    if options.output is not None:
+        write_report(report, options.output, Path.cwd())
+    if options.json:
+        print(gate_json(report, Path.cwd()), end="")
+        return report.exit_code
+    console = _console(options)
+    console.print(gate_table(report, options.verbose))
+    console.print(report.summary(), style="red" if report.bad else "green", soft_wrap=True)
     return report.exit_code
 
 

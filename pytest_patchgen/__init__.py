@@ -36,7 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="check every patch config; without path arguments, also those outside testpaths",
     )
     group.addoption(
-        "--patchgen-checks", metavar="CHECKS", help=f"checks to run, separated by commas (default: {','.join(CHECKS)})"
+        "--patchgen-checks",
+        metavar="CHECKS",
+        help=f"checks to run, separated by commas, such as {','.join(CHECKS)}; all by default (implies --patchgen)",
     )
     group.addoption(
         "--patchgen-fix", action="store_true", help="rewrite generated files that drifted (implies --patchgen)"
@@ -73,7 +75,8 @@ def _is_on(config: pytest.Config) -> bool:
         option.patchgen
         or option.patchgen_fix
         or option.patchgen_prune
-        or option.patchgen_report
+        or option.patchgen_report is not None
+        or option.patchgen_checks is not None
         or config.getini("patchgen")
         or _is_named(config)
     )

@@ -34,12 +34,13 @@ def start(config: pytest.Config, is_on: bool) -> None:
 
     try:
         gate = Gate(config, is_on)
+        reporter = None if gate.is_worker else Reporter(config, gate)
     except PatchgenError as error:
         raise pytest.UsageError(f"patchgen: {error}") from None
     config.stash[GATE] = gate
     config.pluginmanager.register(gate, "patchgen_gate")
-    if not gate.is_worker:
-        config.pluginmanager.register(Reporter(config, gate), "patchgen_reporter")
+    if reporter is not None:
+        config.pluginmanager.register(reporter, "patchgen_reporter")
 
 
 class Gate:

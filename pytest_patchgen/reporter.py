@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.text import Text
 
-from patchgen_core.artifacts import write_files
-from patchgen_core.errors import PatchgenError, Problem, display_path
-from patchgen_core.report.gate import GateReport, gate_json, gate_markdown, gate_table
+from patchgen_core.errors import Problem, display_path
+from patchgen_core.report.gate import GateReport, check_report_name, gate_table, write_report
 from patchgen_core.report.github import commands, is_github, write_step_summary
 from patchgen_core.report.record import Record, unpack
 from patchgen_core.report.terminal import print_problems
@@ -21,8 +20,6 @@ from pytest_patchgen.failure import FailureRepr, console_for
 
 if TYPE_CHECKING:
     from pytest_patchgen.gate import Gate
-
-_FORMATS = (".json", ".md")
 
 
 class Reporter:
@@ -132,8 +129,7 @@ class Reporter:
         if self.config.option.collectonly:
             return
         if self.path is not None:
-            text = gate_markdown(report) if self.path.suffix == ".md" else gate_json(report, self.config.rootpath)
-            write_files([(self.path, text)])
+            write_report(report, self.path, self.config.rootpath)
         if is_github(os.environ) and self.records:
             write_step_summary(report, os.environ)
 
@@ -202,6 +198,5 @@ def _report_path(config: pytest.Config) -> Path | None:
     if value is None:
         return None
     path = Path(config.invocation_params.dir, value)
-    if path.suffix not in _FORMATS:
-        raise PatchgenError(f"--patchgen-report {value}: its name ends in neither .json nor .md")
+    check_report_name(path)
     return path

@@ -11,6 +11,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from patchgen_core.artifacts import write_files
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.report.data import SCHEMA
 from patchgen_core.report.diff import plain_diff
@@ -176,6 +177,26 @@ def read_report(path: Path, root: Path) -> GateReport:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
     except (ValueError, KeyError, TypeError):
         raise PatchgenError("not a report of 'pytest --patchgen-report'", Location(str(path))) from None
+
+
+def check_report_name(path: Path) -> None:
+    """Refuse a report file of unknown format.
+
+    Raises:
+        PatchgenError: its name ends in neither ``.json`` nor ``.md``.
+    """
+    if path.suffix not in (".json", ".md"):
+        raise PatchgenError(f"report file '{display_path(path)}' ends in neither .json nor .md")
+
+
+def write_report(report: GateReport, path: Path, root: Path) -> None:
+    """Write a report as JSON or Markdown, by the ending of its name; makes the folder.
+
+    Raises:
+        PatchgenError: the ending is another, or the file cannot be written.
+    """
+    check_report_name(path)
+    write_files([(path, gate_markdown(report) if path.suffix == ".md" else gate_json(report, root))])
 
 
 def merge(reports: Iterable[GateReport]) -> GateReport:
