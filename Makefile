@@ -2,13 +2,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := parity,xdist,dev
 
-.PHONY: gate test test-core lint patchgen check-patchgen sweep bench clean
+.PHONY: gate test test-core lint patchgen check-patchgen screenshot sweep bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
-	$(BIN)/patchgen --check -v
+	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
 
-test: .venv/installed lint gate  ## everything that must pass
-	$(BIN)/python -m pytest
+test: .venv/installed lint  ## everything that must pass: the tests, and the gate over examples/zoo
+	$(BIN)/python -m pytest -p pytest_patchgen -n auto
 
 test-core: EXTRAS := xdist,dev
 test-core: .venv/installed  ## what needs neither torch nor transformers
@@ -22,13 +22,18 @@ lint: .venv/installed
 patchgen: .venv/installed  ## regenerate every config of the zoo
 	$(BIN)/patchgen --all --diff
 
-check-patchgen: gate
+check-patchgen: .venv/installed
+	$(BIN)/patchgen --check -v
+
+screenshot: .venv/installed  ## the picture of the README
+	$(BIN)/python -m tests.e2e.screenshot
 
 sweep: .venv/installed  ## the generator over every modeling file of transformers
 	$(BIN)/python -m tests.e2e.sweep
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/check.py
+	$(BIN)/python benchmarks/plugin.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

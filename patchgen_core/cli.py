@@ -233,7 +233,7 @@ def _check(options: argparse.Namespace, project: Project) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from patchgen_core.report.gate import gate_json, gate_table, merge, read_report, write_report
+    from patchgen_core.report.gate import gate_json, merge, print_gate, read_report, write_report
 
     report = merge(read_report(path, Path.cwd()) for path in options.reports)
     if options.output is not None:
@@ -242,7 +242,7 @@ def _report(options: argparse.Namespace) -> int:
         print(gate_json(report, Path.cwd()), end="")
         return report.exit_code
     console = _console(options)
-    console.print(gate_table(report, options.verbose))
+    print_gate(console, report, options.verbose)
     console.print(report.summary(), style="red" if report.bad else "green", soft_wrap=True)
     return report.exit_code
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from _pytest._io import TerminalWriter
 
 
+_ANY_WIDTH = 10_000
+
+
 class CheckFailed(Exception):
     """A check found something."""
 
@@ -67,16 +70,18 @@ class FailureRepr:
         return "\n".join(filter(None, [self.traceback, self._render(console, folded=False)]))
 
     def _render(self, console: Console, folded: bool) -> str:
-        with console.capture() as capture:
-            for record in self.records:
-                if record.status in BAD:
-                    if text := verdict_text(record, named=len(self.records) > 1):
-                        console.print(text, soft_wrap=True)
-                    print_details(console, record, verbose=not folded, folded=folded)
-        return capture.get()
+        for record in self.records:
+            if record.status in BAD:
+                if text := verdict_text(record, named=len(self.records) > 1):
+                    console.print(text, soft_wrap=True)
+                print_details(console, record, verbose=not folded, folded=folded)
+        return printed(console)
 
 
-_ANY_WIDTH = 10_000
+def printed(console: Console) -> str:
+    """What was printed to a console of :func:`console_for`."""
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
 
 
 def console_for(tw: TerminalWriter) -> Console:

@@ -11,12 +11,12 @@ import pytest
 from rich.text import Text
 
 from patchgen_core.errors import Problem, display_path
-from patchgen_core.report.gate import GateReport, check_report_name, gate_table, write_report
+from patchgen_core.report.gate import GateReport, check_report_name, print_gate, write_report
 from patchgen_core.report.github import commands, is_github, write_step_summary
-from patchgen_core.report.record import Record, unpack
+from patchgen_core.report.record import BAD, Record, unpack
 from patchgen_core.report.terminal import print_problems
 from pytest_patchgen import CONFIG_SUFFIX
-from pytest_patchgen.failure import FailureRepr, console_for
+from pytest_patchgen.failure import FailureRepr, console_for, printed
 
 if TYPE_CHECKING:
     from pytest_patchgen.gate import Gate
@@ -144,15 +144,14 @@ class Reporter:
         tw = terminalreporter
         tw.section("patchgen", bold=True)
         console = console_for(tw._tw)
-        with console.capture() as capture:
-            if report.records and self.config.get_verbosity() >= 0:
-                console.print(gate_table(report, self.config.get_verbosity() > 0))
-            for line in self._lines(report):
-                console.print(line, soft_wrap=True)
-            for record in report.records:
-                if record.status not in ("drifted", "failed", "error"):
-                    print_problems(console, record.warnings, "warning")
-        tw.write("".join(f"{line.rstrip(' ')}\n" for line in capture.get().splitlines()))
+        if report.records and self.config.get_verbosity() >= 0:
+            print_gate(console, report, self.config.get_verbosity() > 0)
+        for line in self._lines(report):
+            console.print(line, soft_wrap=True)
+        for record in report.records:
+            if record.status not in BAD:
+                print_problems(console, record.warnings, "warning")
+        tw.write(printed(console))
         if is_github(os.environ):
             workspace = Path(os.environ.get("GITHUB_WORKSPACE", self.config.rootpath))
             for command in commands(report, workspace):

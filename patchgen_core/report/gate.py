@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -118,8 +119,15 @@ def gate_table(report: GateReport, verbose: bool = False) -> Table:
         table.add_row(Text(config), *cells)
     if quiet:
         counts = [Text(f"{count} ok", "green") if count else Text("-", "dim") for count in _ok(report, quiet)]
-        table.add_row(Text(f"{len(quiet)} {'more' if rows else 'in all'}", "dim"), *counts)
+        table.add_row(Text(_quiet(rows, quiet), "dim"), *counts)
     return table
+
+
+def print_gate(console: Console, report: GateReport, verbose: bool = False) -> None:
+    """Print :func:`gate_table` as wide as it must be."""
+    with console.capture() as capture:
+        console.print(gate_table(report, verbose))
+    console.out(*(line.rstrip(" ") for line in capture.get().splitlines()), sep="\n", highlight=False)
 
 
 def _rows(report: GateReport, verbose: bool) -> tuple[dict[str, dict[str, Record]], list[dict[str, Record]]]:
@@ -132,6 +140,10 @@ def _rows(report: GateReport, verbose: bool) -> tuple[dict[str, dict[str, Record
         elif any(_is_config(record) for record in row.values()):
             quiet.append(row)
     return rows, quiet
+
+
+def _quiet(rows: Mapping[str, object], quiet: Sequence[object]) -> str:
+    return f"{len(quiet)} {'more' if rows else 'in all'}"
 
 
 def _ok(report: GateReport, quiet: Sequence[Mapping[str, Record]]) -> list[int]:
@@ -226,7 +238,9 @@ def gate_markdown(report: GateReport) -> str:
         for config, row in rows.items():
             lines.append(_row([f"`{config}`", *(_cell(row.get(check)) for check in report.checks)]))
         if quiet:
-            lines.append(_row([f"{len(quiet)} more", *(f"{count} ok" for count in _ok(report, quiet))]))
+            lines.append(
+                _row([_quiet(rows, quiet), *(f"{count} ok" if count else "-" for count in _ok(report, quiet))])
+            )
     for record in report.bad:
         lines += ["", f"<details><summary>{record.config}: {record.check}</summary>", "", *_details(record)]
         lines += ["", "</details>"]

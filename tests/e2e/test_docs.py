@@ -50,7 +50,13 @@ def fences(page: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:
 
 
 def run(command: str, folder: Path) -> tuple[int, str]:
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+    env = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "NO_COLOR": "1",
+        "COLUMNS": "80",
+    }
+    env |= {"PYTEST_ADDOPTS": "-p no:randomly", "CI": "", "GITHUB_ACTIONS": ""}
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
@@ -73,7 +79,7 @@ def check_bash(text: str) -> None:
         if command[0] == "make":
             assert f"\n{command[1]}:" in makefile, line
         else:
-            assert command[:3] == ["pip", "install", "pytest-patchgen"], line
+            assert command == ["pip", "install", '"pytest-patchgen[parity,xdist]"'], line
 
 
 def check_fence(language: str, options: dict[str, str], text: str, folder: Path) -> None:
@@ -108,3 +114,9 @@ def test_every_snippet_of_a_page_works(page: Path, tmp_path: Path, monkeypatch: 
     for name, text in examples:
         STEPS[name](tmp_path)
         assert run("patchgen --check", tmp_path) == (1, text)
+
+
+def test_picture_of_the_red_run_shows_what_is_printed(tmp_path: Path) -> None:
+    from tests.e2e.screenshot import PICTURE, draw
+
+    assert draw(tmp_path) == PICTURE.read_text(encoding="utf-8"), "run 'python -m tests.e2e.screenshot'"
