@@ -18,7 +18,6 @@ import linecache
 import os
 import sys
 import tempfile
-import traceback
 from types import TracebackType
 from typing import Any
 
@@ -97,15 +96,15 @@ def _how(status: int) -> str:
 
 
 def _run(request: dict[str, Any], output: int, answer: int) -> None:
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the requests are not for the module to read
     os.dup2(output, 1)
     os.dup2(output, 2)
-    try:
-        result = _import(request)
-    except SystemExit as error:
-        result = {"error": f"SystemExit: {error}", "frames": [], "lacks": ""}
+    result = _import(request)
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os.write(answer, json.dumps(result).encode())
+        with contextlib.suppress(Exception):  # the module may have closed or replaced it
+            stream.flush()
+    with os.fdopen(answer, "wb", closefd=False) as file:
+        file.write(json.dumps(result).encode())
 
 
 def _import(request: dict[str, Any]) -> dict[str, Any]:
@@ -121,13 +120,22 @@ def _import(request: dict[str, Any]) -> dict[str, Any]:
             "exported": exported,
             "absent": [entry for entry in dict.fromkeys([*exported, *request["names"]]) if not hasattr(module, entry)],
         }
-    except Exception as error:
-        said = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+    except BaseException as error:
         lacks = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
-        return {"error": said, "frames": _frames(error), "lacks": lacks}
+        return {"error": _said(error), "frames": _frames(error), "lacks": lacks}
 
 
-def _frames(error: Exception) -> list[tuple[str, int]]:
+def _said(error: BaseException) -> str:
+    """An exception's type and the first line of its message."""
+    try:
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        message = "<exception str() failed>"
+    lines = message.strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _frames(error: BaseException) -> list[tuple[str, int]]:
     """File and line of each frame of an import that failed, without the import system's own."""
     found: list[tuple[str, int]] = []
     trace: TracebackType | None = error.__traceback__

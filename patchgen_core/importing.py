@@ -6,7 +6,6 @@ has imported can stand in for what the module lacks, and so that torch stays out
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
 import os
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from patchgen_core.artifacts import Artifact, read_text
+from patchgen_core.codegen.exports import exported_names, has_listing
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
 from patchgen_core.project import Project
@@ -87,7 +87,7 @@ class Importer:
                 "path": str(artifact.path),
                 "text": text if fresh else None,
                 "names": _expected(artifact.plan),
-                "preload": _preload(artifact.plan),
+                "preload": _preload(self.project, artifact.plan),
             }
         )
         if answer.get("lacks", "").partition(".")[0] in self.project.optional_packages:
@@ -126,6 +126,7 @@ class Importer:
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
+            self.close()
             self._process = subprocess.Popen(
                 [sys.executable, str(_SERVER)],
                 stdin=subprocess.PIPE,
@@ -156,26 +157,17 @@ def _kill(process: subprocess.Popen[str]) -> None:
                 stream.close()
 
 
-def _preload(plan: Plan) -> list[str]:
-    """The packages that are slow to import and come first in any case."""
+def _preload(project: Project, plan: Plan) -> list[str]:
+    """The packages that are slow to import and come first in any case; none of the project's own."""
     torch = ["torch"] if plan.index.imports.keys() & {"torch", "nn"} else []
-    return [*torch, plan.upstream.module.partition(".")[0]]
+    top = plan.upstream.module.partition(".")[0]
+    return torch if top == project.package_prefix.partition(".")[0] else [*torch, top]
 
 
 def _expected(plan: Plan) -> list[str]:
     """What upstream exports and the config does not take out on purpose."""
     gone = {*plan.excluded, *plan.dropped}
-    return [name for name in exported_names(plan) if name not in gone]
-
-
-def exported_names(plan: Plan) -> list[str]:
-    """The public names of upstream: ``__all__`` where it has one, else its public classes and functions."""
-    statements = plan.index.assigned.get("__all__", ())
-    if statements:
-        nodes = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Constant))
-        listed = dict.fromkeys(node.value for node in nodes)
-        return [name for name in listed if isinstance(name, str) and name in plan.index.names]
-    return [name for name in plan.index.definitions if not name.startswith("_")]
+    return [name for name in exported_names(plan.source.tree, plan.index) if name not in gone]
 
 
 def _problems(artifact: Artifact, text: str, answer: dict[str, Any]) -> Iterator[Problem]:
@@ -195,7 +187,7 @@ def _problems(artifact: Artifact, text: str, answer: dict[str, Any]) -> Iterator
             else:
                 hint = f"If that is on purpose: config.exclude_from_output({entry!r})."
                 yield Problem(f"upstream exports '{entry}', which {name} does not define", location, hint)
-        if plan.index.assigned.get("__all__"):
+        if has_listing(plan.index):
             for entry in _expected(plan):
                 if entry not in exported and entry not in absent:
                     yield Problem(f"upstream's __all__ has '{entry}', that of {name} has not", location)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from patchgen_core.codegen.edits import Edit
+from patchgen_core.codegen.exports import listing_names
 from patchgen_core.codegen.index import ImportStatement, ModuleIndex, bound_name
 from patchgen_core.codegen.source import DEFINITIONS, SourceFile, blocks, is_filler, statements
 
@@ -24,7 +25,7 @@ def removal_edits(
     for name in excluded:
         gone.update(index.definitions.get(name, ()))
     guarded = _guarded_imports(source.tree) & dropped
-    listing = _listing_names(index)
+    listing = listing_names(index)
     for top in source.tree.body:
         inner = list(statements([top]))
         has_drop = any(dropped & set(_bound(s)) for s in inner if isinstance(s, (ast.Import, ast.ImportFrom)))
@@ -52,15 +53,6 @@ def _is_fallback(top: ast.stmt) -> bool:
         values = top.value.elts if isinstance(top.value, ast.Tuple) else [top.value]
         return all(isinstance(value, ast.Constant) for value in values)
     return isinstance(top, (ast.If, ast.Try, ast.With))
-
-
-def _listing_names(index: ModuleIndex) -> set[str]:
-    """``__all__``, and the names of lists that it is assigned from."""
-    names = {"__all__"}
-    for statement in index.assigned.get("__all__", ()):
-        if isinstance(value := getattr(statement, "value", None), ast.Name):
-            names.add(value.id)
-    return names
 
 
 def _bound(statement: ImportStatement) -> list[str]:

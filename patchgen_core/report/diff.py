@@ -14,8 +14,9 @@ from rich.text import Text
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
-_LINE_STYLE = {"+": "green", "-": "red", "@": "cyan"}
+_LINE_STYLE = {"+": "green", "-": "red"}
 _CHANGED = {"+": "black on green", "-": "white on red"}
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 _MOST_LINES = 48
 _MOST_HUNKS = 12
 _TAIL = 8
@@ -24,7 +25,8 @@ _MOST_WORDS = 4000
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a hunk: its kind (space, ``+`` or ``-``) and its numbers before and after; 0 where it has none."""
+    """A line of a hunk: its kind (space, ``+``, ``-``, or ``\\`` for a remark) and its numbers before and after; 0
+    where it has none."""
 
     kind: str
     text: str
@@ -83,11 +85,10 @@ def _body(lines: Iterator[str], old: int, new: int, old_count: int, new_count: i
         if line is None:
             return
         kind, text = line[:1] or " ", line[1:]
-        if kind == "\\":
-            continue
-        yield Line(kind, text, old if kind != "+" else 0, new if kind != "-" else 0)
-        old, old_count = (old + 1, old_count - 1) if kind != "+" else (old, old_count)
-        new, new_count = (new + 1, new_count - 1) if kind != "-" else (new, new_count)
+        is_old, is_new = kind in " -", kind in " +"
+        yield Line(kind, text, old * is_old, new * is_new)
+        old, old_count = old + is_old, old_count - is_old
+        new, new_count = new + is_new, new_count - is_new
 
 
 def fold(file: FileDiff) -> FileDiff:
@@ -101,7 +102,7 @@ def fold(file: FileDiff) -> FileDiff:
 
 def _fold_hunk(hunk: Hunk) -> Hunk:
     lines = _lines(hunk)
-    if len(lines) <= _MOST_LINES:
+    if len(lines) <= _MOST_LINES + _TAIL:
         return hunk
     first, last = _MOST_LINES - _TAIL, len(lines) - _TAIL
     return Hunk(hunk.header, (*lines[:first], Fold(tuple(lines[first:last])), *lines[last:]))
@@ -116,27 +117,26 @@ def _lines(hunk: Hunk) -> list[Line]:
 
 def plain_diff(diff: str, folded: bool = False) -> Text:
     """A unified diff, coloured by line; ``folded`` leaves out the middle of long hunks."""
-    if not folded:
-        rows = re.findall(r"[^\n]*\n|[^\n]+", diff)
-    else:
-        rows = [f"{row}\n" for file in parse_diff(diff) for row in _plain_rows(fold(file))]
     text = Text()
-    for row in rows:
-        is_name = row.startswith(("+++ ", "--- "))
-        text.append(row, "bold" if is_name else _LINE_STYLE.get(row[:1], ""))
+    for file in parse_diff(diff):
+        for row, style in _plain_rows(fold(file) if folded else file):
+            text.append(f"{row}\n", style)
     return text
 
 
-def _plain_rows(file: FileDiff) -> Iterator[str]:
-    yield f"--- {file.old}"
-    yield f"+++ {file.new}"
+def _plain_rows(file: FileDiff) -> Iterator[tuple[str, str]]:
+    yield f"--- {file.old}", "bold"
+    yield f"+++ {file.new}", "bold"
     for hunk in file.hunks:
         if isinstance(hunk, Fold):
-            yield str(hunk)
+            yield str(hunk), "cyan"
             continue
-        yield hunk.header
+        yield hunk.header, "cyan"
         for line in hunk.lines:
-            yield str(line) if isinstance(line, Fold) else f"{line.kind}{line.text}"
+            if isinstance(line, Fold):
+                yield str(line), "cyan"
+            else:
+                yield f"{line.kind}{line.text}", _LINE_STYLE.get(line.kind, "")
 
 
 # --- for a terminal --------------------------------------------------------------------------------
@@ -193,12 +193,17 @@ def _highlighted(hunk: Hunk) -> Iterator[tuple[Line | Fold, Text | None]]:
 
 
 def _code(syntax: Syntax, line: Line) -> Text:
-    text = syntax.highlight(line.text)
-    text.rstrip()
+    text = syntax.highlight(_visible(line.text))
+    text.right_crop(1)  # the newline
     text.no_wrap = False
     if line.kind != " ":
-        text.style = _LINE_STYLE[line.kind]
+        text.style = _LINE_STYLE.get(line.kind, "dim")
     return text
+
+
+def _visible(code: str) -> str:
+    """A line of code without tabs, and with pictures of its control characters."""
+    return code.expandtabs(4).translate(_PICTURES)
 
 
 def _changed_words(block: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:
@@ -230,5 +235,5 @@ def _words(block: Sequence[Line], kind: str) -> list[tuple[str, int, int]]:
         (match[0], number, match.start())
         for number, line in enumerate(block)
         if line.kind == kind
-        for match in _WORD.finditer(line.text)
+        for match in _WORD.finditer(_visible(line.text))
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,8 @@ from patchgen_core.report.diff import plain_diff
 from patchgen_core.report.record import BAD, Record, Status, pack, unpack
 from patchgen_core.report.terminal import STATUS_STYLE
 
+_SPECIAL = re.compile(r"([\\`*_\[\]<>&~|#])")
+_ESCAPED = r"\\\1"
 _WORST: tuple[Status, ...] = ("error", "drifted", "failed", "fixed", "skipped", "clean")
 
 
@@ -242,7 +246,8 @@ def gate_markdown(report: GateReport) -> str:
                 _row([_quiet(rows, quiet), *(f"{count} ok" if count else "-" for count in _ok(report, quiet))])
             )
     for record in report.bad:
-        lines += ["", f"<details><summary>{record.config}: {record.check}</summary>", "", *_details(record)]
+        title = html.escape(f"{record.config}: {record.check}")
+        lines += ["", f"<details><summary>{title}</summary>", "", *_details(record)]
         lines += ["", "</details>"]
     if report.not_collected:
         lines += ["", "Not collected: " + ", ".join(f"`{path}`" for path in report.not_collected)]
@@ -255,7 +260,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def _details(record: Record) -> Iterable[str]:
     for cause in record.causes:
-        yield f"- {cause}"
+        yield f"- {_SPECIAL.sub(_ESCAPED, str(cause))}"
     shown = [str(problem) for problem in record.errors]
     if shown:
         yield from ["", *_fence("\n".join(shown))]

@@ -65,5 +65,5 @@ def write_step_summary(report: GateReport, environment: Mapping[str, str]) -> No
     """Add the report to the job's summary, where there is one."""
     path = environment.get("GITHUB_STEP_SUMMARY")
     if path:
-        with open(path, "a", encoding="utf-8") as file:
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(gate_markdown(report) + os.linesep)

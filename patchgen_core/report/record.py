@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from patchgen_core.causes import Cause
 from patchgen_core.drift import ConfigResult
@@ -107,7 +107,13 @@ def pack(record: Record, root: Path) -> dict[str, Any]:
 
 
 def unpack(data: Mapping[str, Any], root: Path) -> Record:
-    """The record that :func:`pack` was given, its paths below ``root`` as they are here."""
+    """The record that :func:`pack` was given, its paths below ``root`` as they are here.
+
+    Raises:
+        KeyError, TypeError, ValueError: ``data`` is no such record.
+    """
+    if data["status"] not in get_args(Status):
+        raise ValueError(f"unknown status {data['status']!r}")
 
     def problems(values: Any) -> tuple[Problem, ...]:
         return tuple(
