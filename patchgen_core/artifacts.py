@@ -178,14 +178,14 @@ def _generate(project: Project, outcome: Outcome, output: Path | None, sources: 
 
 def _reject_collisions(found: list[Outcome | _Draft]) -> list[Outcome | _Draft]:
     """Two configs that write one file are both an error."""
-    owners: dict[Path, list[_Draft]] = {}
+    owners: dict[str, list[_Draft]] = {}
     for entry in found:
-        if isinstance(entry, _Draft) and entry.outcome.output is not None:
-            owners.setdefault(entry.outcome.output, []).append(entry)
+        if isinstance(entry, _Draft):
+            owners.setdefault(_real_output(entry.outcome), []).append(entry)
     checked: list[Outcome | _Draft] = []
     for entry in found:
         outcome = entry.outcome if isinstance(entry, _Draft) else entry
-        others = [d for d in owners.get(outcome.output or Path(), []) if d is not entry]
+        others = [d for d in owners.get(_real_output(outcome), []) if d is not entry]
         if isinstance(entry, _Draft) and others:
             message = f"'{entry.plan.config.target_file}' is also written by {others[0].outcome.label}"
             problem = Problem(message, entry.plan.config.location, "Give one of them another target_file.")
@@ -193,6 +193,10 @@ def _reject_collisions(found: list[Outcome | _Draft]) -> list[Outcome | _Draft]:
         else:
             checked.append(entry)
     return checked
+
+
+def _real_output(outcome: Outcome) -> str:
+    return os.path.realpath(outcome.output or "")
 
 
 # --- normalizing -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from patchgen_core.artifacts import Artifact, unified_diff
-from patchgen_core.codegen.header import FORMAT, Fingerprint, read_fingerprint
+from patchgen_core.codegen.header import FORMAT, Fingerprint, read_fingerprint, read_label
 from patchgen_core.codegen.plan import short_hash
 from patchgen_core.codegen.source import DEFINITIONS
 
@@ -71,6 +71,8 @@ def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[
     elif mark.config != plan.fingerprint:
         ours = compare_definitions(written, artifact.text).without(moved) if written else Changes()
         causes.append(Cause("config changed", str(ours)))
+    elif (label := read_label(old)) != plan.label:
+        causes.append(Cause("config changed", f"it was called {label}"))
     if not mark.sealed:
         edited = compare_definitions(written or artifact.text, old) if written or not causes else Changes()
         causes.append(Cause("edited by hand", str(edited) if is_python(old) else "it is not valid Python any more"))
@@ -152,12 +154,16 @@ class Changes:
 
 
 def is_python(text: str) -> bool:
-    """Whether a text can be parsed."""
+    """Whether a text can be parsed, by the bytes of its file."""
     try:
-        ast.parse(text)
+        _parse(text)
     except (SyntaxError, ValueError):
         return False
     return True
+
+
+def _parse(text: str) -> ast.Module:
+    return ast.parse(text.encode("utf-8", "surrogateescape"))
 
 
 def compare_definitions(old: str, new: str) -> Changes:
@@ -179,7 +185,7 @@ def compare_definitions(old: str, new: str) -> Changes:
 def _definitions(text: str) -> dict[str, str]:
     """What each top-level class, method and function says; a class without its methods."""
     found: dict[str, str] = {}
-    for node in ast.parse(text).body:
+    for node in _parse(text).body:
         if not isinstance(node, DEFINITIONS):
             continue
         rest = node

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 from patchgen_core.artifacts import Progress
 from patchgen_core.drift import check, fix
 from patchgen_core.errors import PatchgenError, display_path
-from patchgen_core.project import Project, load_project
+from patchgen_core.project import Project, load_project, no_configs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -185,7 +185,7 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
 
     paths = _paths(options, project) or project.find_configs()
     if not paths:
-        raise PatchgenError(f"there is no patch config below '{display_path(project.search_root)}'")
+        raise no_configs(project)
     with _progress(options) as progress:
         results = generate_and_write(
             project,

@@ -19,7 +19,7 @@ from patchgen_core.causes import Cause, explain
 from patchgen_core.codegen.header import copy_fingerprint, is_generated
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.loading import Loader
-from patchgen_core.project import OUTPUT_FOLDER, Project, walk_files
+from patchgen_core.project import OUTPUT_FOLDER, Project, no_configs, walk_files
 
 Status = Literal["clean", "drifted", "fixed", "error"]
 
@@ -111,11 +111,7 @@ def check(
     every = configs is None
     paths = project.find_configs() if configs is None else list(configs)
     if not paths:
-        raise PatchgenError(
-            f"there is no patch config below '{display_path(project.search_root)}'",
-            None,
-            "A config is a file whose name ends in '_patch_gen_config.py'.",
-        )
+        raise no_configs(project)
     outcomes = make_artifacts(project, paths, name=name, output=output, loader=loader, progress=progress)
     is_whole = every and output is None and name is None
     orphans = find_orphans(project, outcomes) if is_whole else ()

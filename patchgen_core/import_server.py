@@ -1,10 +1,9 @@
 """Imports generated modules, each in a process that has imported nothing of the project before.
 
-Run as a script by :mod:`patchgen_core.importing`. The first line of standard input says where to import from;
-every further line is a request, answered by one line of standard output, both JSON. The process imports torch and
-the upstream package, once, if the module imports them, and forks for every request: whatever imports a part of
-either begins with those two, so nothing is hidden by their being there. Where there is no fork it serves one
-request.
+Run as a script by :mod:`patchgen_core.importing`. Every line of standard input is a request, answered by one line of
+standard output, both JSON. The process imports torch and the upstream package, once, if the module imports them, and
+forks for every request: whatever imports a part of either begins with those two, so nothing is hidden by their being
+there. Where there is no fork it serves one request.
 """
 
 from __future__ import annotations
@@ -16,12 +15,15 @@ import importlib.util
 import json
 import linecache
 import os
+import select
+import signal
 import sys
 import tempfile
 from types import TracebackType
 from typing import Any
 
 _OUTPUT_KEPT = 4000
+_POLL = 0.01
 
 
 class _Text(importlib.machinery.SourceFileLoader):
@@ -57,14 +59,13 @@ class _TextFinder(importlib.abc.MetaPathFinder):
 
 def serve() -> None:
     """Answer requests until standard input ends."""
-    setup = json.loads(sys.stdin.readline())
-    sys.path[:] = setup["path"]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what an import prints is no answer
     for line in sys.stdin:
         request = json.loads(line)
+        sys.path[:] = request["search"]
         for name in request["preload"]:
-            with contextlib.suppress(Exception):  # the import itself will say why
+            with contextlib.suppress(BaseException):  # the import itself will say why
                 importlib.import_module(name)
         answers.write(json.dumps(_serve_one(request)) + "\n")
         answers.flush()
@@ -79,7 +80,7 @@ def _serve_one(request: dict[str, Any]) -> dict[str, Any]:
             if not child:
                 _run(request, output.fileno(), answer.fileno())
                 os._exit(0)
-            status = os.waitpid(child, 0)[1]
+            status = _wait(child)
         else:
             _run(request, output.fileno(), answer.fileno())
             status = 0
@@ -89,6 +90,16 @@ def _serve_one(request: dict[str, Any]) -> dict[str, Any]:
         printed = output.read().decode("utf-8", "replace")[-_OUTPUT_KEPT:]
         result: dict[str, Any] = json.loads(text) if text else {"died": _how(status)}
         return {**result, "output": printed}
+
+
+def _wait(child: int) -> int:
+    """The status that a child ends with. When the one who asked is gone, so is this process, with the child."""
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return status
+        if select.select([0], [], [], _POLL)[0]:
+            os.killpg(0, signal.SIGKILL)
 
 
 def _how(status: int) -> str:

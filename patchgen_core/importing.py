@@ -88,11 +88,15 @@ class Importer:
                 "text": text if fresh else None,
                 "names": _expected(artifact.plan),
                 "preload": _preload(self.project, artifact.plan),
+                "search": self._search_path(),
             }
         )
         if answer.get("lacks", "").partition(".")[0] in self.project.optional_packages:
             return ImportVerdict(missing=answer["lacks"])
         return ImportVerdict(tuple(_problems(artifact, text, answer)))
+
+    def _search_path(self) -> list[str]:
+        return list(dict.fromkeys([*map(str, self.project.import_roots), *map(os.path.abspath, sys.path)]))
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         process = self._running()
@@ -127,19 +131,23 @@ class Importer:
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
             self.close()
-            self._process = subprocess.Popen(
-                [sys.executable, str(_SERVER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                encoding="utf-8",
-                start_new_session=True,
-            )
-            path = dict.fromkeys([*map(str, self.project.import_roots), *map(os.path.abspath, sys.path)])
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps({"path": list(path)}) + "\n")
+            self._process = _start()
         return self._process
+
+
+def _start() -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            [sys.executable, str(_SERVER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise PatchgenError(f"no process to import in can be started: {error.strerror}") from None
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

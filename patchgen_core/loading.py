@@ -100,14 +100,14 @@ class Loader:
             failure: BaseException | None = None
             try:
                 sandbox.execute(module, path)
-            except (PatchgenError, KeyboardInterrupt):
+            except PatchgenError:
                 raise
             except NameError as error:  # would be the same with real imports
                 hint = "Defaults, decorators and base classes are evaluated when a config is loaded: "
                 hint += "import the name from the upstream module, which is stubbed."
                 message = f"the config cannot be loaded: NameError: {error}"
                 raise PatchgenError(message, _raised_at(error, path, self.project), hint) from None
-            except BaseException as error:
+            except (Exception, SystemExit) as error:
                 failure = error
             namespace = sandbox.namespaces.get(module, {})
             found = self._dsl_modules(sandbox, namespace, name)
@@ -149,9 +149,9 @@ class Loader:
             sys.modules[module] = loaded
             try:
                 exec(compiled(source), loaded.__dict__)
-            except (PatchgenError, KeyboardInterrupt):
+            except PatchgenError:
                 raise
-            except BaseException as error:
+            except (Exception, SystemExit) as error:
                 said = f"{type(error).__name__}: {error}"
                 hint = "" if reason.startswith(said) else f"It was imported for real because {reason}."
                 location = _raised_at(error, path, self.project)

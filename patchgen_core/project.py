@@ -134,7 +134,7 @@ class Project:
         return folder / OUTPUT_FOLDER
 
     def find_configs(self) -> list[Path]:
-        """Every config file of the project, in path order.
+        """Every config file of the project, in path order; those of projects inside it are not its own.
 
         Raises:
             PatchgenError: ``search_root`` is not a folder.
@@ -145,7 +145,10 @@ class Project:
                 Location(str(self.base / "pyproject.toml")),
             )
         found = {path for path in walk_files(self.search_root) if path.name.endswith(CONFIG_SUFFIX)}
-        return sorted(found.union(self._legacy_configs()))
+        found.update(self._legacy_configs())
+        folders = {folder for path in found for folder in path.parents if folder.is_relative_to(self.search_root)}
+        others = [folder for folder in folders - {self.base} if declares_project(folder / "pyproject.toml")]
+        return sorted(path for path in found if not any(path.is_relative_to(other) for other in others))
 
     def _legacy_configs(self) -> Iterator[Path]:
         below = _below(self.legacy_patches_prefix or "", self.package_prefix)
@@ -230,8 +233,19 @@ def load_project(start: Path | None = None) -> Project:
     )
 
 
+def no_configs(project: Project) -> PatchgenError:
+    """The error of a project that has no configs."""
+    return PatchgenError(
+        f"there is no patch config below '{display_path(project.search_root)}'",
+        None,
+        f"A config is a file whose name ends in '{CONFIG_SUFFIX}'.",
+    )
+
+
 def declares_project(path: Path) -> bool:
-    """Whether a ``pyproject.toml`` has a ``[tool.patchgen]`` table, be it a broken one."""
+    """Whether a file is a ``pyproject.toml`` with a ``[tool.patchgen]`` table, be it a broken one."""
+    if not path.is_file():
+        return False
     try:
         return _table(path) is not None
     except PatchgenError:

@@ -62,14 +62,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "patchgen: a check of a patch config")
     for check, meaning in CHECKS.items():
         config.addinivalue_line("markers", f"patchgen_{check}: {meaning}")
-    is_on = _is_on(config)
+    is_asked = _is_asked(config)
+    is_on = is_asked or config.getini("patchgen")
     if is_on or any(_is_config(argument) for argument in config.args):
         from pytest_patchgen.gate import start
 
-        start(config, is_on)
+        start(config, is_on, is_asked)
 
 
-def _is_on(config: pytest.Config) -> bool:
+def _is_asked(config: pytest.Config) -> bool:
     option = config.option
     return bool(
         option.patchgen
@@ -77,7 +78,6 @@ def _is_on(config: pytest.Config) -> bool:
         or option.patchgen_prune
         or option.patchgen_report is not None
         or option.patchgen_checks is not None
-        or config.getini("patchgen")
         or _is_named(config)
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING
 
+import pytest
 from rich.console import Console
 
 from patchgen_core.errors import display_path
@@ -48,11 +50,13 @@ class FailureRepr:
     Attributes:
         records: what the check found out.
         traceback: the plugin's own traceback, when that was asked for.
+        folded: whether long hunks are folded on a terminal.
+        brief: whether the one line of ``reprcrash`` is all that a terminal shows.
         reprcrash: the verdict in one line.
     """
 
-    def __init__(self, records: Sequence[Record], traceback: str = "", verbose: int = 0) -> None:
-        self.records, self.traceback, self.verbose = tuple(records), traceback, verbose
+    def __init__(self, records: Sequence[Record], traceback: str, folded: bool, brief: bool) -> None:
+        self.records, self.traceback, self.folded, self.brief = tuple(records), traceback, folded, brief
         bad = [record for record in records if record.status in BAD]
         said = "; ".join(record.headline for record in bad)
         where = next((e.location for record in bad for e in record.errors if e.location), None)
@@ -61,27 +65,30 @@ class FailureRepr:
 
     def toterminal(self, tw: TerminalWriter) -> None:
         """Print the verdict."""
+        if self.brief:
+            return
         if self.traceback:
             tw.line(self.traceback)
-        tw.write(self._render(console_for(tw), folded=self.verbose < 2))
+        console = console_for(tw)
+        self._print(console, folded=self.folded)
+        write_console(console, tw)
 
     def __str__(self) -> str:
         console = Console(file=StringIO(), width=_ANY_WIDTH, color_system=None, force_terminal=False)
-        return "\n".join(filter(None, [self.traceback, self._render(console, folded=False)]))
+        self._print(console, folded=False)
+        return "\n".join(filter(None, [self.traceback, _printed(console)]))
 
-    def _render(self, console: Console, folded: bool) -> str:
+    def _print(self, console: Console, folded: bool) -> None:
         for record in self.records:
             if record.status in BAD:
                 if text := verdict_text(record, named=len(self.records) > 1):
                     console.print(text, soft_wrap=True)
                 print_details(console, record, verbose=not folded, folded=folded)
-        return printed(console)
 
 
-def printed(console: Console) -> str:
-    """What was printed to a console of :func:`console_for`."""
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
+def make_failure(config: pytest.Config, records: Sequence[Record], traceback: str) -> FailureRepr:
+    """The verdict of a failed item as the options of a session want it shown."""
+    return FailureRepr(records, traceback, config.get_verbosity() < 2, config.getoption("tbstyle") == "line")
 
 
 def console_for(tw: TerminalWriter) -> Console:
@@ -97,3 +104,15 @@ def console_for(tw: TerminalWriter) -> Console:
         emoji=False,
         legacy_windows=False,
     )
+
+
+def write_console(console: Console, tw: TerminalWriter) -> None:
+    """Write what was printed to a console of :func:`console_for`, in characters that the terminal can show."""
+    encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
+    for line in _printed(console).splitlines():
+        tw.line(line.encode(encoding, "replace").decode(encoding))
+
+
+def _printed(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()

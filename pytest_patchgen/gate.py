@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patchgen_core.errors import PatchgenError, closest
-from patchgen_core.project import Project, declares_project, load_project
+from patchgen_core.errors import PatchgenError, closest, display_path
+from patchgen_core.project import Project, declares_project, load_project, no_configs
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import CheckFailed
-from pytest_patchgen.items import CheckItem, ConfigFile, DriftItem, ImportItem, ProjectFile
+from pytest_patchgen.items import GATE, CheckItem, ConfigFile, DriftItem, ImportItem, ProjectFile
 from pytest_patchgen.verdicts import Verdicts
 
-GATE = pytest.StashKey["Gate"]()
 _PYPROJECT = "pyproject.toml"
 
 
-def start(config: pytest.Config, is_on: bool) -> None:
+def start(config: pytest.Config, is_on: bool, is_asked: bool) -> None:
     """Register the gate with a session.
 
     Args:
         config: the session's.
         is_on: whether the plugin was switched on; else only config files that are named are collected.
+        is_asked: whether this run asks for it, and not the ini file.
 
     Raises:
         pytest.UsageError: an option is wrong, or the project is.
@@ -33,11 +34,12 @@ def start(config: pytest.Config, is_on: bool) -> None:
     from pytest_patchgen.reporter import Reporter
 
     try:
-        gate = Gate(config, is_on)
+        gate = Gate(config, is_on, is_asked)
         reporter = None if gate.is_worker else Reporter(config, gate)
     except PatchgenError as error:
         raise pytest.UsageError(f"patchgen: {error}") from None
     config.stash[GATE] = gate
+    config.add_cleanup(gate.verdicts.close)
     config.pluginmanager.register(gate, "patchgen_gate")
     if reporter is not None:
         config.pluginmanager.register(reporter, "patchgen_reporter")
@@ -50,29 +52,36 @@ class Gate:
         checks: the chosen checks, in their order.
         fix: whether drifted files are to be rewritten.
         prune: whether orphans are to be removed.
+        is_asked: whether this run asks for the gate, and not the ini file.
         is_worker: whether this is a worker of pytest-xdist.
+        is_whole: whether the run was given no paths, so that all configs of the project belong to it.
         project: the project that the session was started in; None when there is none.
-        configs: all config files of that project when the run was given no paths, else none.
+        named: config files that other plugins name.
+        configs: all config files of a whole run.
         collected: config files that were collected.
         verdicts: what is known about the configs.
     """
 
-    def __init__(self, config: pytest.Config, is_on: bool) -> None:
-        self.config, self.is_on = config, is_on
+    def __init__(self, config: pytest.Config, is_on: bool, is_asked: bool) -> None:
+        self.config, self.is_on, self.is_asked = config, is_on, is_asked
         self.is_worker = hasattr(config, "workerinput")
         self.fix: bool = config.option.patchgen_fix
         self.prune: bool = config.option.patchgen_prune
-        self.is_whole = is_on and config.args_source is not pytest.Config.ArgsSource.ARGS
+        self.is_whole = is_on and not _given_paths(config)
         self.checks = _checks(config)
-        self.verdicts = Verdicts(by_folder=self.is_worker)
+        if self.prune and DriftItem not in self.checks:
+            raise PatchgenError("--patchgen-prune goes with the check 'drift', which looks for orphans")
         self.collected: list[Path] = []
-        found = config.hook.pytest_patchgen_configs(config=config)
-        self.named = {Path(config.rootpath, path) for paths in found for path in paths}
+        self.named = _named_configs(config)
         self.project = self._find_project()
+        self.verdicts = Verdicts(self.project, by_folder=self.is_worker)
         self.configs = self._find_configs()
         self._legacy = {path for path in self.configs if not path.name.endswith(CONFIG_SUFFIX)}
+        self._arguments = {self._argument(argument) for argument in config.args}
+        self._copies = self._find_copies()
         if is_on:
-            config.args = [*config.args, *self._more_arguments()]
+            # Not documented, but the one way to have more collected; workers get the result as their arguments.
+            config.args = [*config.args, *map(str, self._more_arguments())]
 
     def _find_project(self) -> Project | None:
         problem = None
@@ -83,60 +92,94 @@ class Gate:
                 if error.problems[0].location is not None:  # a table with something wrong in it
                     raise
                 problem = problem or error
-        if problem is not None and self.is_whole and not self.is_worker and not self.named:
-            raise problem
+        if problem is not None and self.is_whole and self.is_asked and not self.is_worker and not self.named:
+            raise PatchgenError(
+                problem.problems[0].message, None, f"{problem.problems[0].hint} Or name the folders to check."
+            )
         return None
 
     def _find_configs(self) -> tuple[Path, ...]:
-        if self.project is None or not self.is_on:
+        if not self.is_on or not (self.is_whole or (self.project and self.project.legacy_patches_prefix)):
             return ()
-        if not self.is_whole and self.project.legacy_patches_prefix is None:
-            return ()
-        found = tuple(self.project.find_configs())
-        if not found and not self.named and self.is_whole:
-            raise PatchgenError(
-                f"there is no patch config below '{self.project.search_root}'",
-                None,
-                f"A config is a file whose name ends in '{CONFIG_SUFFIX}'.",
-            )
-        return found
+        found = self.project.find_configs() if self.project is not None else []
+        if self.project is not None and self.is_whole and not found and not self.named:
+            raise no_configs(self.project)
+        return tuple(dict.fromkeys([*found, *self.named]))
 
-    def _more_arguments(self) -> Iterator[str]:
+    def _argument(self, argument: str) -> Path:
+        return Path(os.path.abspath(self.config.invocation_params.dir / argument.partition("::")[0]))
+
+    def _more_arguments(self) -> Iterator[Path]:
         """What is to be collected beside what the session collects anyway."""
-        config = self.config
-        folders = [Path(config.invocation_params.dir, argument) for argument in config.args if "::" not in argument]
-        wanted: list[Path] = []
-        if self.project is not None:
-            root, pyproject = self.project.search_root, self.project.base / _PYPROJECT
-            has_root = any(root.is_relative_to(folder) for folder in folders)
-            if self.is_whole:
-                wanted.append(root)
-            if (self.is_whole or has_root) and any(check is DriftItem for check in self.checks):
-                wanted.append(pyproject)
-        if self.is_whole:
-            wanted += sorted(self.named)
-        for path in wanted:
-            if not any(path.is_relative_to(folder) for folder in folders):
-                folders.append(path)
-                yield str(path)
+        folders = [self._argument(argument) for argument in self.config.args if "::" not in argument]
+        wanted = [path for path in self.configs if self.is_whole and not self._is_ignored(path)]
+        if self.project is not None and DriftItem in self.checks:
+            root = self.project.search_root
+            if self.is_whole or any(root.is_relative_to(folder) for folder in folders):
+                wanted.append(self.project.base / _PYPROJECT)
+        return (path for path in wanted if not any(self._is_reached(path, folder) for folder in folders))
+
+    def _is_ignored(self, path: Path) -> bool:
+        """Whether ``--ignore`` or ``--ignore-glob`` names a path or a folder that it lies in."""
+        option, base = self.config.option, self.config.invocation_params.dir
+        names = {os.path.abspath(base / name) for name in option.ignore or ()}
+        globs = [os.path.abspath(base / glob) for glob in option.ignore_glob or ()]
+        places = list(map(str, (path, *path.parents)))
+        return not names.isdisjoint(places) or any(fnmatch.fnmatch(p, glob) for p in places for glob in globs)
+
+    def _is_reached(self, path: Path, folder: Path) -> bool:
+        """Whether collecting a folder comes upon a path, by the setting ``norecursedirs``."""
+        if not path.is_relative_to(folder):
+            return False
+        between = [parent for parent in path.parents if parent.is_relative_to(folder) and parent != folder]
+        patterns: list[str] = self.config.getini("norecursedirs")
+        return not any(_matches(pattern, parent) for pattern in patterns for parent in between)
+
+    def _find_copies(self) -> dict[Path, Path]:
+        """Folders that a remote worker has a copy of, and where the session that started it has them."""
+        roots: list[str] = getattr(self.config, "workerinput", {}).get("patchgen_roots", [])
+        return {Path.cwd() / Path(root).name: Path(root) for root in roots}
+
+    def at_home(self, path: str) -> str:
+        """A path as it is for the session that started this one, if this is a remote worker's."""
+        for here, there in self._copies.items():
+            if Path(path).is_relative_to(here):
+                return str(there / Path(path).relative_to(here))
+        return path
+
+    def label(self, path: Path) -> str:
+        """What reports call the config in a file that could not be asked for its name."""
+        try:
+            return self.verdicts.project(path).module_name(path)
+        except PatchgenError:
+            return path.stem
+
+    def is_config(self, path: Path) -> bool:
+        """Whether a file is a patch config, by its name or because it was named."""
+        return path.name.endswith(CONFIG_SUFFIX) or path in self.named or path in self._legacy
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Generator[None, Any, Any]:
         """Collect patch configs, and collect them as nothing else."""
         found = yield
-        kind = self._kind(file_path, parent.session)
+        kind = self._kind(file_path)
         if kind is None:
             return found
         while isinstance(parent, pytest.Package) and parent.parent is not None:
             parent = parent.parent  # setting a package up would import its __init__, and torch with it
-        ours = kind.from_parent(parent, path=file_path)
+        ours = kind.from_parent(parent, path=file_path, nodeid=self._nodeid(file_path))
         if kind is ConfigFile:
             self.collected.append(file_path)
-        return [ours, *(node for node in found if type(node) is not pytest.Module)]
+        return [ours, *(node for node in found if not isinstance(node, pytest.Module))]
 
-    def _kind(self, path: Path, session: pytest.Session) -> type[pytest.File] | None:
-        if path.name.endswith(CONFIG_SUFFIX) or path in self.named or path in self._legacy:
-            return ConfigFile if self.is_on or session.isinitpath(path) else None
+    def _nodeid(self, path: Path) -> str | None:
+        """The node id of a file outside the rootdir, for which pytest has none of its own."""
+        root = self.config.rootpath
+        return None if path.is_relative_to(root) else Path(os.path.relpath(path, root)).as_posix()
+
+    def _kind(self, path: Path) -> type[pytest.File] | None:
+        if self.is_config(path):
+            return ConfigFile if self.is_on or path in self._arguments else None
         is_project = path.name == _PYPROJECT and self.is_on and DriftItem in self.checks
         return ProjectFile if is_project and declares_project(path) else None
 
@@ -144,21 +187,59 @@ class Gate:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
         """Send what a check found out along with its report."""
         report = yield
-        if isinstance(item, CheckItem) and call.when == "call":
-            report.patchgen = item.packed()
-            if report.skipped:
-                report.longrepr = (str(item.path), 1, str(call.excinfo.value) if call.excinfo else "")
-            elif report.failed and call.excinfo and not isinstance(call.excinfo.value, CheckFailed):
-                report.patchgen = None
+        if not isinstance(item, CheckItem) or call.when != "call":
+            return report
+        error = call.excinfo.value if call.excinfo else None
+        if not report.failed or isinstance(error, CheckFailed):
+            report.patchgen = item.packed(_excuse(report, error))
+        if report.skipped and not hasattr(report, "wasxfail"):
+            report.longrepr = (str(item.path), 1, str(error))
+        elif report.failed and self.is_worker and isinstance(error, CheckFailed):
+            report.longrepr = str(error)  # the process that gets it makes the rest from the records
         return report
 
     def pytest_sessionfinish(self) -> None:
-        """Tell the controller what was collected, and end what was started."""
+        """Tell the controller what was collected."""
         if self.is_worker:
             output: dict[str, Any] = self.config.workeroutput  # type: ignore[attr-defined]
-            root = self.config.rootpath
-            output["patchgen_collected"] = [os.path.relpath(path, root) for path in self.collected]
-        self.verdicts.close()
+            output["patchgen_collected"] = [self.at_home(str(path)) for path in self.collected]
+
+
+def _excuse(report: pytest.TestReport, error: BaseException | None) -> str:
+    """Why a check that did not pass did not fail either."""
+    if not report.skipped:
+        return ""
+    return f"expected to fail: {report.wasxfail}" if hasattr(report, "wasxfail") else str(error)
+
+
+def _given_paths(config: pytest.Config) -> list[str]:
+    """The path arguments of the command line, without those of the ini file's ``addopts``."""
+    given = {str(argument) for argument in config.invocation_params.args}
+    return [path for path in config.option.file_or_dir if path in given]
+
+
+def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
+    """The configs that other plugins name.
+
+    Raises:
+        PatchgenError: one is no file.
+    """
+    found: list[Path] = []
+    for paths in config.hook.pytest_patchgen_configs(config=config):
+        if isinstance(paths, (str, os.PathLike)) or not isinstance(paths, Iterable):
+            raise PatchgenError(f"pytest_patchgen_configs returned {paths!r}, which is no sequence of paths")
+        for path in (Path(os.path.abspath(config.rootpath / path)) for path in paths):
+            if not path.is_file():
+                raise PatchgenError(f"pytest_patchgen_configs names '{display_path(path)}', which is no file")
+            found.append(path)
+    return tuple(sorted(set(found)))
+
+
+def _matches(pattern: str, folder: Path) -> bool:
+    """Whether a pattern of ``norecursedirs`` matches, as pytest's documentation defines that."""
+    if "/" not in pattern and os.sep not in pattern:
+        return fnmatch.fnmatch(folder.name, pattern)
+    return fnmatch.fnmatch(str(folder), pattern if os.path.isabs(pattern) else f"*{os.sep}{pattern}")
 
 
 def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:
@@ -175,9 +256,10 @@ def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:
             known[check.check] = check
             first = (check.__doc__ or "a check of a patch config").strip().splitlines()[0]
             config.addinivalue_line("markers", f"patchgen_{check.check}: {first}")
-    chosen: Sequence[str] = config.getini("patchgen_checks") or tuple(known)
+    texts: Sequence[str] = config.getini("patchgen_checks") or tuple(known)
     if config.option.patchgen_checks is not None:
-        chosen = [name.strip() for name in config.option.patchgen_checks.split(",") if name.strip()]
+        texts = [config.option.patchgen_checks]
+    chosen = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     for name in chosen:
         if name not in known:
             near = closest(name, known)

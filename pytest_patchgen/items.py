@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,13 +12,16 @@ import pytest
 from patchgen_core.artifacts import announce
 from patchgen_core.causes import Cause
 from patchgen_core.drift import ConfigResult, find_orphans, fix_result, remove
-from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project import load_project
-from patchgen_core.report.record import BAD, Record, Status, drift_record, pack
-from pytest_patchgen.failure import CheckFailed, FailureRepr
+from patchgen_core.report.record import BAD, Record, Status, drift_record, pack, relative_to, with_paths
+from pytest_patchgen.failure import CheckFailed, make_failure
 
 if TYPE_CHECKING:
     from pytest_patchgen.gate import Gate
+
+
+GATE = pytest.StashKey["Gate"]()
 
 
 class CheckItem(pytest.Item):
@@ -32,7 +36,7 @@ class CheckItem(pytest.Item):
 
     check: ClassVar[str]
     records: tuple[Record, ...] = ()
-    _failure: FailureRepr | None = None
+    _traceback: str = ""
 
     def __init__(self, name: str, parent: pytest.File, **more: Any) -> None:
         super().__init__(name, parent, **more)
@@ -59,8 +63,6 @@ class CheckItem(pytest.Item):
     @property
     def gate(self) -> Gate:
         """The session's gate: its settings, and what is known about its configs."""
-        from pytest_patchgen.gate import GATE
-
         return self.config.stash[GATE]
 
     def results(self) -> list[ConfigResult]:
@@ -71,14 +73,18 @@ class CheckItem(pytest.Item):
         """
         items = [item for item in self.session.items if isinstance(item, CheckItem)]
         others = dict.fromkeys(item.path for item in items if isinstance(item.parent, ConfigFile))
-        return self.gate.verdicts.results(self.path, others)
+        try:
+            return self.gate.verdicts.results(self.path, others)
+        except pytest.skip.Exception as error:
+            raise PatchgenError(f"the config skips itself: {error}", Location(str(self.path))) from None
 
     def runtest(self) -> None:
         """Do the check and fail, or be skipped, by what it finds."""
         try:
             self.records = tuple(self.examine())
         except PatchgenError as error:
-            self.records = (Record(self.path.stem, str(self.path), 0, self.check, "error", errors=error.problems),)
+            label = self.gate.label(self.path)
+            self.records = (Record(label, str(self.path), 0, self.check, "error", errors=error.problems),)
         if any(record.status in BAD for record in self.records):
             raise CheckFailed(self.records)
         if self.records and all(record.status == "skipped" for record in self.records):
@@ -86,19 +92,30 @@ class CheckItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The verdict; a traceback only for what is no verdict, or when it is asked for."""
+        wanted = self.config.getoption("tbstyle")
+        style = style or ("long" if wanted == "auto" else wanted)
+        excinfo.traceback = excinfo.traceback.cut(path=__file__) or excinfo.traceback
         if not isinstance(excinfo.value, CheckFailed):
             return super().repr_failure(excinfo, style)
-        verbose = self.config.get_verbosity()
-        is_wanted = verbose >= 2 or self.config.getoption("tbstyle") == "native"
-        traceback = str(super().repr_failure(excinfo, style)) if is_wanted else ""
-        self._failure = FailureRepr(self.records, traceback, verbose)
-        return self._failure
+        is_wanted = self.config.get_verbosity() >= 2 or wanted == "native"
+        self._traceback = str(super().repr_failure(excinfo, style)) if is_wanted else ""
+        return make_failure(self.config, self.records, self._traceback)
 
-    def packed(self) -> dict[str, Any]:
-        """What the check found out, as JSON types, for the process that reports it."""
-        failure = self._failure
-        records = [pack(record, self.config.rootpath) for record in self.records]
-        return {"records": records, "traceback": failure.traceback if failure else ""}
+    def packed(self, excuse: str = "") -> dict[str, Any]:
+        """What the check found out, as JSON types, for the process that reports it.
+
+        Args:
+            excuse: why it counts as skipped.
+        """
+        records = self.records
+        if excuse:
+            bare = Record(self.gate.label(self.path), str(self.path), 0, self.check, "skipped", reason=excuse)
+            records = tuple(
+                record if record.status == "skipped" else replace(record, status="skipped", reason=excuse)
+                for record in records or (bare,)
+            )
+        packed = [pack(with_paths(record, self.gate.at_home)) for record in records]
+        return {"records": packed, "traceback": self._traceback}
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the item stands, and its name in headlines."""
@@ -110,8 +127,6 @@ class ConfigFile(pytest.File):
 
     def collect(self) -> Iterator[CheckItem]:
         """The checks of the config."""
-        from pytest_patchgen.gate import GATE
-
         for check in self.config.stash[GATE].checks:
             yield from check.make(self)
 
@@ -156,7 +171,11 @@ class ImportItem(CheckItem):
         verdict = self.gate.verdicts.importer(project).check(outcome.artifact, fresh=is_fixed)
         if verdict.missing:
             return record("skipped", reason=f"optional package '{verdict.missing}' is not installed")
-        return record("failed" if verdict.problems else "clean", errors=verdict.problems)
+        problems = verdict.problems
+        if result.status == "drifted" and not is_fixed:
+            drifted = "The file has drifted: mend that first."
+            problems = tuple(replace(p, hint=f"{p.hint} {drifted}".strip()) for p in problems)
+        return record("failed" if problems else "clean", errors=problems)
 
 
 class ProjectFile(pytest.File):
@@ -175,13 +194,15 @@ class OrphansItem(CheckItem):
     def examine(self) -> Sequence[Record]:
         """Look for orphans; with ``--patchgen-prune``, remove them."""
         project = load_project(self.path.parent)
+        named = [path for path in self.gate.named if self.gate.verdicts.project(path) == project]
         loader = self.gate.verdicts.loader(project)
-        outcomes = [outcome for path in project.find_configs() for outcome in announce(project, path, loader)]
-        orphans = find_orphans(project, outcomes)
+        paths = dict.fromkeys([*project.find_configs(), *named])
+        orphans = find_orphans(project, [o for path in paths for o in announce(project, path, loader)])
         status: Status = "failed" if orphans else "clean"
         if orphans and self.gate.prune:
             remove(orphans)
             status = "fixed"
-        causes = tuple(Cause("orphan", f"{display_path(path)}: no config makes it any more") for path in orphans)
+        root = relative_to(project.base)
+        causes = tuple(Cause("orphan", f"{root(str(path))}: no config makes it any more") for path in orphans)
         removed = tuple(map(str, orphans)) if status == "fixed" else ()
-        return [Record(display_path(self.path), str(self.path), 0, self.check, status, causes=causes, removed=removed)]
+        return [Record(self.path.name, str(self.path), 0, self.check, status, causes=causes, removed=removed)]

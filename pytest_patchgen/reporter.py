@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.text import Text
 
-from patchgen_core.errors import Problem, display_path
+from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.report.gate import GateReport, check_report_name, print_gate, write_report
 from patchgen_core.report.github import commands, is_github, write_step_summary
 from patchgen_core.report.record import BAD, Record, unpack
 from patchgen_core.report.terminal import print_problems
 from pytest_patchgen import CONFIG_SUFFIX
-from pytest_patchgen.failure import FailureRepr, console_for, printed
+from pytest_patchgen.failure import console_for, make_failure, write_console
+from pytest_patchgen.items import CheckItem
 
 if TYPE_CHECKING:
     from pytest_patchgen.gate import Gate
+
+_ORPHANS = "orphans"
 
 
 class Reporter:
@@ -31,50 +36,57 @@ class Reporter:
         self.records: dict[str, list[Record]] = {}
         self.selected: dict[str, None] = {}
         self.collected: set[Path] | None = None
+        self.problems: tuple[Problem, ...] = ()
 
     # --- what comes in ---
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note what is going to run."""
-        if session.items:
-            self._select(item.nodeid for item in session.items)
+        """Note what is going to run; a controller of pytest-xdist collects nothing."""
+        if not self.config.pluginmanager.hasplugin("dsession"):
+            self.collected = set(self.gate.collected)
+            self.selected.update((item.nodeid, None) for item in session.items if isinstance(item, CheckItem))
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: Iterable[str]) -> None:
         """Note what is going to run in workers."""
-        self._select(ids)
+        self.selected.update((nodeid, None) for nodeid in ids if self._is_check(nodeid))
 
-    def _select(self, ids: Any) -> None:
-        self.selected.update(dict.fromkeys(nodeid for nodeid in ids if _is_check(nodeid)))
+    def _is_check(self, nodeid: str) -> bool:
+        path, _, name = nodeid.rpartition("::")
+        checks = {check.check for check in self.gate.checks}
+        if path.endswith("pyproject.toml"):
+            return name == _ORPHANS
+        return name.partition("[")[0] in checks and self.gate.is_config(Path(self.config.rootpath, path))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Refuse to mend files that are copies."""
+        """Tell a worker where its copies of the files come from; refuse to mend copies."""
         spec = node.gateway.spec
-        if (self.gate.fix or self.gate.prune) and (not spec.popen or spec.chdir):
-            raise pytest.UsageError(
-                f"patchgen: worker '{spec}' has a copy of the files, and --patchgen-fix would mend only that; "
-                "run it without --tx"
-            )
+        if spec.popen and not spec.chdir:
+            return
+        option = "--patchgen-fix" if self.gate.fix else "--patchgen-prune" if self.gate.prune else ""
+        if option:
+            message = f"patchgen: worker '{spec}' has a copy of the files, and {option} would mend only that; "
+            raise pytest.UsageError(f"{message}run it without --tx")
+        node.workerinput["patchgen_roots"] = [str(root) for root in node.nodemanager.roots]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take over what a worker collected."""
         output = getattr(node, "workeroutput", {})
         if "patchgen_collected" in output:
-            paths = (Path(self.config.rootpath, path) for path in output["patchgen_collected"])
-            self.collected = (self.collected or set()).union(paths)
+            self.collected = (self.collected or set()).union(map(Path, output["patchgen_collected"]))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take in a report; one of a worker is shown as one of this process."""
         data = getattr(report, "patchgen", None)
         if data is not None:
-            records = [unpack(record, self.config.rootpath) for record in data["records"]]
+            records = [replace(unpack(record), item=report.nodeid) for record in data["records"]]
             self.records[report.nodeid] = records
             if report.failed and isinstance(report.longrepr, str):
-                report.longrepr = FailureRepr(records, data["traceback"], self.config.get_verbosity())  # type: ignore[assignment]
-        elif report.failed and (report.nodeid in self.selected or _is_check(report.nodeid)):
+                report.longrepr = make_failure(self.config, records, data["traceback"])  # type: ignore[assignment]
+        elif report.failed and (report.nodeid in self.selected or self._is_check(report.nodeid)):
             self.records[report.nodeid] = [self._crash(report)]
 
     def _crash(self, report: pytest.TestReport) -> Record:
@@ -83,7 +95,10 @@ class Reporter:
         crash = getattr(report.longrepr, "reprcrash", None)
         said = crash.message if crash else str(report.longrepr).strip().splitlines()[-1]
         file = Path(self.config.rootpath, path)
-        return Record(file.stem, str(file), 0, check, "error", errors=(Problem(f"the check did not finish: {said}"),))
+        problem = Problem(f"the check did not finish: {said}")
+        label = file.name if check == _ORPHANS else self.gate.label(file)
+        check = "drift" if check == _ORPHANS else check
+        return Record(label, str(file), 0, check, "error", errors=(problem,), item=report.nodeid)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """A check that mended something passes, and says so with ``-v``."""
@@ -96,19 +111,19 @@ class Reporter:
 
     def report(self) -> GateReport:
         """What is known now."""
-        records = tuple(record for nodeid in sorted(self.records) for record in self.records[nodeid])
-        not_run = []
-        for nodeid in self.selected:
-            if nodeid not in self.records:
-                path, _, check = nodeid.rpartition("::")
-                not_run.append((path, check))
-        return GateReport(records, tuple(not_run), tuple(map(display_path, self._left_out())))
+        ordered = dict.fromkeys([*self.selected, *self.records])
+        records = tuple(record for nodeid in ordered for record in self.records.get(nodeid, ()))
+        not_run = tuple(nodeid for nodeid in self.selected if nodeid not in self.records)
+        return GateReport(records, not_run, tuple(map(str, self._left_out())))
 
     def _left_out(self) -> list[Path]:
-        if not self.gate.is_whole:
+        """Configs that belong to the run and were not collected, as far as that is known."""
+        if not self.gate.is_whole or self.collected is None:
             return []
-        collected = self.collected if self.collected is not None else set(self.gate.collected)
-        return [path for path in self.gate.configs if path not in collected]
+        return [path for path in self.gate.configs if path not in self.collected]
+
+    def _is_left_out_on_purpose(self) -> bool:
+        return bool(self.config.getoption("ignore") or self.config.getoption("ignore_glob"))
 
     def pytest_report_header(self) -> list[str]:
         """Say what is gated."""
@@ -116,34 +131,39 @@ class Reporter:
         checks = ", ".join(check.check for check in gate.checks)
         where = ""
         if gate.is_whole and gate.project is not None:
-            where = f"{len(gate.configs)} configs below {display_path(gate.project.search_root)}, "
+            count = f"{len(gate.configs)} config{'s' * (len(gate.configs) != 1)}"
+            where = f"{count} below {display_path(gate.project.search_root)}, "
         mode = " (fixing)" * gate.fix
         return [f"patchgen: {where}checks: {checks}{mode}"]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the files; a whole run that came upon no config at all is red."""
-        report = self.report()
-        if self._is_empty() and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self.config.option.collectonly:
-            return
+        """Write the files; a run that left a config out is red, unless it was told to ignore something."""
+        is_short = bool(self._left_out()) and not self._is_left_out_on_purpose()
+        if not self.config.option.collectonly:
+            try:
+                self._write(self.report())
+            except PatchgenError as error:
+                self.problems = error.problems
+        if self.problems or is_short:
+            is_good = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED if is_good else session.exitstatus
+
+    def _write(self, report: GateReport) -> None:
         if self.path is not None:
             write_report(report, self.path, self.config.rootpath)
         if is_github(os.environ) and self.records:
             write_step_summary(report, os.environ)
 
-    def _is_empty(self) -> bool:
-        return self.gate.is_whole and bool(self.gate.configs) and len(self._left_out()) == len(self.gate.configs)
-
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The section of the gate."""
-        if self.config.option.collectonly:
-            return
         report = self.report()
-        tw = terminalreporter
-        tw.section("patchgen", bold=True)
-        console = console_for(tw._tw)
+        is_silent = not (report.records or self.selected or report.not_collected or self.gate.is_asked)
+        if is_silent or (self.config.option.collectonly and not report.not_collected):
+            return
+        terminalreporter.section("patchgen", bold=True)
+        tw = self.config.get_terminal_writer()
+        console = console_for(tw)
         if report.records and self.config.get_verbosity() >= 0:
             print_gate(console, report, self.config.get_verbosity() > 0)
         for line in self._lines(report):
@@ -151,11 +171,12 @@ class Reporter:
         for record in report.records:
             if record.status not in BAD:
                 print_problems(console, record.warnings, "warning")
-        tw.write(printed(console))
+        print_problems(console, self.problems)
+        write_console(console, tw)
         if is_github(os.environ):
-            workspace = Path(os.environ.get("GITHUB_WORKSPACE", self.config.rootpath))
+            workspace = Path(os.environ.get("GITHUB_WORKSPACE") or self.config.rootpath)
             for command in commands(report, workspace):
-                tw.write_line(command)
+                terminalreporter.write_line(command)
 
     def _lines(self, report: GateReport) -> Iterator[Text]:
         for record in report.records:
@@ -163,33 +184,32 @@ class Reporter:
                 yield Text.assemble(("rewrote  ", "yellow"), display_path(path))
             for path in record.removed:
                 yield Text.assemble(("removed  ", "yellow"), display_path(path))
-        if not report.records and not self.selected:
-            yield Text(self._nothing(), "yellow")
-        else:
+        if report.records:
             yield Text(report.summary(), "red" if report.bad else "green")
+        elif not self.config.option.collectonly:
+            yield Text(self._nothing(), "yellow")
         for path in report.not_collected:
-            yield Text(f"not collected: {path} (--ignore, norecursedirs or collect_ignore)", "yellow")
-        if self.path is not None:
+            style = "yellow" if self._is_left_out_on_purpose() else "bold red"
+            yield Text(f"not collected: {display_path(path)} (does --ignore or a collect_ignore name it?)", style)
+        if self.path is not None and not self.problems:
             yield Text(f"report: {display_path(self.path)}")
-        arguments = self._arguments()
+        yield from self._mending(report)
+
+    def _mending(self, report: GateReport) -> Iterator[Text]:
         if report.is_mendable:
-            yield Text(f"Run 'pytest --patchgen-fix{arguments}' to rewrite what drifted.", "cyan")
+            yield Text(f"Run '{self._command('--patchgen-fix')}' to rewrite what drifted.", "cyan")
         if report.has_orphans:
-            yield Text(f"Run 'pytest --patchgen-prune{arguments}' to remove orphans.", "cyan")
+            yield Text(f"Run '{self._command('--patchgen-prune')}' to remove orphans.", "cyan")
+        if self.gate.prune and not any(nodeid.endswith(f"::{_ORPHANS}") for nodeid in self.selected):
+            yield Text("No orphans were looked for: that takes a run over all of search_root.", "yellow")
 
     def _nothing(self) -> str:
-        if self.gate.is_whole:
+        if self.gate.is_whole or any(CONFIG_SUFFIX in argument for argument in self.config.args):
             return "No check of a patch config was chosen."
         return f"There is no patch config in {', '.join(self.config.args)}: its name ends in '{CONFIG_SUFFIX}'."
 
-    def _arguments(self) -> str:
-        given = self.config.option.file_or_dir
-        return "".join(f" {argument}" for argument in given)
-
-
-def _is_check(nodeid: str) -> bool:
-    path, _, check = nodeid.rpartition("::")
-    return path.endswith(CONFIG_SUFFIX) or (path.endswith("pyproject.toml") and check == "orphans")
+    def _command(self, option: str) -> str:
+        return shlex.join(["pytest", option, *self.config.option.file_or_dir])
 
 
 def _report_path(config: pytest.Config) -> Path | None:

@@ -19,27 +19,42 @@ class Verdicts:
     """What the session knows about its configs; each is generated once.
 
     Args:
+        home: the project that the session was started in.
         by_folder: make a batch of the configs that share an output folder, and not of all. For an xdist worker,
             which runs only some of the items. Configs of one folder stay together because two that write the
             same file are an error of both.
     """
 
-    def __init__(self, by_folder: bool) -> None:
-        self.by_folder = by_folder
+    def __init__(self, home: Project | None, by_folder: bool) -> None:
+        self.home, self.by_folder = home, by_folder
         self._loaders: dict[Project, Loader] = {}
         self._projects: dict[Path, Project] = {}
         self._importers: dict[Project, Importer] = {}
         self._found: dict[Path, list[ConfigResult] | PatchgenError] = {}
 
     def project(self, path: Path) -> Project:
-        """The project that a config belongs to.
+        """The project that a config belongs to: that of the nearest table, or the session's own.
 
         Raises:
             PatchgenError: there is none, or its settings are wrong.
         """
         if path.parent not in self._projects:
-            self._projects[path.parent] = load_project(path.parent)
+            self._projects[path.parent] = self._find_project(path)
         return self._projects[path.parent]
+
+    def _find_project(self, path: Path) -> Project:
+        is_at_home = self.home is not None and path.is_relative_to(self.home.search_root)
+        try:
+            project = load_project(path.parent)
+        except PatchgenError as error:
+            if is_at_home and error.problems[0].location is None:  # there is no table above the search root
+                assert self.home is not None
+                return self.home
+            raise
+        if is_at_home and not path.is_relative_to(project.search_root):
+            assert self.home is not None
+            return self.home
+        return project
 
     def loader(self, project: Project) -> Loader:
         """The loader of a project's configs, which parses each file once."""
@@ -86,6 +101,9 @@ class Verdicts:
         except PatchgenError as error:
             self._found.update(dict.fromkeys(batch, error))
             return
+        except BaseException:  # a time limit: the next item's is not to be spent on the same config
+            self.by_folder = True
+            raise
         for entry in batch:
             self._found[entry] = [result for result in results if result.outcome.path == entry]
 

@@ -11,6 +11,7 @@ FORMAT = 1
 """Number of the output format. It goes up when a release changes what the same input generates."""
 
 _RULE = f"# {'=' * 78}"
+_CONFIG = "#  Config: "
 _MARK = "AUTO-GENERATED FILE - DO NOT EDIT DIRECTLY"
 _UNSEALED = "0" * 12
 _FINGERPRINT = re.compile(
@@ -48,7 +49,7 @@ def header(plan: Plan) -> str:
     upstream, config = plan.upstream, plan.config
     lines = [_RULE, f"#  {_MARK}", _RULE, f"#  Source: {upstream.module}"]
     lines.append(f"#  Based on: {upstream.distribution}=={upstream.version}")
-    lines += [f"#  Config: {plan.label}"] if plan.label else []
+    lines += [f"{_CONFIG}{plan.label}"] if plan.label else []
     lines += [f"#  {line}" for line in config.description.strip().splitlines()]
     lines += ["#", "#  Patches applied:"]
     for patch in sorted(plan.patches, key=lambda p: (min(node.lineno for node in p.nodes), p.method, p.accessor)):
@@ -81,6 +82,12 @@ def read_fingerprint(text: str) -> Fingerprint | None:
         return None
     sealed = short_hash(_set_output(text, _UNSEALED)) == marks[4]
     return Fingerprint(int(marks[1]), source[1], version[1], marks[2], marks[3], marks[4], sealed)
+
+
+def read_label(text: str) -> str:
+    """What the config of a generated file was called when it was written; empty when the header does not say."""
+    lines = (line for line in text[:2000].split("\n") if line.startswith(_CONFIG))
+    return next(lines, "").removeprefix(_CONFIG)
 
 
 def copy_fingerprint(source: str, target: str) -> str:

@@ -19,8 +19,9 @@ _CHANGED = {"+": "black on green", "-": "white on red"}
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 _MOST_LINES = 48
 _MOST_HUNKS = 12
+_LONGEST = 500
 _TAIL = 8
-_MOST_WORDS = 4000
+_MOST_WORDS = 1200
 
 
 @dataclass(frozen=True)
@@ -202,8 +203,9 @@ def _code(syntax: Syntax, line: Line) -> Text:
 
 
 def _visible(code: str) -> str:
-    """A line of code without tabs, and with pictures of its control characters."""
-    return code.expandtabs(4).translate(_PICTURES)
+    """A line of code without tabs, with pictures of its control characters, and no longer than can be read."""
+    shown = code.expandtabs(4).translate(_PICTURES)
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} [{len(shown) - _LONGEST} more characters]"
 
 
 def _changed_words(block: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:

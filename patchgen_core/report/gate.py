@@ -18,7 +18,7 @@ from patchgen_core.artifacts import write_files
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.report.data import SCHEMA
 from patchgen_core.report.diff import plain_diff
-from patchgen_core.report.record import BAD, Record, Status, pack, unpack
+from patchgen_core.report.record import BAD, Record, Status, pack, relative_to, unpack, with_paths
 from patchgen_core.report.terminal import STATUS_STYLE
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>&~|#])")
@@ -32,19 +32,19 @@ class GateReport:
 
     Attributes:
         records: one for each config and check that ran.
-        not_run: config file and check of each that was to run and did not, as when a run was stopped.
+        not_run: node ids of items that were to run and did not, as when a run was stopped.
         not_collected: config files of the project that the run left out.
     """
 
     records: tuple[Record, ...]
-    not_run: tuple[tuple[str, str], ...] = ()
+    not_run: tuple[str, ...] = ()
     not_collected: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
-        """0 clean, 1 findings, 2 a config with errors."""
+        """0 clean, 1 findings or checks that did not run, 2 a config with errors."""
         statuses = {record.status for record in self.records}
-        return 2 if "error" in statuses else int(bool(statuses.intersection(BAD)))
+        return 2 if "error" in statuses else int(bool(statuses.intersection(BAD) or self.not_run))
 
     @property
     def bad(self) -> tuple[Record, ...]:
@@ -66,11 +66,11 @@ class GateReport:
         """Whether generated files are there that no config makes."""
         return any(cause.kind == "orphan" for record in self.bad for cause in record.causes)
 
-    def by_config(self) -> dict[str, dict[str, Record]]:
-        """The worst record of each check by config, in the order of their names."""
-        found: dict[str, dict[str, Record]] = {}
-        for record in sorted(self.records, key=lambda r: r.config):
-            row = found.setdefault(record.config, {})
+    def by_config(self) -> dict[tuple[str, str], dict[str, Record]]:
+        """The worst record of each check by name and path of the config, in their order."""
+        found: dict[tuple[str, str], dict[str, Record]] = {}
+        for record in sorted(self.records, key=lambda r: (r.config, r.path)):
+            row = found.setdefault((record.config, record.path), {})
             known = row.get(record.check)
             if known is None or _WORST.index(record.status) < _WORST.index(known.status):
                 row[record.check] = record
@@ -86,7 +86,7 @@ class GateReport:
                 counts[words.get(status, status)] = count
         parts = [f"{count} {word}" for word, count in counts.items()]
         parts += [f"{len(self.not_run)} not run"] * bool(self.not_run)
-        configs = len({record.config for record in self.records if _is_config(record)})
+        configs = len({(record.config, record.path) for record in self.records if _is_config(record)})
         checks = len(self.records)
         return f"{_count(configs, 'config')}, {_count(checks, 'check')}: {', '.join(parts) or 'none ran'}."
 
@@ -135,12 +135,14 @@ def print_gate(console: Console, report: GateReport, verbose: bool = False) -> N
 
 
 def _rows(report: GateReport, verbose: bool) -> tuple[dict[str, dict[str, Record]], list[dict[str, Record]]]:
-    """Rows that say something, and those that do not."""
+    """Rows that say something, and those that do not. Configs of one name have their paths in it."""
     rows: dict[str, dict[str, Record]] = {}
     quiet = []
-    for config, row in report.by_config().items():
+    by_config = report.by_config()
+    names = [config for config, _ in by_config]
+    for (config, path), row in by_config.items():
         if verbose or any(record.status != "clean" or record.warnings for record in row.values()):
-            rows[config] = row
+            rows[config if names.count(config) == 1 else f"{config} ({display_path(path)})"] = row
         elif any(_is_config(record) for record in row.values()):
             quiet.append(row)
     return rows, quiet
@@ -159,7 +161,8 @@ def _ok(report: GateReport, quiet: Sequence[Mapping[str, Record]]) -> list[int]:
 
 def gate_json(report: GateReport, root: Path) -> str:
     """The report as JSON that :func:`read_report` reads; paths below ``root`` are relative to it."""
-    results = [pack(record, root) for record in report.records]
+    change = relative_to(root)
+    results = [pack(with_paths(record, change)) for record in report.records]
     for result in results:
         for file in result["files"]:
             del file["telling"]  # the diff without what every change of it has
@@ -167,8 +170,8 @@ def gate_json(report: GateReport, root: Path) -> str:
         "schema": SCHEMA,
         "exit_code": report.exit_code,
         "results": results,
-        "not_run": [{"path": path, "check": check} for path, check in report.not_run],
-        "not_collected": list(report.not_collected),
+        "not_run": list(report.not_run),
+        "not_collected": [change(path) for path in report.not_collected],
     }
     return json.dumps(data, indent=2) + "\n"
 
@@ -186,9 +189,8 @@ def read_report(path: Path, root: Path) -> GateReport:
         for result in data["results"]:
             for file in result["files"]:
                 file["telling"] = file["diff"]
-        records = tuple(unpack(result, root) for result in data["results"])
-        not_run = tuple((entry["path"], entry["check"]) for entry in data["not_run"])
-        return GateReport(records, not_run, tuple(data["not_collected"]))
+        records = tuple(with_paths(unpack(result), lambda name: str(root / name)) for result in data["results"])
+        return GateReport(records, tuple(data["not_run"]), tuple(str(root / name) for name in data["not_collected"]))
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
     except (ValueError, KeyError, TypeError):
@@ -226,9 +228,9 @@ def merge(reports: Iterable[GateReport]) -> GateReport:
         key = (record.config, record.path, record.check)
         if key not in records or _WORST.index(record.status) < _WORST.index(records[key].status):
             records[key] = record
-    ran = {(display_path(record.path), record.check) for record in records.values()}
-    paths = {path for path, _ in ran}
-    not_run = dict.fromkeys(entry for report in reports for entry in report.not_run if entry not in ran)
+    ran = {record.item for report in reports for record in report.records}
+    paths = {record.path for record in records.values()}
+    not_run = dict.fromkeys(item for report in reports for item in report.not_run if item not in ran)
     left_out = dict.fromkeys(path for report in reports for path in report.not_collected if path not in paths)
     return GateReport(tuple(records.values()), tuple(not_run), tuple(left_out))
 
@@ -250,7 +252,7 @@ def gate_markdown(report: GateReport) -> str:
         lines += ["", f"<details><summary>{title}</summary>", "", *_details(record)]
         lines += ["", "</details>"]
     if report.not_collected:
-        lines += ["", "Not collected: " + ", ".join(f"`{path}`" for path in report.not_collected)]
+        lines += ["", "Not collected: " + ", ".join(f"`{display_path(path)}`" for path in report.not_collected)]
     return "\n".join(lines) + "\n"
 
 

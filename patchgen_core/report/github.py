@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.report.gate import GateReport, gate_markdown
 from patchgen_core.report.record import BAD, Record
 
@@ -38,6 +38,8 @@ def commands(report: GateReport, workspace: Path) -> Iterator[str]:
 
 
 def _found(record: Record) -> Iterator[tuple[str, int, str]]:
+    if not record.causes and not record.errors:
+        yield record.path, record.line, record.headline
     for cause in record.causes:
         yield record.path, record.line, str(cause)
     for problem in record.errors:
@@ -62,8 +64,15 @@ def _property(text: str) -> str:
 
 
 def write_step_summary(report: GateReport, environment: Mapping[str, str]) -> None:
-    """Add the report to the job's summary, where there is one."""
+    """Add the report to the job's summary, where there is one.
+
+    Raises:
+        PatchgenError: it cannot be written.
+    """
     path = environment.get("GITHUB_STEP_SUMMARY")
     if path:
-        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(gate_markdown(report) + os.linesep)
+        try:
+            with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(f"{gate_markdown(report)}\n")
+        except OSError as error:
+            raise PatchgenError(f"cannot be written: {error.strerror}", Location(path)) from None

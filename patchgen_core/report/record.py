@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from patchgen_core.causes import Cause
 from patchgen_core.drift import ConfigResult
-from patchgen_core.errors import Location, Problem
+from patchgen_core.errors import Location, Problem, display_path
 
 Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
 BAD: tuple[Status, ...] = ("drifted", "failed", "error")
@@ -53,6 +52,7 @@ class Record:
         loading: how the config was loaded; empty when it was not.
         loading_reason: why it was imported for real.
         reason: why the check was skipped.
+        item: node id of the test item that made the record.
     """
 
     config: str
@@ -69,11 +69,12 @@ class Record:
     loading: str = ""
     loading_reason: str = ""
     reason: str = ""
+    item: str = ""
 
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        said = [str(cause) for cause in self.causes] or [problem.message for problem in self.errors]
+        said = [problem.message for problem in self.errors] or [str(cause) for cause in self.causes]
         if not said:
             return self.reason or self.status
         return said[0] if len(said) == 1 else f"{said[0]} (and {len(said) - 1} more)"
@@ -82,7 +83,7 @@ class Record:
 def drift_record(result: ConfigResult) -> Record:
     """The record of a drift check."""
     outcome = result.outcome
-    files = tuple(FileRecord(str(f.path), f.old is None, f.diff, f.telling_diff) for f in result.files)
+    files = tuple(FileRecord(str(f.path), f.old is None, _clean(f.diff), _clean(f.telling_diff)) for f in result.files)
     loaded = outcome.loaded
     location = loaded.config.location if loaded else None
     return Record(
@@ -101,13 +102,14 @@ def drift_record(result: ConfigResult) -> Record:
     )
 
 
-def pack(record: Record, root: Path) -> dict[str, Any]:
-    """A record as JSON types, for another process that may have ``root`` elsewhere."""
-    return asdict(_map_paths(record, lambda path: _relative(path, root)))
+def pack(record: Record) -> dict[str, Any]:
+    """A record as JSON types that can be sent and saved: what is not valid Unicode is escaped."""
+    packed: dict[str, Any] = _clean(asdict(record))
+    return packed
 
 
-def unpack(data: Mapping[str, Any], root: Path) -> Record:
-    """The record that :func:`pack` was given, its paths below ``root`` as they are here.
+def unpack(data: Mapping[str, Any]) -> Record:
+    """The record that :func:`pack` was given.
 
     Raises:
         KeyError, TypeError, ValueError: ``data`` is no such record.
@@ -129,24 +131,44 @@ def unpack(data: Mapping[str, Any], root: Path) -> Record:
         "errors": problems(data["errors"]),
         "warnings": problems(data["warnings"]),
     }
-    return _map_paths(Record(**{**data, **parts}), lambda path: os.path.join(root, path) if path else path)
+    return Record(**{**data, **parts})
 
 
-def _relative(path: str, root: Path) -> str:
-    return Path(path).relative_to(root).as_posix() if Path(path).is_relative_to(root) else path
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {key: _clean(entry) for key, entry in value.items()}
+    return [_clean(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 
-def _map_paths(record: Record, change: Any) -> Record:
+def relative_to(root: Path) -> Callable[[str], str]:
+    """For :func:`with_paths`: paths below ``root`` from there, with forward slashes."""
+    return lambda path: Path(path).relative_to(root).as_posix() if Path(path).is_relative_to(root) else path
+
+
+def with_paths(record: Record, change: Callable[[str], str]) -> Record:
+    """A record with each path changed, as for a machine that has the files elsewhere."""
+
     def problem(value: Problem) -> Problem:
         location = value.location
         return replace(value, location=Location(change(location.file), location.line)) if location else value
 
+    def file(value: FileRecord) -> FileRecord:
+        old, new = display_path(value.path), display_path(change(value.path))
+        diffs = (diff.replace(old, new, 2) if diff.startswith(f"--- {old} ") else diff for diff in _diffs(value))
+        return FileRecord(change(value.path), value.missing, *diffs)
+
     return replace(
         record,
         path=change(record.path),
-        files=tuple(replace(file, path=change(file.path)) for file in record.files),
+        files=tuple(map(file, record.files)),
         written=tuple(map(change, record.written)),
         removed=tuple(map(change, record.removed)),
         errors=tuple(map(problem, record.errors)),
         warnings=tuple(map(problem, record.warnings)),
     )
+
+
+def _diffs(file: FileRecord) -> tuple[str, str]:
+    return file.diff, file.telling

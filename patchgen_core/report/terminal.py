@@ -65,6 +65,8 @@ def verdict_text(record: Record, named: bool = True) -> Text:
         indent = "  " if len(record.causes) == 1 else "\n         "
     for number, cause in enumerate(record.causes):
         text.append(f"{indent}{cause}" if named else "\n" * bool(number) + str(cause))
+    if record.reason:
+        text.append(f"  {record.reason}" if named else record.reason)
     return text
 
 
