@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import os
+import platform
 import re
 import stat
 import tempfile
@@ -352,7 +353,8 @@ def _prepare(path: Path, text: str) -> str:
     """Write ``text`` beside ``path`` with the permissions it will have; returns the temporary file."""
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=".patchgen-", dir=target.parent)
+    _remove_leftovers(target.parent)
+    handle, temporary = tempfile.mkstemp(prefix=f"{_temporary_prefix()}{os.getpid()}-", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode("utf-8", errors="surrogateescape"))
@@ -364,3 +366,28 @@ def _prepare(path: Path, text: str) -> str:
         os.unlink(temporary)
         raise
     return temporary
+
+
+def _temporary_prefix() -> str:
+    return f".patchgen-{platform.node()}-"
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a run on this machine left that was killed while it wrote."""
+    if os.name != "posix":
+        return
+    prefix = _temporary_prefix()
+    for path in folder.glob(f"{prefix}*"):
+        process = path.name.removeprefix(prefix).partition("-")[0]
+        if process.isdigit() and not _is_alive(int(process)):
+            path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -62,6 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "patchgen: a check of a patch config")
     for check, meaning in CHECKS.items():
         config.addinivalue_line("markers", f"patchgen_{check}: {meaning}")
+    told = getattr(config, "workerinput", {}).get("patchgen", {})  # by a controller of pytest-xdist
+    config.option.patchgen_checks = told.get("checks", config.option.patchgen_checks)
     is_asked = _is_asked(config)
     is_on = is_asked or config.getini("patchgen")
     if is_on or any(_is_config(argument) for argument in config.args):

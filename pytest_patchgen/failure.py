@@ -88,7 +88,7 @@ class FailureRepr:
 
 def make_failure(config: pytest.Config, records: Sequence[Record], traceback: str) -> FailureRepr:
     """The verdict of a failed item as the options of a session want it shown."""
-    return FailureRepr(records, traceback, config.get_verbosity() < 2, config.getoption("tbstyle") == "line")
+    return FailureRepr(records, traceback, config.get_verbosity() < 2, config.getoption("tbstyle", "auto") == "line")
 
 
 def console_for(tw: TerminalWriter) -> Console:

@@ -137,7 +137,7 @@ class Gate:
 
     def _find_copies(self) -> dict[Path, Path]:
         """Folders that a remote worker has a copy of, and where the session that started it has them."""
-        roots: list[str] = getattr(self.config, "workerinput", {}).get("patchgen_roots", [])
+        roots: list[str] = getattr(self.config, "workerinput", {}).get("patchgen", {}).get("roots", [])
         return {Path.cwd() / Path(root).name: Path(root) for root in roots}
 
     def at_home(self, path: str) -> str:

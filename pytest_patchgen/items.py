@@ -92,9 +92,10 @@ class CheckItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The verdict; a traceback only for what is no verdict, or when it is asked for."""
-        wanted = self.config.getoption("tbstyle")
+        wanted = self.config.getoption("tbstyle", "auto")
         style = style or ("long" if wanted == "auto" else wanted)
-        excinfo.traceback = excinfo.traceback.cut(path=__file__) or excinfo.traceback
+        inside = excinfo.traceback.cut(path=__file__)
+        excinfo.traceback = inside[1:] or inside
         if not isinstance(excinfo.value, CheckFailed):
             return super().repr_failure(excinfo, style)
         is_wanted = self.config.get_verbosity() >= 2 or wanted == "native"

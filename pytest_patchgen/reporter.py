@@ -15,7 +15,7 @@ from rich.text import Text
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.report.gate import GateReport, check_report_name, print_gate, write_report
 from patchgen_core.report.github import commands, is_github, write_step_summary
-from patchgen_core.report.record import BAD, Record, unpack
+from patchgen_core.report.record import BAD, Record, retitled, unpack
 from patchgen_core.report.terminal import print_problems
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import console_for, make_failure, write_console
@@ -60,7 +60,8 @@ class Reporter:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker where its copies of the files come from; refuse to mend copies."""
+        """Tell a worker what it may have no settings of, and where its files come from; refuse to mend copies."""
+        node.workerinput["patchgen"] = {"checks": ",".join(check.check for check in self.gate.checks)}
         spec = node.gateway.spec
         if spec.popen and not spec.chdir:
             return
@@ -68,7 +69,7 @@ class Reporter:
         if option:
             message = f"patchgen: worker '{spec}' has a copy of the files, and {option} would mend only that; "
             raise pytest.UsageError(f"{message}run it without --tx")
-        node.workerinput["patchgen_roots"] = [str(root) for root in node.nodemanager.roots]
+        node.workerinput["patchgen"]["roots"] = [str(root) for root in node.nodemanager.roots]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -82,7 +83,7 @@ class Reporter:
         """Take in a report; one of a worker is shown as one of this process."""
         data = getattr(report, "patchgen", None)
         if data is not None:
-            records = [replace(unpack(record), item=report.nodeid) for record in data["records"]]
+            records = [replace(retitled(unpack(record)), item=report.nodeid) for record in data["records"]]
             self.records[report.nodeid] = records
             if report.failed and isinstance(report.longrepr, str):
                 report.longrepr = make_failure(self.config, records, data["traceback"])  # type: ignore[assignment]
@@ -139,15 +140,21 @@ class Reporter:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the files; a run that left a config out is red, unless it was told to ignore something."""
-        is_short = bool(self._left_out()) and not self._is_left_out_on_purpose()
         if not self.config.option.collectonly:
             try:
                 self._write(self.report())
             except PatchgenError as error:
                 self.problems = error.problems
-        if self.problems or is_short:
-            is_good = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED if is_good else session.exitstatus
+        if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            self.problems += self._unheard()
+            if self.problems or (self._left_out() and not self._is_left_out_on_purpose()):
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _unheard(self) -> tuple[Problem, ...]:
+        """What is wrong when workers ran and none had a gate."""
+        if not self.gate.is_whole or self.collected is not None or self.config.option.collectonly:
+            return ()
+        return (Problem("no worker said which patch configs it collected", None, "Is the plugin installed there?"),)
 
     def _write(self, report: GateReport) -> None:
         if self.path is not None:
@@ -184,7 +191,7 @@ class Reporter:
                 yield Text.assemble(("rewrote  ", "yellow"), display_path(path))
             for path in record.removed:
                 yield Text.assemble(("removed  ", "yellow"), display_path(path))
-        if report.records:
+        if report.records or report.not_run:
             yield Text(report.summary(), "red" if report.bad else "green")
         elif not self.config.option.collectonly:
             yield Text(self._nothing(), "yellow")

@@ -18,11 +18,12 @@ from patchgen_core.artifacts import write_files
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.report.data import SCHEMA
 from patchgen_core.report.diff import plain_diff
-from patchgen_core.report.record import BAD, Record, Status, pack, relative_to, unpack, with_paths
+from patchgen_core.report.record import BAD, Record, Status, pack, relative_to, retitled, unpack, with_paths
 from patchgen_core.report.terminal import STATUS_STYLE
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>&~|#])")
 _ESCAPED = r"\\\1"
+_ORDER = ("drift", "import", "contract", "parity", "converter", "plan")
 _WORST: tuple[Status, ...] = ("error", "drifted", "failed", "fixed", "skipped", "clean")
 
 
@@ -53,8 +54,9 @@ class GateReport:
 
     @property
     def checks(self) -> tuple[str, ...]:
-        """The names of the checks that ran, each once."""
-        return tuple(dict.fromkeys(record.check for record in self.records))
+        """The names of the checks that ran, each once, in the order in which a config's run."""
+        names = dict.fromkeys(record.check for record in self.records)
+        return tuple(sorted(names, key=lambda name: [*_ORDER, name.partition("[")[0]].index(name.partition("[")[0])))
 
     @property
     def is_mendable(self) -> bool:
@@ -162,7 +164,7 @@ def _ok(report: GateReport, quiet: Sequence[Mapping[str, Record]]) -> list[int]:
 def gate_json(report: GateReport, root: Path) -> str:
     """The report as JSON that :func:`read_report` reads; paths below ``root`` are relative to it."""
     change = relative_to(root)
-    results = [pack(with_paths(record, change)) for record in report.records]
+    results = [pack(retitled(with_paths(record, change))) for record in report.records]
     for result in results:
         for file in result["files"]:
             del file["telling"]  # the diff without what every change of it has
@@ -189,8 +191,9 @@ def read_report(path: Path, root: Path) -> GateReport:
         for result in data["results"]:
             for file in result["files"]:
                 file["telling"] = file["diff"]
-        records = tuple(with_paths(unpack(result), lambda name: str(root / name)) for result in data["results"])
-        return GateReport(records, tuple(data["not_run"]), tuple(str(root / name) for name in data["not_collected"]))
+        records = (with_paths(unpack(result), lambda name: str(root / name)) for result in data["results"])
+        left_out = tuple(str(root / name) for name in data["not_collected"])
+        return GateReport(tuple(map(retitled, records)), tuple(data["not_run"]), left_out)
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
     except (ValueError, KeyError, TypeError):

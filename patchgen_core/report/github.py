@@ -38,7 +38,7 @@ def commands(report: GateReport, workspace: Path) -> Iterator[str]:
 
 
 def _found(record: Record) -> Iterator[tuple[str, int, str]]:
-    if not record.causes and not record.errors:
+    if record.reason and not record.causes and not record.errors:
         yield record.path, record.line, record.headline
     for cause in record.causes:
         yield record.path, record.line, str(cause)

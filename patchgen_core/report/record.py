@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from patchgen_core.drift import ConfigResult
 from patchgen_core.errors import Location, Problem, display_path
 
 Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
+_TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)
 BAD: tuple[Status, ...] = ("drifted", "failed", "error")
 """The statuses that make a run red."""
 
@@ -154,15 +156,10 @@ def with_paths(record: Record, change: Callable[[str], str]) -> Record:
         location = value.location
         return replace(value, location=Location(change(location.file), location.line)) if location else value
 
-    def file(value: FileRecord) -> FileRecord:
-        old, new = display_path(value.path), display_path(change(value.path))
-        diffs = (diff.replace(old, new, 2) if diff.startswith(f"--- {old} ") else diff for diff in _diffs(value))
-        return FileRecord(change(value.path), value.missing, *diffs)
-
     return replace(
         record,
         path=change(record.path),
-        files=tuple(map(file, record.files)),
+        files=tuple(replace(file, path=change(file.path)) for file in record.files),
         written=tuple(map(change, record.written)),
         removed=tuple(map(change, record.removed)),
         errors=tuple(map(problem, record.errors)),
@@ -170,5 +167,14 @@ def with_paths(record: Record, change: Callable[[str], str]) -> Record:
     )
 
 
-def _diffs(file: FileRecord) -> tuple[str, str]:
-    return file.diff, file.telling
+def retitled(record: Record) -> Record:
+    """A record whose diffs name their files as paths are shown here."""
+
+    def title(diff: str, path: str) -> str:
+        return _TITLE.sub(lambda match: f"{match[1]} {display_path(path)} {match[2]}", diff, count=2)
+
+    files = (
+        replace(file, diff=title(file.diff, file.path), telling=title(file.telling, file.path))
+        for file in record.files
+    )
+    return replace(record, files=tuple(files))

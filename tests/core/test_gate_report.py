@@ -30,7 +30,7 @@ from patchgen_core.report.gate import (
     read_report,
     write_report,
 )
-from patchgen_core.report.record import FileRecord, Record, Status, pack, relative_to, unpack, with_paths
+from patchgen_core.report.record import FileRecord, Record, Status, pack, relative_to, retitled, unpack, with_paths
 
 STATUSES: tuple[Status, ...] = ("clean", "skipped", "fixed", "failed", "drifted", "error")
 DIFF = "--- a.py\n+++ b.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
@@ -87,7 +87,8 @@ def test_diff_is_named_by_the_path_of_its_file(tmp_path: Path, monkeypatch: pyte
     path = str(tmp_path / "models/a.py")
     monkeypatch.chdir("/")
     diff = unified_diff("x\n", f"{path[1:]}\n", f"{path[1:]} (checked in)", f"{path[1:]} (generated now)")
-    (file,) = with_paths(record(files=(FileRecord(path, False, diff, diff),)), relative_to(tmp_path)).files
+    moved = with_paths(record(files=(FileRecord(path, False, diff, diff),)), relative_to(tmp_path))
+    (file,) = retitled(moved).files
     assert file.diff.startswith("--- models/a.py (checked in)\n+++ models/a.py (generated now)\n")
     assert file.diff.endswith(f"+{path[1:]}\n")
     assert file.telling == file.diff

@@ -220,7 +220,7 @@ def test_name_that_upstream_exports_and_the_module_lost(gated: Workspace, pytest
     result.stdout.fnmatch_lines(
         [
             f"{CONFIG}:4: error: upstream exports 'rotate', which patched_modeling_toy_gpu.py does not define",
-            "  If that is on purpose: config.exclude_from_output('rotate').",
+            "  If that is on purpose: config.exclude_from_output('rotate'). The file has drifted: *",
         ]
     )
 

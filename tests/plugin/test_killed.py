@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -55,12 +55,25 @@ time.sleep(600)
 """The end of a module that holds a lock on the file STARTED for as long as its process lives."""
 
 
+_started: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_process() -> Iterator[None]:
+    yield
+    while _started:
+        process = _started.pop()
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
 def start(work: Workspace, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Start pytest in a process group of its own."""
+    """Start pytest in a process group of its own, where an interrupt works also if this run ignores it."""
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *arguments]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_", "GITHUB_"))}
     started = str(work.root.parent / "started")
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command,
         cwd=work.root,
         env={**env, "PYTHONPATH": str(work.site), "COLUMNS": "120", "STARTED": started, **environment},
@@ -68,7 +81,10 @@ def start(work: Workspace, *arguments: str, **environment: str) -> subprocess.Po
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+    _started.append(process)
+    return process
 
 
 def until(condition: Callable[[], object]) -> bool:
