@@ -145,10 +145,7 @@ class Project:
                 Location(str(self.base / "pyproject.toml")),
             )
         found = {path for path in walk_files(self.search_root) if path.name.endswith(CONFIG_SUFFIX)}
-        found.update(self._legacy_configs())
-        folders = {folder for path in found for folder in path.parents if folder.is_relative_to(self.search_root)}
-        others = [folder for folder in folders - {self.base} if declares_project(folder / "pyproject.toml")]
-        return sorted(path for path in found if not any(path.is_relative_to(other) for other in others))
+        return sorted(found.union(self._legacy_configs()))
 
     def _legacy_configs(self) -> Iterator[Path]:
         below = _below(self.legacy_patches_prefix or "", self.package_prefix)
@@ -165,7 +162,7 @@ DiscoveryConfig = Project
 
 
 def walk_files(folder: Path) -> Iterator[Path]:
-    """Files below ``folder``, through links as well, without hidden folders and ``__pycache__``.
+    """Files below ``folder``, through links as well, without hidden folders, ``__pycache__`` and other projects.
 
     Raises:
         PatchgenError: a folder cannot be read.
@@ -181,9 +178,15 @@ def walk_files(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
+        folders[:] = sorted(name for name in folders if _is_walked(root, name))
         for name in sorted(files):
             yield Path(root, name)
+
+
+def _is_walked(root: str, name: str) -> bool:
+    if name.startswith(".") or name == "__pycache__":
+        return False
+    return not declares_project(Path(root, name, "pyproject.toml"))
 
 
 def _below(module: str, prefix: str) -> tuple[str, ...] | None:

@@ -117,7 +117,7 @@ class Gate:
             root = self.project.search_root
             if self.is_whole or any(root.is_relative_to(folder) for folder in folders):
                 wanted.append(self.project.base / _PYPROJECT)
-        return (path for path in wanted if not any(self._is_reached(path, folder) for folder in folders))
+        return (path for path in wanted if not any(path.is_relative_to(folder) for folder in folders))
 
     def _is_ignored(self, path: Path) -> bool:
         """Whether ``--ignore`` or ``--ignore-glob`` names a path or a folder that it lies in."""
@@ -126,14 +126,6 @@ class Gate:
         globs = [os.path.abspath(base / glob) for glob in option.ignore_glob or ()]
         places = list(map(str, (path, *path.parents)))
         return not names.isdisjoint(places) or any(fnmatch.fnmatch(p, glob) for p in places for glob in globs)
-
-    def _is_reached(self, path: Path, folder: Path) -> bool:
-        """Whether collecting a folder comes upon a path, by the setting ``norecursedirs``."""
-        if not path.is_relative_to(folder):
-            return False
-        between = [parent for parent in path.parents if parent.is_relative_to(folder) and parent != folder]
-        patterns: list[str] = self.config.getini("norecursedirs")
-        return not any(_matches(pattern, parent) for pattern in patterns for parent in between)
 
     def _find_copies(self) -> dict[Path, Path]:
         """Folders that a remote worker has a copy of, and where the session that started it has them."""
@@ -233,13 +225,6 @@ def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
                 raise PatchgenError(f"pytest_patchgen_configs names '{display_path(path)}', which is no file")
             found.append(path)
     return tuple(sorted(set(found)))
-
-
-def _matches(pattern: str, folder: Path) -> bool:
-    """Whether a pattern of ``norecursedirs`` matches, as pytest's documentation defines that."""
-    if "/" not in pattern and os.sep not in pattern:
-        return fnmatch.fnmatch(folder.name, pattern)
-    return fnmatch.fnmatch(str(folder), pattern if os.path.isabs(pattern) else f"*{os.sep}{pattern}")
 
 
 def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:

@@ -197,7 +197,10 @@ class Reporter:
             yield Text(self._nothing(), "yellow")
         for path in report.not_collected:
             style = "yellow" if self._is_left_out_on_purpose() else "bold red"
-            yield Text(f"not collected: {display_path(path)} (does --ignore or a collect_ignore name it?)", style)
+            yield Text(
+                f"not collected: {display_path(path)} (does --ignore, norecursedirs or a collect_ignore name it?)",
+                style,
+            )
         if self.path is not None and not self.problems:
             yield Text(f"report: {display_path(self.path)}")
         yield from self._mending(report)
