@@ -386,8 +386,9 @@ def _remove_leftovers(folder: Path) -> None:
 def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+        return stat.rpartition(")")[2].split()[0] not in ("Z", "X")  # ended, and nobody has asked for its status yet
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except OSError:  # another user's process, or a system without /proc
         return True
-    return True
