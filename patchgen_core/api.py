@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.artifacts import Artifact, Progress, make_artifacts, make_outcome, write_files
+from patchgen_core.artifacts import Artifact, Progress, make_artifacts, make_outcome
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.files import write_files
 from patchgen_core.loading import DEFAULT_NAME, LoadedConfig, Loader
 from patchgen_core.project import Project, load_project
 from patchgen_core.spec import PatchConfig

@@ -1,14 +1,11 @@
-"""What a config makes: the generated module and its diff. The one place that writes files."""
+"""What a config makes: the generated module and its diff."""
 
 from __future__ import annotations
 
 import ast
 import difflib
 import os
-import platform
 import re
-import stat
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -301,94 +298,3 @@ def _owner(text: str, line: int) -> str:
         if node.lineno <= line <= (node.end_lineno or 0) and "<locals>" not in name:
             owner = f"'{name}'"
     return owner
-
-
-# --- writing ---------------------------------------------------------------------------------------
-
-
-def read_text(path: Path) -> str | None:
-    """A file's text with its newlines as they are, or None when there is no such file.
-
-    Raises:
-        PatchgenError: something else stands there, or it cannot be read.
-    """
-    try:
-        return path.read_bytes().decode("utf-8", errors="surrogateescape")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
-
-
-def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
-    """Write the files whose text differs from what is there, and return them.
-
-    Each is replaced as a whole: a reader, or a run that is killed, finds the old or the new text. All are
-    prepared before the first one is replaced, so that a full disk or a missing permission shows before.
-
-    Raises:
-        PatchgenError: one cannot be written.
-    """
-    prepared: list[tuple[Path, str]] = []
-    done = []
-    path = Path()
-    try:
-        for path, text in files:
-            if read_text(path) != text:
-                prepared.append((path, _prepare(path, text)))
-        while prepared:
-            path, temporary = prepared[0]
-            os.replace(temporary, os.path.realpath(path))
-            prepared.pop(0)
-            done.append(path)
-    except OSError as error:
-        raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(path))) from None
-    finally:
-        for _, temporary in prepared:
-            os.unlink(temporary)
-    return done
-
-
-def _prepare(path: Path, text: str) -> str:
-    """Write ``text`` beside ``path`` with the permissions it will have; returns the temporary file."""
-    target = Path(os.path.realpath(path))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target.parent)
-    handle, temporary = tempfile.mkstemp(prefix=f"{_temporary_prefix()}{os.getpid()}-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8", errors="surrogateescape"))
-        umask = os.umask(0)
-        os.umask(umask)
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~umask
-        os.chmod(temporary, mode)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    return temporary
-
-
-def _temporary_prefix() -> str:
-    return f".patchgen-{platform.node()}-"
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what a run on this machine left that was killed while it wrote."""
-    if os.name != "posix":
-        return
-    prefix = _temporary_prefix()
-    for path in folder.glob(f"{prefix}*"):
-        process = path.name.removeprefix(prefix).partition("-")[0]
-        if process.isdigit() and not _is_alive(int(process)):
-            path.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-        stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-        return stat.rpartition(")")[2].split()[0] not in ("Z", "X")  # ended, and nobody has asked for its status yet
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's process, or a system without /proc
-        return True

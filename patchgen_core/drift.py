@@ -7,17 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from patchgen_core.artifacts import (
-    Outcome,
-    Progress,
-    make_artifacts,
-    read_text,
-    unified_diff,
-    write_files,
-)
+from patchgen_core.artifacts import Outcome, Progress, make_artifacts, unified_diff
 from patchgen_core.causes import Cause, explain
 from patchgen_core.codegen.header import copy_fingerprint, is_generated
 from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.files import read_text, write_files
 from patchgen_core.loading import Loader
 from patchgen_core.project import OUTPUT_FOLDER, Project, no_configs, walk_files
 

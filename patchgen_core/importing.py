@@ -19,10 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from patchgen_core.artifacts import Artifact, read_text
+from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.exports import exported_names, has_listing
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
+from patchgen_core.files import read_text
 from patchgen_core.project import Project
 
 _SERVER = Path(__file__).with_name("import_server.py")

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from patchgen_core.artifacts import write_files
 from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.files import write_files
 from patchgen_core.report.data import SCHEMA
 from patchgen_core.report.diff import plain_diff
 from patchgen_core.report.record import BAD, Record, Status, pack, relative_to, retitled, unpack, with_paths

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from patchgen_core import drift
-from patchgen_core.artifacts import make_artifacts, unified_diff, write_files
+from patchgen_core.artifacts import make_artifacts, unified_diff
 from patchgen_core.causes import reverse_diff
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.errors import PatchgenError
+from patchgen_core.files import write_files
 from patchgen_core.loading import Loader
 from tests.conftest import PATCH, Workspace, generated
 from tests.conftest import UPSTREAM_TEXT as UPSTREAM
