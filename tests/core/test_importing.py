@@ -347,48 +347,6 @@ def test_optional_package_that_is_missing_is_no_problem(gated: Workspace, code: 
         assert importer.check(replace(artifact, text="import absent_elsewhere\n"), fresh=True).problems
 
 
-# --- what it exports -------------------------------------------------------------------------------
-
-UNLISTED = f"upstream's __all__ has 'Head', that of {NAME} has not"
-
-
-@pytest.mark.parametrize(
-    ("listing", "old", "new", "expected"),
-    [
-        ("", "def rotate", "def spin", f"upstream exports 'rotate', which {NAME} does not define"),
-        ("", "class Head", "class _Head", f"upstream exports 'Head', which {NAME} does not define"),
-        ("__all__ = ['Norm']", "def rotate", "def spin", None),
-        ("__all__ = ['Norm']", "['Norm']", "['N']", f"__all__ of {NAME} names 'N', which it does not define"),
-        ("__all__ = ('Norm',) + ('Head',)", "('Head',)", "()", UNLISTED),
-        ("__all__ = ['Norm']; __all__ += ['Head']", "+= ['Head']", "+= []", UNLISTED),
-        ("A = ['Norm']; B = ['Head']; __all__ = A + B", "B = ['Head']", "B = []", UNLISTED),
-        ("A = ['Head']; __all__ = [*A, 'Norm']", "A = ['Head']", "A = []", UNLISTED),
-        ("A = ['Norm', 'Head']; __all__ = A", "['Norm', 'Head']", "['Norm']", UNLISTED),
-        ("__all__ = ['Norm']; __all__.append('Head')", "append('Head')", "copy()", UNLISTED),
-        ("__all__ = ['Norm']; __all__.extend(['Head'])", "extend(['Head'])", "copy()", UNLISTED),
-        ("if not Norm: more = Norm\nif not Norm:\n    def other(): ...", "", "", None),
-        ("del rotate", "", "", None),
-    ],
-)
-def test_exports_are_those_of_upstream(
-    gated: Workspace, importer: Importer, listing: str, old: str, new: str, expected: str | None
-) -> None:
-    gated.upstream(f"{UPSTREAM_TEXT}\n{listing}\n")
-    artifact = artifact_of(gated)
-    assert importer.check(artifact, fresh=True) == ImportVerdict()
-    text = artifact.text.replace('"', "'")
-    assert old in text
-    verdict = importer.check(replace(artifact, text=text.replace(old, new)), fresh=True)
-    messages = [problem.message for problem in verdict.problems]
-    assert expected in messages if expected else messages == []
-
-
-def test_what_is_excluded_on_purpose_is_not_missed(gated: Workspace, importer: Importer) -> None:
-    gated.upstream(f"{UPSTREAM_TEXT}\nA = ['Norm', 'Head']\n__all__ = A + ['rotate']\n")
-    gated.config(f"{PATCH}\nconfig.exclude_from_output('Head')\n")
-    assert importer.check(artifact_of(gated), fresh=True) == ImportVerdict()
-
-
 # --- how Python was started ------------------------------------------------------------------------
 
 UNDER_ERRORS = """
