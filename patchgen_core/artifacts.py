@@ -15,13 +15,14 @@ from patchgen_core.codegen.header import seal
 from patchgen_core.codegen.imports import imported_names
 from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.plan import Plan, make_plan
-from patchgen_core.codegen.source import SourceCache, parse_source
+from patchgen_core.codegen.source import SourceCache, SourceFile, parse_source
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.normalize import Complaint, Normalized, Text, normalize
 from patchgen_core.project import Project
 from patchgen_core.upstream import find_upstream
 
+_HUNK = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
 _DEFINITION = re.compile(r"^(?:class|def|async def|@)", re.MULTILINE)
 Progress = Callable[[int, int], None]
 
@@ -258,6 +259,22 @@ def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
+def with_owners(diff: str, new: str) -> str:
+    """A unified diff of Python whose ``@@`` lines name the class, method or function that the first change is in.
+
+    Args:
+        diff: the diff.
+        new: the text that it leads to, valid Python.
+    """
+    source = parse_source(Path(), new)
+    rows = diff.split("\n")
+    for number, row in enumerate(rows):
+        if hunk := _HUNK.match(row):
+            context = next(n for n, line in enumerate(rows[number + 1 :]) if line[:1] != " ")
+            rows[number] = f"{row} {_owner(source, int(hunk[1]) + context)}".rstrip()
+    return "\n".join(rows)
+
+
 def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
     """What ruff found, with the declaration that each line came from."""
     found: dict[tuple[str, Location | None], Problem] = {}
@@ -281,7 +298,8 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     name = complaint.name
     if name in (*draft.plan.excluded, *draft.plan.dropped):
         call = "exclude_from_output" if name in draft.plan.excluded else "drop_import_names"
-        user = origin.label if origin else f"upstream's {_owner(draft.raw.text, line)}"
+        owner = "" if origin else _owner(parse_source(Path(), draft.raw.text), line)
+        user = origin.label if origin else f"upstream's '{owner}'" if owner else "upstream's code"
         message = f"{call} takes '{name}' out, but {user} still uses it {where}"
         hint = "Patch or exclude what uses it, or bind the name yourself."
         return Problem(message, location if origin else config.location_of(call, name), hint, shown)
@@ -291,10 +309,10 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, shown)
 
 
-def _owner(text: str, line: int) -> str:
-    """The class, method or function of a source text that a line belongs to."""
-    owner = "code"
-    for name, node in parse_source(Path(), text).definitions:
+def _owner(source: SourceFile, line: int) -> str:
+    """The class, method or function that a line belongs to; empty for none."""
+    owner = ""
+    for name, node in source.definitions:
         if node.lineno <= line <= (node.end_lineno or 0) and "<locals>" not in name:
-            owner = f"'{name}'"
+            owner = name
     return owner

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from patchgen_core.artifacts import Outcome, Progress, make_artifacts, unified_diff
+from patchgen_core.artifacts import Outcome, Progress, make_artifacts, unified_diff, with_owners
 from patchgen_core.causes import Cause, explain
 from patchgen_core.codegen.header import copy_fingerprint, is_generated
 from patchgen_core.errors import Location, PatchgenError, display_path
@@ -47,7 +47,8 @@ class FileDrift:
         name = display_path(self.path)
         if old.replace("\r\n", "\n") == self.new:
             return ""
-        return unified_diff(old, self.new, f"{name} (checked in)", f"{name} (generated now)")
+        diff = unified_diff(old, self.new, f"{name} (checked in)", f"{name} (generated now)")
+        return with_owners(diff, self.new) if self.path.suffix == ".py" else diff
 
 
 @dataclass(frozen=True)

@@ -159,8 +159,9 @@ def _table(file: FileDiff) -> Table:
         table.add_column(justify=justify, no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for number, hunk in enumerate(file.hunks):
-        if number:
-            table.add_row("", "", "", Text("⋮", "dim"))
+        owner = hunk.header.rpartition("@@")[2].strip() if isinstance(hunk, Hunk) else ""
+        if number or owner:
+            table.add_row("", "", "", Text(f"in {owner}" if owner else "...", "cyan"))
         for line, text in [(hunk, None)] if isinstance(hunk, Fold) else _highlighted(hunk):
             if isinstance(line, Fold) or text is None:
                 table.add_row("", "", "", Text(str(line), "cyan italic"))

@@ -281,7 +281,7 @@ def read_back(rows: list[str], diff: str) -> list[tuple[str, str, str]]:
         numbers, sign, code = squeezed(row[:start]), row[start : start + 1], squeezed(row[start + 2 :])
         if numbers:
             found.append((numbers, sign, code))
-        elif code != "⋮":
+        elif code != "...":
             found[-1] = (*found[-1][:2], found[-1][2] + code)
     return found
 
@@ -310,7 +310,7 @@ def test_rendered_diffs_fit_the_width_and_lose_nothing(width: int) -> None:
 def test_hunks_are_apart() -> None:
     old = "".join(f"line {n}\n" for n in range(60))
     rows = shown(diff_of(old, old.replace("line 1\n", "x\n").replace("line 50\n", "x\n")))
-    assert [row.strip() for row in rows].count("⋮") == 1
+    assert [row.strip() for row in rows].count("...") == 1
 
 
 def test_indentation_is_kept() -> None:

@@ -89,6 +89,15 @@ def test_upstream_move_below_a_patch_shows_in_the_cause(gated: Workspace) -> Non
     )
 
 
+def test_hunks_name_what_their_first_change_is_in(gated: Workspace) -> None:
+    path = generated(gated)
+    text = path.read_text().replace("return x * 2", "return x * 3").replace("return -x", "return x")
+    path.write_text(text.replace("def forward", "def backward", 1) + "\n\nx = 1\n")
+    diff = only(gated).files[0].telling_diff
+    owners = [line.rpartition("@@")[2] for line in diff.splitlines() if line.startswith("@@ ")]
+    assert owners == [" Norm.forward", " rotate"]
+
+
 def test_new_version_with_the_same_text(gated: Workspace) -> None:
     gated.upstream(UPSTREAM, version="1.1")
     assert causes(gated) == ["upstream moved: acme 1.0 -> 1.1, with the same text"]
