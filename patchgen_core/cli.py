@@ -243,7 +243,7 @@ def _report(options: argparse.Namespace) -> int:
         return report.exit_code
     console = _console(options)
     print_gate(console, report, options.verbose)
-    console.print(report.summary(), style="red" if report.bad else "green", soft_wrap=True)
+    console.print(report.summary(), style="green" if report.is_green else "red", soft_wrap=True)
     return report.exit_code
 
 

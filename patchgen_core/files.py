@@ -85,7 +85,7 @@ def _remove_leftovers(folder: Path) -> None:
     prefix = _temporary_prefix()
     for path in folder.glob(f"{prefix}*"):
         process = path.name.removeprefix(prefix).partition("-")[0]
-        if process.isdigit() and not _is_alive(int(process)):
+        if process.isascii() and process.isdigit() and len(process) < 10 and not _is_alive(int(process)):
             path.unlink(missing_ok=True)
 
 

@@ -64,8 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"patchgen_{check}: {meaning}")
     told = getattr(config, "workerinput", {}).get("patchgen", {})  # by a controller of pytest-xdist
     config.option.patchgen_checks = told.get("checks", config.option.patchgen_checks)
-    is_asked = _is_asked(config)
-    is_on = is_asked or config.getini("patchgen")
+    is_asked = told.get("is_asked", _is_asked(config))
+    is_on = told.get("is_on", is_asked or config.getini("patchgen"))
     if is_on or any(_is_config(argument) for argument in config.args):
         from pytest_patchgen.gate import start
 

@@ -12,6 +12,7 @@ import pytest
 
 from patchgen_core.errors import PatchgenError, closest, display_path
 from patchgen_core.project import Project, declares_project, load_project, no_configs
+from patchgen_core.report.record import clean
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.items import GATE, CheckItem, ConfigFile, DriftItem, ImportItem, ProjectFile
@@ -69,8 +70,9 @@ class Gate:
         self.prune: bool = config.option.patchgen_prune
         self.is_whole = is_on and not _given_paths(config)
         self.checks = _checks(config)
-        if self.prune and DriftItem not in self.checks:
-            raise PatchgenError("--patchgen-prune goes with the check 'drift', which looks for orphans")
+        option = "--patchgen-prune" if self.prune else "--patchgen-fix" if self.fix else ""
+        if option and DriftItem not in self.checks:
+            raise PatchgenError(f"{option} goes with the check 'drift', which does that")
         self.collected: list[Path] = []
         self.named = _named_configs(config)
         self.project = self._find_project()
@@ -167,7 +169,10 @@ class Gate:
     def _nodeid(self, path: Path) -> str | None:
         """The node id of a file outside the rootdir, for which pytest has none of its own."""
         root = self.config.rootpath
-        return None if path.is_relative_to(root) else Path(os.path.relpath(path, root)).as_posix()
+        if path.is_relative_to(root):
+            return None
+        is_near = path.drive == root.drive
+        return Path(os.path.relpath(path, root)).as_posix() if is_near else path.as_posix()
 
     def _kind(self, path: Path) -> type[pytest.File] | None:
         if self.is_config(path):
@@ -179,15 +184,19 @@ class Gate:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
         """Send what a check found out along with its report."""
         report = yield
-        if not isinstance(item, CheckItem) or call.when != "call":
+        if not isinstance(item, CheckItem) or call.when == "teardown":
             return report
         error = call.excinfo.value if call.excinfo else None
+        if call.when == "setup":
+            if report.skipped:
+                report.patchgen = item.packed(str(error))
+            return report
         if not report.failed or isinstance(error, CheckFailed):
             report.patchgen = item.packed(_excuse(report, error))
         if report.skipped and not hasattr(report, "wasxfail"):
-            report.longrepr = (str(item.path), 1, str(error))
+            report.longrepr = (str(item.path), 1, clean(str(error)))
         elif report.failed and self.is_worker and isinstance(error, CheckFailed):
-            report.longrepr = str(error)  # the process that gets it makes the rest from the records
+            report.longrepr = clean(str(error))  # the process that gets it makes the rest from the records
         return report
 
     def pytest_sessionfinish(self) -> None:
@@ -206,8 +215,9 @@ def _excuse(report: pytest.TestReport, error: BaseException | None) -> str:
 
 def _given_paths(config: pytest.Config) -> list[str]:
     """The path arguments of the command line, without those of the ini file's ``addopts``."""
-    given = {str(argument) for argument in config.invocation_params.args}
-    return [path for path in config.option.file_or_dir if path in given]
+    given = [str(argument) for argument in config.invocation_params.args]
+    in_files = any(argument.startswith("@") for argument in given)  # files of arguments
+    return [path for path in config.option.file_or_dir if in_files or path in given]
 
 
 def _named_configs(config: pytest.Config) -> tuple[Path, ...]:

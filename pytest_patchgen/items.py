@@ -14,7 +14,7 @@ from patchgen_core.causes import Cause
 from patchgen_core.drift import ConfigResult, find_orphans, fix_result, remove
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project import load_project
-from patchgen_core.report.record import BAD, Record, Status, drift_record, pack, relative_to, with_paths
+from patchgen_core.report.record import BAD, Record, Status, clean, drift_record, pack, relative_to, unpack, with_paths
 from pytest_patchgen.failure import CheckFailed, make_failure
 
 if TYPE_CHECKING:
@@ -81,10 +81,11 @@ class CheckItem(pytest.Item):
     def runtest(self) -> None:
         """Do the check and fail, or be skipped, by what it finds."""
         try:
-            self.records = tuple(self.examine())
+            found = tuple(self.examine())
         except PatchgenError as error:
             label = self.gate.label(self.path)
-            self.records = (Record(label, str(self.path), 0, self.check, "error", errors=error.problems),)
+            found = (Record(label, str(self.path), 0, self.check, "error", errors=error.problems),)
+        self.records = tuple(unpack(pack(record)) for record in found)  # as other processes will see them
         if any(record.status in BAD for record in self.records):
             raise CheckFailed(self.records)
         if self.records and all(record.status == "skipped" for record in self.records):
@@ -116,7 +117,7 @@ class CheckItem(pytest.Item):
                 for record in records or (bare,)
             )
         packed = [pack(with_paths(record, self.gate.at_home)) for record in records]
-        return {"records": packed, "traceback": self._traceback}
+        return {"records": packed, "traceback": clean(self._traceback)}
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the item stands, and its name in headlines."""
@@ -157,14 +158,15 @@ class ImportItem(CheckItem):
     def _import(self, result: ConfigResult) -> Record:
         outcome = result.outcome
         location = outcome.loaded.config.location if outcome.loaded else None
-        is_fixed = self.gate.fix and result.status == "drifted"
+        is_drift_checked = any(isinstance(item, DriftItem) and item.path == self.path for item in self.session.items)
+        is_fixed = self.gate.fix and is_drift_checked and result.status == "drifted"
 
         def record(status: Status, **more: Any) -> Record:
             line = location.line if location else 0
             return Record(outcome.label, str(outcome.path), line, self.check, status, **more)
 
         if outcome.artifact is None or (not is_fixed and not outcome.artifact.path.exists()):
-            if any(isinstance(item, DriftItem) and item.path == self.path for item in self.session.items):
+            if is_drift_checked:
                 return record("skipped", reason="there is nothing to import: the drift check says why")
             errors = outcome.problems
             return record("error", errors=errors) if errors else record("failed", causes=result.causes)

@@ -15,7 +15,7 @@ from rich.text import Text
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.report.gate import GateReport, check_report_name, print_gate, write_report
 from patchgen_core.report.github import commands, is_github, write_step_summary
-from patchgen_core.report.record import BAD, Record, retitled, unpack
+from patchgen_core.report.record import BAD, Record, pack, retitled, unpack
 from patchgen_core.report.terminal import print_problems
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import console_for, make_failure, write_console
@@ -52,16 +52,22 @@ class Reporter:
         self.selected.update((nodeid, None) for nodeid in ids if self._is_check(nodeid))
 
     def _is_check(self, nodeid: str) -> bool:
-        path, _, name = nodeid.rpartition("::")
-        checks = {check.check for check in self.gate.checks}
-        if path.endswith("pyproject.toml"):
+        path, name = self._split(nodeid)
+        if path.name == "pyproject.toml":
             return name == _ORPHANS
-        return name.partition("[")[0] in checks and self.gate.is_config(Path(self.config.rootpath, path))
+        return name.partition("[")[0] in {check.check for check in self.gate.checks} and self.gate.is_config(path)
+
+    def _split(self, nodeid: str) -> tuple[Path, str]:
+        """The file and the name of an item; pytest-xdist may have added the name of a group."""
+        path, _, name = nodeid.rpartition("::")
+        return Path(os.path.abspath(self.config.rootpath / path)), name.partition("@")[0]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker what it may have no settings of, and where its files come from; refuse to mend copies."""
-        node.workerinput["patchgen"] = {"checks": ",".join(check.check for check in self.gate.checks)}
+        gate = self.gate
+        checks = ",".join(check.check for check in gate.checks)
+        node.workerinput["patchgen"] = {"checks": checks, "is_on": gate.is_on, "is_asked": gate.is_asked}
         spec = node.gateway.spec
         if spec.popen and not spec.chdir:
             return
@@ -92,14 +98,14 @@ class Reporter:
 
     def _crash(self, report: pytest.TestReport) -> Record:
         """The record of a check that raised something else, timed out, or took its worker with it."""
-        path, _, check = report.nodeid.rpartition("::")
+        file, check = self._split(report.nodeid)
         crash = getattr(report.longrepr, "reprcrash", None)
-        said = crash.message if crash else str(report.longrepr).strip().splitlines()[-1]
-        file = Path(self.config.rootpath, path)
+        said = crash.message if crash else (str(report.longrepr).strip().splitlines() or ["no reason was given"])[-1]
         problem = Problem(f"the check did not finish: {said}")
         label = file.name if check == _ORPHANS else self.gate.label(file)
         check = "drift" if check == _ORPHANS else check
-        return Record(label, str(file), 0, check, "error", errors=(problem,), item=report.nodeid)
+        made = Record(label, str(file), 0, check, "error", errors=(problem,), item=report.nodeid)
+        return unpack(pack(made))
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """A check that mended something passes, and says so with ``-v``."""
@@ -115,7 +121,8 @@ class Reporter:
         ordered = dict.fromkeys([*self.selected, *self.records])
         records = tuple(record for nodeid in ordered for record in self.records.get(nodeid, ()))
         not_run = tuple(nodeid for nodeid in self.selected if nodeid not in self.records)
-        return GateReport(records, not_run, tuple(map(str, self._left_out())))
+        left_out = tuple(map(str, self._left_out()))
+        return GateReport(records, not_run, left_out, is_short=bool(left_out) and not self._is_left_out_on_purpose())
 
     def _left_out(self) -> list[Path]:
         """Configs that belong to the run and were not collected, as far as that is known."""
@@ -152,7 +159,8 @@ class Reporter:
 
     def _unheard(self) -> tuple[Problem, ...]:
         """What is wrong when workers ran and none had a gate."""
-        if not self.gate.is_whole or self.collected is not None or self.config.option.collectonly:
+        is_spread = self.config.pluginmanager.hasplugin("dsession") and not self.config.option.collectonly
+        if not self.gate.is_whole or self.collected is not None or not is_spread:
             return ()
         return (Problem("no worker said which patch configs it collected", None, "Is the plugin installed there?"),)
 
@@ -165,7 +173,9 @@ class Reporter:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The section of the gate."""
         report = self.report()
-        is_silent = not (report.records or self.selected or report.not_collected or self.gate.is_asked)
+        is_idle = self.collected is None and not report.records and not self.selected  # such as --cache-show
+        is_silent = is_idle or not (report.records or self.selected or report.not_collected or self.gate.is_asked)
+        is_silent = is_silent and not self.problems
         if is_silent or (self.config.option.collectonly and not report.not_collected):
             return
         terminalreporter.section("patchgen", bold=True)
@@ -192,7 +202,7 @@ class Reporter:
             for path in record.removed:
                 yield Text.assemble(("removed  ", "yellow"), display_path(path))
         if report.records or report.not_run:
-            yield Text(report.summary(), "red" if report.bad else "green")
+            yield Text(report.summary(), "green" if report.is_green else "red")
         elif not self.config.option.collectonly:
             yield Text(self._nothing(), "yellow")
         for path in report.not_collected:
@@ -210,7 +220,7 @@ class Reporter:
             yield Text(f"Run '{self._command('--patchgen-fix')}' to rewrite what drifted.", "cyan")
         if report.has_orphans:
             yield Text(f"Run '{self._command('--patchgen-prune')}' to remove orphans.", "cyan")
-        if self.gate.prune and not any(nodeid.endswith(f"::{_ORPHANS}") for nodeid in self.selected):
+        if self.gate.prune and not any(self._split(nodeid)[1] == _ORPHANS for nodeid in self.selected):
             yield Text("No orphans were looked for: that takes a run over all of search_root.", "yellow")
 
     def _nothing(self) -> str:

@@ -35,17 +35,25 @@ class GateReport:
         records: one for each config and check that ran.
         not_run: node ids of items that were to run and did not, as when a run was stopped.
         not_collected: config files of the project that the run left out.
+        is_short: whether it left them out without being told to.
     """
 
     records: tuple[Record, ...]
     not_run: tuple[str, ...] = ()
     not_collected: tuple[str, ...] = ()
+    is_short: bool = False
 
     @property
     def exit_code(self) -> int:
         """0 clean, 1 findings or checks that did not run, 2 a config with errors."""
-        statuses = {record.status for record in self.records}
-        return 2 if "error" in statuses else int(bool(statuses.intersection(BAD) or self.not_run))
+        if any(record.status == "error" for record in self.records):
+            return 2
+        return int(bool(self.bad or self.not_run or self.is_short))
+
+    @property
+    def is_green(self) -> bool:
+        """Whether something ran and nothing was found or left out."""
+        return bool(self.records) and self.exit_code == 0
 
     @property
     def bad(self) -> tuple[Record, ...]:
@@ -131,8 +139,11 @@ def gate_table(report: GateReport, verbose: bool = False) -> Table:
 
 def print_gate(console: Console, report: GateReport, verbose: bool = False) -> None:
     """Print :func:`gate_table` as wide as it must be."""
+    table = gate_table(report, verbose)
+    if not table.row_count:
+        return
     with console.capture() as capture:
-        console.print(gate_table(report, verbose))
+        console.print(table)
     console.out(*(line.rstrip(" ") for line in capture.get().splitlines()), sep="\n", highlight=False)
 
 
@@ -174,6 +185,7 @@ def gate_json(report: GateReport, root: Path) -> str:
         "results": results,
         "not_run": list(report.not_run),
         "not_collected": [change(path) for path in report.not_collected],
+        "is_short": report.is_short,
     }
     return json.dumps(data, indent=2) + "\n"
 
@@ -193,7 +205,7 @@ def read_report(path: Path, root: Path) -> GateReport:
                 file["telling"] = file["diff"]
         records = (with_paths(unpack(result), lambda name: str(root / name)) for result in data["results"])
         left_out = tuple(str(root / name) for name in data["not_collected"])
-        return GateReport(tuple(map(retitled, records)), tuple(data["not_run"]), left_out)
+        return GateReport(tuple(map(retitled, records)), tuple(data["not_run"]), left_out, bool(data["is_short"]))
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
     except (ValueError, KeyError, TypeError):
@@ -235,12 +247,14 @@ def merge(reports: Iterable[GateReport]) -> GateReport:
     paths = {record.path for record in records.values()}
     not_run = dict.fromkeys(item for report in reports for item in report.not_run if item not in ran)
     left_out = dict.fromkeys(path for report in reports for path in report.not_collected if path not in paths)
-    return GateReport(tuple(records.values()), tuple(not_run), tuple(left_out))
+    is_short = bool(left_out) and any(report.is_short for report in reports)
+    return GateReport(tuple(records.values()), tuple(not_run), tuple(left_out), is_short)
 
 
 def gate_markdown(report: GateReport) -> str:
     """The report as Markdown: the table, and what was found below it."""
-    lines = [f"### patchgen: {'red' if report.bad else 'green'}", "", report.summary(), ""]
+    verdict = "green" if report.is_green else "red" if report.exit_code else "nothing ran"
+    lines = [f"### patchgen: {verdict}", "", report.summary(), ""]
     if report.records:
         rows, quiet = _rows(report, False)
         lines += [_row(["config", *report.checks]), _row(["---"] * (len(report.checks) + 1))]
@@ -254,6 +268,8 @@ def gate_markdown(report: GateReport) -> str:
         title = html.escape(f"{record.config}: {record.check}")
         lines += ["", f"<details><summary>{title}</summary>", "", *_details(record)]
         lines += ["", "</details>"]
+    if report.not_run:
+        lines += ["", "Not run: " + ", ".join(f"`{item}`" for item in report.not_run)]
     if report.not_collected:
         lines += ["", "Not collected: " + ", ".join(f"`{display_path(path)}`" for path in report.not_collected)]
     return "\n".join(lines) + "\n"

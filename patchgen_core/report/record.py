@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -73,6 +74,9 @@ class Record:
     reason: str = ""
     item: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", os.fspath(self.path))
+
     @property
     def headline(self) -> str:
         """The verdict in one line."""
@@ -136,9 +140,14 @@ def unpack(data: Mapping[str, Any]) -> Record:
     return Record(**{**data, **parts})
 
 
+def clean(text: str) -> str:
+    """A text that can be sent and saved: what is not valid Unicode is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _clean(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return clean(value)
     if isinstance(value, dict):
         return {key: _clean(entry) for key, entry in value.items()}
     return [_clean(entry) for entry in value] if isinstance(value, (list, tuple)) else value
