@@ -37,7 +37,7 @@ DIFF = "--- a.py\n+++ b.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 
 
 def record(config: str = "toy", check: str = "drift", status: Status = "clean", **more: Any) -> Record:
-    path = more.pop("path", f"/work/{config}.py")
+    path = more.pop("path", f"/project/{config}.py")
     return Record(config, path, 1, check, status, item=f"{Path(path).name}::{check}", **more)
 
 
@@ -148,7 +148,7 @@ def test_narrow_table_keeps_all_it_says() -> None:
 
 
 def test_summary_counts_configs_and_checks() -> None:
-    orphans = record("pyproject.toml", path="/work/pyproject.toml")
+    orphans = record("pyproject.toml", path="/project/pyproject.toml")
     records = (record("a"), record("a", "import", "error"), record("b", "drift", "drifted"), record("b", "import"))
     report = GateReport((*records, orphans), not_run=("c.py::drift",))
     assert report.summary() == "2 configs, 5 checks: 3 ok, 1 drifted, 1 error, 1 not run."
@@ -245,11 +245,11 @@ def test_what_another_run_did_counts_as_done() -> None:
     left, right = ("b.py::drift", "b.py::import"), ("a.py::drift", "b.py::import", "pyproject.toml::orphans")
     merged = merge(
         [
-            GateReport((first, orphans), left, ("/work/b.py", "/work/d.py")),
-            GateReport((second,), right, ("/work/d.py",)),
+            GateReport((first, orphans), left, ("/project/b.py", "/project/d.py")),
+            GateReport((second,), right, ("/project/d.py",)),
         ]
     )
-    assert merged == GateReport((first, orphans, second), ("b.py::import",), ("/work/d.py",))
+    assert merged == GateReport((first, orphans, second), ("b.py::import",), ("/project/d.py",))
 
 
 @pytest.mark.parametrize("place", range(1, len(STATUSES)))
@@ -319,7 +319,7 @@ def test_markdown_has_the_table_and_what_was_found() -> None:
 
 
 def _file(diff: str) -> FileRecord:
-    return FileRecord("/work/generated.py", False, diff, diff)
+    return FileRecord("/project/generated.py", False, diff, diff)
 
 
 @pytest.mark.parametrize("mark", ["```", "````diff", "~~~", "</details>", "  ```"])
@@ -349,7 +349,7 @@ def random_text(rng: random.Random, letters: str = "ab |`<>&*_[]()\n\\#-+~\t\x1b
 
 def random_record(rng: random.Random) -> Record:
     def problems() -> tuple[Problem, ...]:
-        place = rng.choice([None, Location("/work/x.py", rng.randint(0, 5))])
+        place = rng.choice([None, Location("/project/x.py", rng.randint(0, 5))])
         return tuple(
             Problem(random_text(rng), place, random_text(rng), random_text(rng)) for _ in range(rng.randint(0, 2))
         )
@@ -374,7 +374,7 @@ def test_any_records_can_be_reported(tmp_path: Path) -> None:
     rng = random.Random(3)
     for _ in range(200):
         records = tuple(random_record(rng) for _ in range(rng.randint(1, 6)))
-        report = GateReport(records, (random_text(rng),), ("/work/left.py",))
+        report = GateReport(records, (random_text(rng),), ("/project/left.py",))
         (tmp_path / "report.json").write_text(gate_json(report, Path("/work")))
         again = read_report(tmp_path / "report.json", Path("/work"))
         assert gate_json(again, Path("/work")) == gate_json(report, Path("/work"))
