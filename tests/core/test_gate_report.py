@@ -375,9 +375,9 @@ def test_any_records_can_be_reported(tmp_path: Path) -> None:
     for _ in range(200):
         records = tuple(random_record(rng) for _ in range(rng.randint(1, 6)))
         report = GateReport(records, (random_text(rng),), ("/project/left.py",))
-        (tmp_path / "report.json").write_text(gate_json(report, Path("/work")))
-        again = read_report(tmp_path / "report.json", Path("/work"))
-        assert gate_json(again, Path("/work")) == gate_json(report, Path("/work"))
+        (tmp_path / "report.json").write_text(gate_json(report, Path("/project")))
+        again = read_report(tmp_path / "report.json", Path("/project"))
+        assert gate_json(again, Path("/project")) == gate_json(report, Path("/project"))
         assert merge([again, report]).exit_code == report.exit_code
         write_report(report, tmp_path / "report.md", tmp_path)
         cells = table_cells(parsed(report))
