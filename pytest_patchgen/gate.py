@@ -60,6 +60,7 @@ class Gate:
         named: config files that other plugins name.
         configs: all config files of a whole run.
         collected: config files that were collected.
+        chosen: the config files of which checks are going to run, with the names of those.
         verdicts: what is known about the configs.
     """
 
@@ -74,6 +75,7 @@ class Gate:
         if option and DriftItem not in self.checks:
             raise PatchgenError(f"{option} goes with the check 'drift', which does that")
         self.collected: list[Path] = []
+        self.chosen: dict[Path, set[str]] = {}
         self.named = _named_configs(config)
         self.project = self._find_project()
         self.verdicts = Verdicts(self.project, by_folder=self.is_worker)
@@ -180,6 +182,12 @@ class Gate:
         is_project = path.name == _PYPROJECT and self.is_on and DriftItem in self.checks
         return ProjectFile if is_project and declares_project(path) else None
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note what is going to run: configs are checked in batches."""
+        for item in session.items:
+            if isinstance(item, CheckItem) and isinstance(item.parent, ConfigFile):
+                self.chosen.setdefault(item.path, set()).add(item.check)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
         """Send what a check found out along with its report."""
@@ -196,7 +204,7 @@ class Gate:
         if report.skipped and not hasattr(report, "wasxfail"):
             report.longrepr = (str(item.path), 1, clean(str(error)))
         elif report.failed and self.is_worker and isinstance(error, CheckFailed):
-            report.longrepr = clean(str(error))  # the process that gets it makes the rest from the records
+            report.longrepr = str(error)  # the process that gets it makes the rest from the records
         return report
 
     def pytest_sessionfinish(self) -> None:

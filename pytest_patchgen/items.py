@@ -71,10 +71,8 @@ class CheckItem(pytest.Item):
         Raises:
             PatchgenError: there is no project, or ruff cannot run.
         """
-        items = [item for item in self.session.items if isinstance(item, CheckItem)]
-        others = dict.fromkeys(item.path for item in items if isinstance(item.parent, ConfigFile))
         try:
-            return self.gate.verdicts.results(self.path, others)
+            return self.gate.verdicts.results(self.path, self.gate.chosen)
         except pytest.skip.Exception as error:
             raise PatchgenError(f"the config skips itself: {error}", Location(str(self.path))) from None
 
@@ -158,7 +156,7 @@ class ImportItem(CheckItem):
     def _import(self, result: ConfigResult) -> Record:
         outcome = result.outcome
         location = outcome.loaded.config.location if outcome.loaded else None
-        is_drift_checked = any(isinstance(item, DriftItem) and item.path == self.path for item in self.session.items)
+        is_drift_checked = DriftItem.check in self.gate.chosen[self.path]
         is_fixed = self.gate.fix and is_drift_checked and result.status == "drifted"
 
         def record(status: Status, **more: Any) -> Record:

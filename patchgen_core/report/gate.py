@@ -64,7 +64,7 @@ class GateReport:
     def checks(self) -> tuple[str, ...]:
         """The names of the checks that ran, each once, in the order in which a config's run."""
         names = dict.fromkeys(record.check for record in self.records)
-        return tuple(sorted(names, key=lambda name: [*_ORDER, name.partition("[")[0]].index(name.partition("[")[0])))
+        return tuple(sorted(names, key=_place))
 
     @property
     def is_mendable(self) -> bool:
@@ -99,6 +99,12 @@ class GateReport:
         configs = len({(record.config, record.path) for record in self.records if _is_config(record)})
         checks = len(self.records)
         return f"{_count(configs, 'config')}, {_count(checks, 'check')}: {', '.join(parts) or 'none ran'}."
+
+
+def _place(check: str) -> int:
+    """Where a check stands among the built-in ones; others come last."""
+    kind = check.partition("[")[0]
+    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 
 def _is_config(record: Record) -> bool:

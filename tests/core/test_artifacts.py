@@ -325,20 +325,10 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.parametrize("suffix", [".py", ".diff"])
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_module_is_an_edit_by_hand_and_mended(gated: Workspace, damage: str) -> None:
-    path = generated(gated)
-    wanted = path.read_bytes()
-    path.write_bytes(DAMAGE[damage](wanted))
-    (result,) = gated.check().results
-    assert [cause.kind for cause in result.causes] == ["edited by hand"]
-    drift.fix(gated.check())
-    assert path.read_bytes() == wanted
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_diff_is_an_edit_by_hand_and_mended(gated: Workspace, damage: str) -> None:
-    path = generated(gated, ".diff")
+def test_damaged_file_is_an_edit_by_hand_and_mended(gated: Workspace, damage: str, suffix: str) -> None:
+    path = generated(gated, suffix)
     wanted = path.read_bytes()
     path.write_bytes(DAMAGE[damage](wanted))
     (result,) = gated.check().results
