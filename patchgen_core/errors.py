@@ -30,6 +30,14 @@ class Location:
 
 
 @dataclass(frozen=True)
+class Snippet:
+    """A place in a file and the lines around it, as they should be printed."""
+
+    location: Location
+    text: str
+
+
+@dataclass(frozen=True)
 class Problem:
     """One thing that is wrong.
 
@@ -38,16 +46,28 @@ class Problem:
         location: where the user declared it, if that is known.
         hint: what to do about it.
         excerpt: source lines that show the problem, as they should be printed.
+        code: the contract rule that found it; empty for what is no rule's.
+        generated: where it shows in the generated module.
     """
 
     message: str
     location: Location | None = None
     hint: str = ""
     excerpt: str = ""
+    code: str = ""
+    generated: Snippet | None = None
+
+    @property
+    def title(self) -> str:
+        """The message, with the rule's code."""
+        return f"{self.code} {self.message}".lstrip()
 
     def __str__(self) -> str:
-        first = f"{self.location}: {self.message}" if self.location else self.message
+        first = f"{self.location}: {self.title}" if self.location else self.title
         body = [f"  {line}" for line in self.excerpt.splitlines()]
+        if self.generated is not None:
+            body.append(f"  {self.generated.location}:")
+            body += [f"  {line}" for line in self.generated.text.splitlines()]
         if self.hint:
             body.append(f"  {self.hint}")
         return "\n".join([first, *body])

@@ -37,6 +37,10 @@ class Project:
         real_imports: modules that configs get for real instead of as stubs while they are loaded.
         optional_packages: packages that only some machines have. Where one is not installed, generated modules
             that import it are not imported, and reports say so.
+        select, ignore: contract rules to run and to leave out, by their codes or the beginnings of codes.
+        per_config_ignore: rules to leave out for single configs: pairs of a pattern, of a config's dotted name or
+            of its path from the root, and codes.
+        kernels: modules and packages that register the kernels for op slots.
         root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
             and the working directory for a relative one.
     """
@@ -48,23 +52,35 @@ class Project:
     ruff_isolated: bool = False
     real_imports: tuple[str, ...] = ()
     optional_packages: tuple[str, ...] = ()
+    select: tuple[str, ...] = ("ALL",)
+    ignore: tuple[str, ...] = ()
+    per_config_ignore: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    kernels: tuple[str, ...] = ()
     root: Path | None = None
 
     def __post_init__(self) -> None:
         root = Path(os.path.abspath(self.root or _root_above(Path(self.search_root))))
         object.__setattr__(self, "root", root)
         object.__setattr__(self, "search_root", Path(os.path.abspath(root / self.search_root)))
-        for name in ("ruff_extra_ignore", "real_imports", "optional_packages"):
+        for name in ("ruff_extra_ignore", "real_imports", "optional_packages", "select", "ignore", "kernels"):
             value = getattr(self, name)
             if isinstance(value, str):
                 raise PatchgenError(f"{name} must be a list of strings, not {value!r}")
             object.__setattr__(self, name, tuple(value))
+        pairs = self.per_config_ignore
+        pairs = tuple(pairs.items()) if isinstance(pairs, Mapping) else pairs
+        object.__setattr__(self, "per_config_ignore", tuple((pattern, tuple(codes)) for pattern, codes in pairs))
 
     @property
     def base(self) -> Path:
         """The project's root folder, absolute."""
         assert self.root is not None
         return self.root
+
+    def key_location(self, key: str) -> Location:
+        """Where ``[tool.patchgen]`` has a key, for errors; the file when it has not."""
+        path = self.base / "pyproject.toml"
+        return Location(str(path), _key_line(path, key) if path.is_file() else 0)
 
     @property
     def import_roots(self) -> tuple[Path, ...]:
@@ -313,6 +329,9 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
 
 def _mismatch(key: str, annotation: str, value: Any) -> str | None:
     """What a value must be, when it is not that."""
+    if annotation.startswith("tuple[tuple"):
+        fits = isinstance(value, dict) and all(_mismatch(key, "tuple", codes) is None for codes in value.values())
+        return None if fits else 'a table of lists of strings, such as { "acme.models.*" = ["PG214"] }'
     if annotation.startswith("tuple"):
         fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
         return None if fits else "a list of strings"
@@ -330,7 +349,10 @@ def _key_line(path: Path, key: str) -> int:
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         stripped = line.strip()
         if stripped.startswith("["):
-            inside = re.fullmatch(r"\[\s*tool\s*\.\s*patchgen\s*\]", stripped.split("#")[0].strip()) is not None
+            header = re.sub(r"\s", "", stripped.split("#")[0])
+            if header == f"[tool.patchgen.{key}]":
+                return number
+            inside = header == "[tool.patchgen]"
         elif inside and stripped.split("=")[0].strip().strip("\"'") == key:
             return number
     return 0

@@ -93,6 +93,23 @@ class Helper:
     location: Location | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True)
+class Allowance:
+    """A contract rule that a config breaks on purpose.
+
+    Attributes:
+        code: the rule.
+        reason: why that is right.
+        target: the class, method or function it is limited to; None for all of the module.
+        location: where it was declared.
+    """
+
+    code: str
+    reason: str
+    target: str | None
+    location: Location
+
+
 class PatchConfig:
     """The changes to one upstream module, and the file that holds the result.
 
@@ -104,8 +121,8 @@ class PatchConfig:
             is another one, generating is an error. None accepts any.
 
     The lists ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
-    ``positioned_helpers``, ``drop_imported_names``, ``exclude`` and ``dropped_decorators`` are plain: a
-    config may extend its own from another config's. An identical entry that comes in twice counts once.
+    ``positioned_helpers``, ``drop_imported_names``, ``exclude``, ``dropped_decorators`` and ``allowed`` are
+    plain: a config may extend its own from another config's. An identical entry that comes in twice counts once.
     """
 
     def __init__(
@@ -128,6 +145,7 @@ class PatchConfig:
         self.drop_imported_names: list[str] = []
         self.exclude: list[str] = []
         self.dropped_decorators: list[tuple[str, str]] = []
+        self.allowed: list[Allowance] = []
         self._locations: dict[tuple[str, str], Location] = {}
         self._open: list[tuple[str, Location]] = []
 
@@ -335,6 +353,19 @@ class PatchConfig:
     def exclude_from_output(self, *names: str) -> None:
         """Leave upstream's classes, functions or constants of these names out of the generated module."""
         self._add_names("exclude_from_output", self.exclude, names)
+
+    def allow(self, code: str, reason: str, target: str | None = None) -> None:
+        """Accept what a contract rule finds in this config, and say why.
+
+        ``target`` limits it to one ``Class``, ``Class.method`` or ``function``. An allowance that nothing comes
+        of is a finding itself.
+        """
+        location = caller()
+        arguments.text("allow: code", code, location)
+        arguments.text("allow: reason", reason, location)
+        if target is not None:
+            arguments.text("allow: target", target, location)
+        self.allowed.append(Allowance(code, reason, target, location))
 
     def _add_names(self, call: str, known: list[str], names: tuple[str, ...]) -> None:
         location = caller()

@@ -22,7 +22,7 @@ from patchgen_core.codegen.replacement import Modules, Replacement, read_replace
 from patchgen_core.codegen.source import Definition, SourceCache, SourceFile
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets, built_by_auto_model
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
-from patchgen_core.spec import Helper, ImportSpec, Patch, PatchConfig
+from patchgen_core.spec import Allowance, Helper, ImportSpec, Patch, PatchConfig
 from patchgen_core.upstream import UpstreamModule
 
 
@@ -116,6 +116,7 @@ def list_problems(config: PatchConfig) -> list[Problem]:
         ("drop_imported_names", str, "names"),
         ("exclude", str, "names"),
         ("dropped_decorators", tuple, "pairs of a target and a decorator's name"),
+        ("allowed", Allowance, "what allow makes"),
     ):
         entries = getattr(config, name)
         if not isinstance(entries, list):

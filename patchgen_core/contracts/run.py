@@ -1,0 +1,205 @@
+"""Running the rules: which ones, over what, and what a config or project wants left out."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from patchgen_core.artifacts import Artifact
+from patchgen_core.codegen.source import SourceCache, parse_source
+from patchgen_core.contracts.kernels import Kernels, read_kernels
+from patchgen_core.contracts.library import Library
+from patchgen_core.contracts.module import Module
+from patchgen_core.contracts.places import config_location
+from patchgen_core.contracts.rule import Finding, Rule, Severity, Subject
+from patchgen_core.contracts.rules import ALLOWANCE, RULES
+from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, did_you_mean, excerpt
+from patchgen_core.project import Project
+from patchgen_core.spec import Allowance
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rules say of one config.
+
+    Attributes:
+        errors, warnings: what they found.
+        allowed: what they found and the config allows, each with the reason.
+    """
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    allowed: tuple[tuple[Problem, str], ...] = ()
+
+
+def find_rule(code: str) -> Rule:
+    """The rule of a code.
+
+    Raises:
+        PatchgenError: there is none; names the nearest.
+    """
+    rule = next((rule for rule in RULES if rule.code == code.upper()), None)
+    if rule is None:
+        codes = [rule.code for rule in RULES]
+        hint = did_you_mean(code.upper(), codes) or f"There are: {', '.join(codes)}."
+        raise PatchgenError(f"there is no rule '{code}'", None, hint)
+    return rule
+
+
+def choose_rules(
+    project: Project, select: Sequence[str] | None = None, ignore: Sequence[str] = ()
+) -> tuple[Rule, ...]:
+    """The rules that a project runs.
+
+    Args:
+        project: whose settings count.
+        select: codes or beginnings of codes to run instead of the project's ``select``.
+        ignore: more of them to leave out.
+
+    Raises:
+        PatchgenError: one of them, in the settings or here, fits no rule.
+    """
+    for key, entries in (("select", project.select), ("ignore", project.ignore)):
+        _check_codes(entries, f"[tool.patchgen] {key}", project.key_location(key))
+    for pattern, entries in project.per_config_ignore:
+        location = project.key_location("per_config_ignore")
+        _check_codes(entries, f"[tool.patchgen] per_config_ignore '{pattern}'", location)
+    _check_codes(select or (), "--select")
+    _check_codes(ignore, "--ignore")
+    wanted = project.select if select is None else select
+    left_out = (*project.ignore, *ignore)
+    return tuple(rule for rule in RULES if _fits(rule.code, wanted) and not _fits(rule.code, left_out))
+
+
+def _fits(code: str, entries: Iterable[str]) -> bool:
+    return any(entry == "ALL" or code.startswith(entry) for entry in entries)
+
+
+def _check_codes(entries: Iterable[str], where: str, location: Location | None = None) -> None:
+    for entry in entries:
+        if entry != "ALL" and (not entry or not any(rule.code.startswith(entry) for rule in RULES)):
+            hint = did_you_mean(entry, [rule.code for rule in RULES]) or "'patchgen rule' lists the rules."
+            raise PatchgenError(f"{where}: there is no rule '{entry}'", location, hint)
+
+
+class Contracts:
+    """Runs rules over the configs of a project; what they share is read once.
+
+    Args:
+        project: the project.
+        sources: the run's parsed files.
+        select, ignore: as for :func:`choose_rules`.
+
+    Raises:
+        PatchgenError: a setting names no rule.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        sources: SourceCache,
+        select: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
+    ) -> None:
+        self.project, self.sources = project, sources
+        self.rules = choose_rules(project, select, ignore)
+        self._library = Library(project, sources)
+        self._upstream: dict[Path, Module] = {}
+
+    @cached_property
+    def _kernels(self) -> Kernels:
+        return read_kernels(self.project, self.sources)
+
+    def examine(self, artifact: Artifact, path: Path) -> Verdict:
+        """Run the rules over what a config makes.
+
+        Args:
+            artifact: what it makes.
+            path: the config's file.
+
+        Raises:
+            PatchgenError: the project's settings name a module that is not there.
+        """
+        rules = self._rules_for(path, artifact.plan.label)
+        subject = self.subject(artifact)
+        found = [(rule, finding) for rule in rules for finding in rule.check(subject)]
+        found = list(
+            {(r.code, f.message, f.declared, getattr(f.node, "lineno", 0)): (r, f) for r, f in found}.values()
+        )
+        allowances = artifact.plan.config.allowed
+        used: set[int] = set()
+        problems: dict[Severity, list[Problem]] = {"error": [], "warning": []}
+        allowed = []
+        for rule, finding in found:
+            problem = self._problem(subject, rule, finding)
+            fitting = [a for a in allowances if a.code == rule.code and a.target in (None, finding.target)]
+            used.update(map(id, fitting))
+            if fitting:
+                allowed.append((problem, fitting[0].reason))
+            else:
+                problems["warning" if finding.is_upstream else rule.severity].append(problem)
+        if ALLOWANCE in rules:
+            unused = [a for a in allowances if id(a) not in used]
+            problems["error"] += [p for a in unused if (p := self._unused(a, rules)) is not None]
+        errors, warnings = (tuple(sorted(problems[kind], key=_place)) for kind in SEVERITIES)
+        return Verdict(errors, warnings, tuple(allowed))
+
+    def subject(self, artifact: Artifact) -> Subject:
+        """What the rules look at for a config."""
+        source = artifact.plan.source
+        upstream = self._upstream.get(source.path)
+        if upstream is None or upstream.source is not source:
+            upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
+        generated = Module(parse_source(artifact.path, artifact.text))
+        return Subject(self.project, artifact, generated, upstream, self._library, self._kernels)
+
+    def _rules_for(self, path: Path, label: str) -> tuple[Rule, ...]:
+        """The rules for one config; patterns are of its dotted name or of its path from the project's root."""
+        base = self.project.base
+        names = (label, path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix())
+        ignored = [
+            code
+            for pattern, codes in self.project.per_config_ignore
+            if any(fnmatch.fnmatchcase(name, pattern) for name in names)
+            for code in codes
+        ]
+        return tuple(rule for rule in self.rules if not _fits(rule.code, ignored))
+
+    def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:
+        location = config_location(subject, finding)
+        line = getattr(finding.node, "lineno", 0)
+        generated = None
+        if line:
+            place = Location(str(subject.artifact.path), line)
+            generated = Snippet(place, excerpt(subject.artifact.text, line))
+        message = f"upstream's own: {finding.message}" if finding.is_upstream else finding.message
+        return Problem(message, location, finding.hint, self._excerpt(location), rule.code, generated)
+
+    def _excerpt(self, location: Location) -> str:
+        try:
+            return excerpt(self.sources.get(Path(location.file)).text, location.line) if location.line else ""
+        except PatchgenError:
+            return ""
+
+    def _unused(self, allowance: Allowance, rules: Sequence[Rule]) -> Problem | None:
+        """What is wrong with an allowance that nothing came of; None when its rule was not run."""
+        codes = [rule.code for rule in RULES]
+        about = f" of '{allowance.target}'" if allowance.target else ""
+        message = f"allow: {allowance.code} finds nothing{about} here"
+        hint = "Remove it: it would hide the next finding."
+        if allowance.code not in codes:
+            message = f"allow: there is no rule '{allowance.code}'"
+            hint = did_you_mean(allowance.code, codes) or "'patchgen rule' lists the rules."
+        elif allowance.code not in [rule.code for rule in rules]:
+            return None
+        return Problem(message, allowance.location, hint, self._excerpt(allowance.location), ALLOWANCE.code)
+
+
+def _place(problem: Problem) -> tuple[str, int, str, str]:
+    location = problem.location or Location("")
+    return (location.file, location.line, problem.code, problem.message)
