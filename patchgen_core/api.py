@@ -9,7 +9,9 @@ from pathlib import Path
 
 from patchgen_core.artifacts import Artifact, Progress, make_artifacts, make_outcome
 from patchgen_core.codegen.source import SourceCache
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.contracts.run import Contracts
+from patchgen_core.contracts.verdict import Verdict
+from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
 from patchgen_core.loading import DEFAULT_NAME, LoadedConfig, Loader
 from patchgen_core.project import Project, load_project
@@ -24,12 +26,12 @@ class CodegenResult:
     Attributes:
         artifact: texts and paths.
         written: the files that changed on disk; none for a dry run.
-        warnings: what the user should know.
+        verdict: what the contract rules say of it.
     """
 
     artifact: Artifact
     written: tuple[Path, ...]
-    warnings: tuple[Problem, ...]
+    verdict: Verdict
 
 
 def run_codegen(
@@ -80,16 +82,22 @@ def generate_and_write(
     Raises:
         PatchgenError: with everything that is wrong; then nothing was written.
     """
-    outcomes = make_artifacts(project, configs, name=name, output=output, progress=progress)
+    loader = Loader(project, SourceCache())
+    outcomes = make_artifacts(project, configs, output=output, name=name, loader=loader, progress=progress)
     problems = [problem for outcome in outcomes for problem in outcome.problems]
     if problems:
         raise PatchgenError.from_problems(problems)
-    made = [(outcome.artifact, outcome.warnings) for outcome in outcomes if outcome.artifact is not None]
+    contracts = Contracts(project, loader.sources)
+    made = [
+        (outcome.artifact, contracts.examine(outcome.artifact, outcome.path))
+        for outcome in outcomes
+        if outcome.artifact is not None
+    ]
     files = [file for artifact, _ in made for file in artifact.output(save_diff)]
     written = [] if dry_run else write_files(files)
     return [
-        CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), warnings)
-        for artifact, warnings in made
+        CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), verdict)
+        for artifact, verdict in made
     ]
 
 

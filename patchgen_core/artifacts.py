@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import os
 import re
@@ -12,8 +11,6 @@ from pathlib import Path
 
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.header import seal
-from patchgen_core.codegen.imports import imported_names
-from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.source import SourceCache, SourceFile, parse_source
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
@@ -23,7 +20,9 @@ from patchgen_core.project import Project
 from patchgen_core.upstream import find_upstream
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
-_DEFINITION = re.compile(r"^(?:class|def|async def|@)", re.MULTILINE)
+DANGLING, UNDEFINED = "PG203", "PG204"
+"""The contract rules whose findings stop a generation, unless the config allows them."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -66,7 +65,6 @@ class Outcome:
         loaded: how it was loaded; None when it could not be.
         artifact: what it makes.
         problems: why it makes nothing.
-        warnings: what the user should know all the same.
     """
 
     path: Path
@@ -75,7 +73,6 @@ class Outcome:
     loaded: LoadedConfig | None = None
     artifact: Artifact | None = None
     problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -224,32 +221,14 @@ def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
     outcome, plan = draft.outcome, draft.plan
     problems = _complaints(draft, result)
     if problems:
-        return replace(outcome, problems=problems, warnings=plan.warnings)
+        return replace(outcome, problems=problems)
     assert outcome.output is not None
     text = seal(result.text)
     diff_path = outcome.output.with_suffix(".diff")
     name = f"generated/{plan.config.target_file}"
     diff = unified_diff(base, text, f"{plan.upstream.module.replace('.', '/')}.py", name)
     artifact = Artifact(plan, outcome.output, text, diff_path, diff, base)
-    return replace(outcome, artifact=artifact, warnings=plan.warnings + _lost_imports(plan, text))
-
-
-def _lost_imports(plan: Plan, text: str) -> tuple[Problem, ...]:
-    """Imports that the config adds and ruff has taken out again, which must not go unsaid."""
-    added = [("add_import", name, s.location) for s in plan.imports for name in imported_names(s)]
-    for block, location in plan.post_import_blocks:
-        added += [("post-import block", name, location) for name in index_module(ast.parse(block)).imports]
-    if not added:
-        return ()
-    has_definitions = any(_DEFINITION.search(block) for block, _ in plan.post_import_blocks)
-    definition = None if has_definitions else _DEFINITION.search(text)
-    bound = index_module(ast.parse(text[: definition.start()] if definition else text)).imports
-    hint = "The import is left out by ruff."
-    return tuple(
-        Problem(f"{call}: nothing in {plan.config.target_file} uses '{name}'", location, hint)
-        for call, name, location in added
-        if name not in bound and location is not None
-    )
+    return replace(outcome, artifact=artifact)
 
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
@@ -276,14 +255,21 @@ def with_owners(diff: str, new: str) -> str:
 
 
 def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
-    """What ruff found, with the declaration that each line came from."""
+    """What ruff found and the config does not allow, with the declaration that each line came from."""
     found: dict[tuple[str, Location | None], Problem] = {}
     for complaint in result.complaints:
         problem = _complaint(draft, complaint)
-        if problem is not None:
+        if problem is not None and not _is_allowed(draft, complaint, problem):
             message = problem.message.rpartition(" in ")[0]  # once for each user of a name, not for each use
             found.setdefault((message, problem.location), problem)
     return tuple(found.values())
+
+
+def _is_allowed(draft: _Draft, complaint: Complaint, problem: Problem) -> bool:
+    """Whether the config allows what is wrong; then the contract rule of that code reports it."""
+    fitting = [a for a in draft.plan.config.allowed if a.code == problem.code]
+    owner = _owner(parse_source(Path(), draft.raw.text), complaint.line) if fitting else ""
+    return any(allowance.target in (None, owner) for allowance in fitting)
 
 
 def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
@@ -302,11 +288,11 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
         user = origin.label if origin else f"upstream's '{owner}'" if owner else "upstream's code"
         message = f"{call} takes '{name}' out, but {user} still uses it {where}"
         hint = "Patch or exclude what uses it, or bind the name yourself."
-        return Problem(message, location if origin else config.location_of(call, name), hint, shown)
+        return Problem(message, location if origin else config.location_of(call, name), hint, shown, DANGLING)
     if origin is None:
         return None  # undefined in upstream as well
     hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
-    return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, shown)
+    return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, shown, UNDEFINED)
 
 
 def _owner(source: SourceFile, line: int) -> str:

@@ -102,7 +102,7 @@ def _describe_move(
             "upstream moved", f"{versions}; what changed cannot be told without the .diff that belongs to the file"
         )
     detail = f"{versions}; {moved or 'outside of its classes and functions'}"
-    patched = [name for name in moved.changed if _is_patched(artifact, name)]
+    patched = [name for name in moved.changed if is_patched(artifact, name)]
     if patched:
         detail += f" (this config patches {', '.join(patched)})"
     before, after = (_texts(base), _texts(artifact.base)) if patched else ({}, {})
@@ -110,7 +110,7 @@ def _describe_move(
     return Cause("upstream moved", detail, "".join(diffs))
 
 
-def _is_patched(artifact: Artifact, name: str) -> bool:
+def is_patched(artifact: Artifact, name: str) -> bool:
     """Whether a definition's text is replaced by a patch of it, or of the class it belongs to."""
     return any(name in (p.dotted, p.patch.target) or name.startswith(f"{p.dotted}.") for p in artifact.plan.patches)
 

@@ -19,9 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from patchgen_core.artifacts import Progress
-from patchgen_core.drift import check, fix
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.drift import DriftReport, check, fix
 from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.loading import Loader
 from patchgen_core.project import Project, load_project, no_configs
+from patchgen_core.report.record import BAD, Record, contract_record
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,8 +32,7 @@ if TYPE_CHECKING:
 Main = Callable[..., int]
 
 _PROGRESS_AFTER = 1.0
-_SUBCOMMANDS = ("check",)
-_REPORT = "report"
+_CHECK, _REPORT, _RULE = "check", "report", "rule"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,7 +69,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Generate patched Hugging Face modeling files, and check that the checked-in ones are current.",
-        epilog="'patchgen check' is 'patchgen --check'; 'patchgen report --help' tells of merging reports. "
+        epilog="'patchgen check' is 'patchgen --check' and the contract rules; 'patchgen rule' lists these; "
+        "'patchgen report --help' tells of merging reports. "
         "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
     )
     add = parser.add_argument
@@ -82,8 +85,24 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--check", action="store_true", help="compare generated files with a fresh generation; exit 1 on drift")
     add("--fix", action="store_true", help="with --check: rewrite what drifted")
     add("--prune", action="store_true", help="with --check --fix: remove generated files that no config makes")
-    add("--json", action="store_true", help="print results as JSON")
-    add("--no-color", action="store_true", help="print without colours")
+    add("--select", metavar="CODES", help="check the contract rules of these codes, or beginnings of codes")
+    add("--ignore", metavar="CODES", help="with contract rules: leave these out")
+    _add_printing(parser, "print results as JSON")
+    parser.set_defaults(contracts=False)
+    return parser
+
+
+def _add_printing(parser: argparse.ArgumentParser, json_help: str) -> None:
+    parser.add_argument("--json", action="store_true", help=json_help)
+    parser.add_argument("--no-color", action="store_true", help="print without colours")
+
+
+def _rule_parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"{prog} {_RULE}", description="Explain contract rules: why they are there, and how to keep them."
+    )
+    parser.add_argument("codes", nargs="*", help="code of a rule, such as PG202; without one, all are listed")
+    _add_printing(parser, "print as JSON")
     return parser
 
 
@@ -97,27 +116,20 @@ def _report_parser(prog: str) -> argparse.ArgumentParser:
     add("reports", nargs="+", type=Path, help="report to read, a .json file")
     add("-o", "--output", type=Path, help="file to write the merged report to, .json or .md")
     add("-v", "--verbose", action="store_true", help="show a row for every config")
-    add("--json", action="store_true", help="print the merged report as JSON")
-    add("--no-color", action="store_true", help="print without colours")
+    _add_printing(parser, "print the merged report as JSON")
     return parser
 
 
 def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
-    arguments = list(argv)
-    if arguments and arguments[0] == _REPORT:
-        options = _report_parser(prog).parse_args(arguments[1:])
-    else:
-        if arguments and arguments[0] in _SUBCOMMANDS:
-            arguments[0] = f"--{arguments[0]}"
-        parser = _parser(prog)
-        options = parser.parse_args(arguments)
-        _check_usage(parser, options)
+    options = _options(list(argv), prog)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         if "reports" in options:
             return _report(options)
+        if "codes" in options:
+            return _rule(options)
         return _run(options, project or load_project())
     except PatchgenError as error:
         _print_error(error, options)
@@ -130,11 +142,31 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
         return 130
 
 
+def _options(arguments: list[str], prog: str) -> argparse.Namespace:
+    word = arguments[0] if arguments else ""
+    if word in (_REPORT, _RULE):
+        return (_report_parser if word == _REPORT else _rule_parser)(prog).parse_args(arguments[1:])
+    parser = _parser(prog)
+    options = parser.parse_args(["--check", *arguments[1:]] if word == _CHECK else arguments)
+    for key in ("select", "ignore"):
+        given = getattr(options, key)
+        setattr(options, key, None if given is None else [c.strip() for c in given.split(",") if c.strip()])
+    _check_usage(parser, options)
+    options.contracts = word == _CHECK or options.select is not None or options.ignore is not None
+    return options
+
+
 def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.fix and not options.check:
         parser.error("--fix goes with --check")
     if options.prune and not options.fix:
         parser.error("--prune goes with --check --fix")
+    for option in ("select", "ignore"):
+        given = getattr(options, option)
+        if given is not None and not options.check:
+            parser.error(f"--{option} goes with check")
+        if given == []:
+            parser.error(f"--{option} names no rule")
     if options.check and (options.list or options.dry_run or options.diff):
         parser.error("--check goes with none of --list, --dry-run and --diff")
     if (options.all or options.list) and options.patch_module:
@@ -203,7 +235,8 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
                 "files": [display_path(path) for path, _ in result.artifact.output(options.diff)],
                 "written": [display_path(path) for path in result.written],
                 "diff": result.artifact.diff,
-                "warnings": problem_data(result.warnings),
+                "errors": problem_data(result.verdict.errors),
+                "warnings": problem_data(result.verdict.warnings),
             }
             for result in results
         ]
@@ -216,20 +249,63 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
 
 
 def _check(options: argparse.Namespace, project: Project) -> int:
-    paths = _paths(options, project) or None
+    paths, name = _paths(options, project) or None, options.config_name
+    loader = Loader(project, SourceCache())
     with _progress(options) as progress:
-        report = check(project, paths, name=options.config_name, output=_output(options), progress=progress)
+        report = check(project, paths, name=name, output=_output(options), loader=loader, progress=progress)
+    contracts = _contracts(options, project, report, loader.sources) if options.contracts else []
     if options.fix:
         report = fix(report, options.prune)
+    exit_code = max(report.exit_code, int(any(record.status in BAD for record in contracts)))
     if options.json:
         from patchgen_core.report.data import drift_data
 
-        print(json.dumps(drift_data(report), indent=2))
-    else:
-        from patchgen_core.report.terminal import print_drift
+        print(json.dumps(drift_data(report, contracts), indent=2))
+        return exit_code
+    from patchgen_core.report.terminal import print_contracts, print_drift
 
-        print_drift(_console(options), report, options.verbose)
-    return report.exit_code
+    print_drift(_console(options), report, options.verbose)
+    if options.contracts:
+        print_contracts(_console(options), contracts, options.verbose)
+    return exit_code
+
+
+def _contracts(
+    options: argparse.Namespace, project: Project, report: DriftReport, sources: SourceCache
+) -> list[Record]:
+    """What the contract rules say of every config that generates."""
+    from patchgen_core.contracts.run import Contracts
+
+    contracts = Contracts(project, sources, options.select, options.ignore or ())
+    return [
+        contract_record(outcome, contracts.examine(outcome.artifact, outcome.path))
+        for outcome in (result.outcome for result in report.results)
+        if outcome.artifact is not None
+    ]
+
+
+def _rule(options: argparse.Namespace) -> int:
+    from patchgen_core.contracts.pages import rule_data, rule_page
+    from patchgen_core.contracts.rules import RULES
+    from patchgen_core.contracts.run import find_rule
+
+    rules = [find_rule(code) for code in options.codes]
+    if options.json:
+        print(json.dumps([rule_data(rule) for rule in rules or RULES], indent=2))
+        return 0
+    if not rules:
+        for rule in RULES:
+            print(f"{rule.code}  {rule.severity:<8} {rule.name}")
+        return 0
+    from rich.markdown import Markdown
+
+    console = _console(options)
+    text = "\n".join(rule_page(rule) for rule in rules)
+    if console.is_terminal:
+        console.print(Markdown(text))
+    else:
+        print(text, end="")
+    return 0
 
 
 def _report(options: argparse.Namespace) -> int:

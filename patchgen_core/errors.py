@@ -79,8 +79,10 @@ class PatchgenError(Exception):
     ``str()`` of it is what a front end prints: no traceback is needed to act on it.
     """
 
-    def __init__(self, message: str, location: Location | None = None, hint: str = "", excerpt: str = "") -> None:
-        self.problems: tuple[Problem, ...] = (Problem(message, location, hint, excerpt),)
+    def __init__(
+        self, message: str, location: Location | None = None, hint: str = "", excerpt: str = "", code: str = ""
+    ) -> None:
+        self.problems: tuple[Problem, ...] = (Problem(message, location, hint, excerpt, code),)
         super().__init__(message)
 
     @classmethod

@@ -16,6 +16,7 @@ CONFIG_SUFFIX = "_patch_gen_config.py"
 CHECKS = {
     "drift": "the checked-in files are what the config makes",
     "import": "the generated module imports and exports what upstream exports",
+    "contract": "the generated module keeps what upstream and its other patches rely on",
 }
 """The built-in checks, in the order in which a config's run."""
 

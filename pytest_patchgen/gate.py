@@ -15,7 +15,7 @@ from patchgen_core.project import Project, declares_project, load_project, no_co
 from patchgen_core.report.record import clean
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import CheckFailed
-from pytest_patchgen.items import GATE, CheckItem, ConfigFile, DriftItem, ImportItem, ProjectFile
+from pytest_patchgen.items import GATE, CheckItem, ConfigFile, ContractItem, DriftItem, ImportItem, ProjectFile
 from pytest_patchgen.verdicts import Verdicts
 
 _PYPROJECT = "pyproject.toml"
@@ -79,6 +79,8 @@ class Gate:
         self.named = _named_configs(config)
         self.project = self._find_project()
         self.verdicts = Verdicts(self.project, by_folder=self.is_worker)
+        if self.project is not None and ContractItem in self.checks:
+            self.verdicts.contracts(self.project)  # settings that name no rule are told before anything runs
         self.configs = self._find_configs()
         self._legacy = {path for path in self.configs if not path.name.endswith(CONFIG_SUFFIX)}
         self._arguments = {self._argument(argument) for argument in config.args}
@@ -251,7 +253,7 @@ def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:
     Raises:
         PatchgenError: a check that is chosen is unknown; names the nearest.
     """
-    known: dict[str, type[CheckItem]] = {check.check: check for check in (DriftItem, ImportItem)}
+    known: dict[str, type[CheckItem]] = {check.check: check for check in (DriftItem, ImportItem, ContractItem)}
     for more in reversed(config.hook.pytest_patchgen_checks(config=config)):
         for check in more:
             if check.check in known:

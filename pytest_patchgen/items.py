@@ -14,7 +14,18 @@ from patchgen_core.causes import Cause
 from patchgen_core.drift import ConfigResult, find_orphans, fix_result, remove
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project import load_project
-from patchgen_core.report.record import BAD, Record, Status, clean, drift_record, pack, relative_to, unpack, with_paths
+from patchgen_core.report.record import (
+    BAD,
+    Record,
+    Status,
+    clean,
+    contract_record,
+    drift_record,
+    pack,
+    relative_to,
+    unpack,
+    with_paths,
+)
 from pytest_patchgen.failure import CheckFailed, make_failure
 
 if TYPE_CHECKING:
@@ -75,6 +86,31 @@ class CheckItem(pytest.Item):
             return self.gate.verdicts.results(self.path, self.gate.chosen)
         except pytest.skip.Exception as error:
             raise PatchgenError(f"the config skips itself: {error}", Location(str(self.path))) from None
+
+    def record(self, result: ConfigResult, status: Status, **more: Any) -> Record:
+        """The record of a verdict on one of :meth:`results`; ``more`` is what else it holds."""
+        outcome = result.outcome
+        line = outcome.loaded.config.location.line if outcome.loaded else 0
+        return Record(outcome.label, str(outcome.path), line, self.check, status, **more)
+
+    def is_drift_checked(self) -> bool:
+        """Whether the drift of the same file is going to be checked."""
+        return DriftItem.check in self.gate.chosen[self.path]
+
+    def is_fixed(self, result: ConfigResult) -> bool:
+        """Whether a config's files are being rewritten in this run."""
+        return self.gate.fix and self.is_drift_checked() and result.status == "drifted"
+
+    def unmade(self, result: ConfigResult, reason: str) -> Record:
+        """The record for a config without a generated module: skipped where the drift check tells of it."""
+        if self.is_drift_checked():
+            return self.record(result, "skipped", reason=reason)
+        errors = result.outcome.problems
+        return (
+            self.record(result, "error", errors=errors)
+            if errors
+            else self.record(result, "failed", causes=result.causes)
+        )
 
     def runtest(self) -> None:
         """Do the check and fail, or be skipped, by what it finds."""
@@ -154,29 +190,37 @@ class ImportItem(CheckItem):
         return [self._import(result) for result in self.results()]
 
     def _import(self, result: ConfigResult) -> Record:
-        outcome = result.outcome
-        location = outcome.loaded.config.location if outcome.loaded else None
-        is_drift_checked = DriftItem.check in self.gate.chosen[self.path]
-        is_fixed = self.gate.fix and is_drift_checked and result.status == "drifted"
-
-        def record(status: Status, **more: Any) -> Record:
-            line = location.line if location else 0
-            return Record(outcome.label, str(outcome.path), line, self.check, status, **more)
-
-        if outcome.artifact is None or (not is_fixed and not outcome.artifact.path.exists()):
-            if is_drift_checked:
-                return record("skipped", reason="there is nothing to import: the drift check says why")
-            errors = outcome.problems
-            return record("error", errors=errors) if errors else record("failed", causes=result.causes)
+        artifact = result.outcome.artifact
+        is_fixed = self.is_fixed(result)
+        if artifact is None or (not is_fixed and not artifact.path.exists()):
+            return self.unmade(result, "there is nothing to import: the drift check says why")
         project = self.gate.verdicts.project(self.path)
-        verdict = self.gate.verdicts.importer(project).check(outcome.artifact, fresh=is_fixed)
+        verdict = self.gate.verdicts.importer(project).check(artifact, fresh=is_fixed)
         if verdict.missing:
-            return record("skipped", reason=f"optional package '{verdict.missing}' is not installed")
+            reason = f"optional package '{verdict.missing}' is not installed"
+            return self.record(result, "skipped", reason=reason)
         problems = verdict.problems
         if result.status == "drifted" and not is_fixed:
             drifted = "The file has drifted: mend that first."
             problems = tuple(replace(p, hint=f"{p.hint} {drifted}".strip()) for p in problems)
-        return record("failed" if problems else "clean", errors=problems)
+        return self.record(result, "failed" if problems else "clean", errors=problems)
+
+
+class ContractItem(CheckItem):
+    """The generated module keeps what upstream and its other patches rely on."""
+
+    check = "contract"
+
+    def examine(self) -> Sequence[Record]:
+        """Run the contract rules over what the file's configs make."""
+        return [self._contract(result) for result in self.results()]
+
+    def _contract(self, result: ConfigResult) -> Record:
+        artifact = result.outcome.artifact
+        if artifact is None:
+            return self.unmade(result, "there is nothing to look at: the drift check says why")
+        contracts = self.gate.verdicts.contracts(self.gate.verdicts.project(self.path))
+        return contract_record(result.outcome, contracts.examine(artifact, self.path))
 
 
 class ProjectFile(pytest.File):

@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.drift import ConfigResult, check
@@ -13,6 +14,9 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.importing import Importer
 from patchgen_core.loading import Loader
 from patchgen_core.project import Project, load_project
+
+if TYPE_CHECKING:
+    from patchgen_core.contracts.run import Contracts
 
 
 class Verdicts:
@@ -30,6 +34,7 @@ class Verdicts:
         self._loaders: dict[Project, Loader] = {}
         self._projects: dict[Path, Project] = {}
         self._importers: dict[Project, Importer] = {}
+        self._contracts: dict[Project, Contracts] = {}
         self._found: dict[Path, list[ConfigResult] | PatchgenError] = {}
 
     def project(self, path: Path) -> Project:
@@ -63,6 +68,18 @@ class Verdicts:
     def importer(self, project: Project) -> Importer:
         """What imports a project's generated modules."""
         return self._importers.setdefault(project, Importer(project))
+
+    def contracts(self, project: Project) -> Contracts:
+        """What runs contract rules over a project's generated modules.
+
+        Raises:
+            PatchgenError: the project's settings name no rule.
+        """
+        if project not in self._contracts:
+            from patchgen_core.contracts.run import Contracts
+
+            self._contracts[project] = Contracts(project, self.loader(project).sources)
+        return self._contracts[project]
 
     def results(self, path: Path, others: Iterable[Path]) -> list[ConfigResult]:
         """What the drift check says of the configs in a file.
@@ -111,7 +128,7 @@ class Verdicts:
         """End the processes that modules are imported in, and forget everything."""
         for importer in self._importers.values():
             importer.close()
-        for known in (self._loaders, self._projects, self._importers, self._found):
+        for known in (self._loaders, self._projects, self._importers, self._contracts, self._found):
             known.clear()
 
 

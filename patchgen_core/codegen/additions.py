@@ -15,6 +15,9 @@ from patchgen_core.codegen.source import DEFINITIONS, SourceFile, statements
 from patchgen_core.errors import Location, Problem
 from patchgen_core.spec import ImportSpec, PatchConfig
 
+SHADOWING = "PG207"
+"""The contract rule that names which hide one another break."""
+
 
 @dataclass(frozen=True)
 class AddedImports:
@@ -71,7 +74,7 @@ class AddedImports:
             hint = f"Add config.drop_import_names({name!r}), or import it under an alias."
         else:
             return []
-        return [Problem(message, spec.location, hint)]
+        return [Problem(message, spec.location, hint, code=SHADOWING)]
 
     def _has(self, spec: ImportSpec, name: str, source: Callable[[ImportSpec, str], tuple[str, str]]) -> bool:
         """Whether upstream imports a name from the same source."""
@@ -152,7 +155,7 @@ def hidden_problems(
                 place = f"upstream's own '{name}' in its line {again.lineno}"
                 message = f"add_post_import_block: {place} would hide the block's"
                 hint = f"Replace upstream's with a patch, or add config.exclude_from_output({name!r})."
-                problems.append(Problem(message, location, hint))
+                problems.append(Problem(message, location, hint, code=SHADOWING))
     return problems
 
 

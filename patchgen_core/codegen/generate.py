@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from patchgen_core.codegen.additions import below_imports, top_of
@@ -12,6 +13,8 @@ from patchgen_core.codegen.imports import absolute_import_edits, import_statemen
 from patchgen_core.codegen.patching import Origin, helper_edits, helper_origin, helper_text, patch_edits
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.removal import removal_edits
+from patchgen_core.codegen.source import SourceFile
+from patchgen_core.errors import PatchgenError
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,9 @@ def generate(plan: Plan) -> RawModule:
     # Of what is inserted at one place, methods end a class, then come helpers and imports, then markers.
     changes, markers = patch_edits(plan)
     edits = [*changes, *helper_edits(plan), *_insertions(plan), *markers]
-    edits += removal_edits(source, plan.index, plan.excluded, plan.dropped)
+    removals = removal_edits(source, plan.index, plan.excluded, plan.dropped)
+    _refuse_removed(source, changes, removals)
+    edits += removals
     edits += decorator_edits(source, plan.decorators)
     gone = [(edit.start, edit.end) for edit in edits if edit.end > edit.start]
     for edit in absolute_import_edits(source, plan.upstream.package):
@@ -44,6 +49,17 @@ def generate(plan: Plan) -> RawModule:
     lines = head.count("\n")
     moved = tuple(replace(w, first=w.first + lines, last=w.last + lines) for w in written)
     return RawModule(head + body, moved)
+
+
+def _refuse_removed(source: SourceFile, changes: Sequence[Edit], removals: Sequence[Edit]) -> None:
+    """A patch must not be of what goes with a dropped import, as a fallback definition does."""
+    for edit in changes:
+        gone = next((r for r in removals if r.start < edit.end and edit.start < r.end), None)
+        if gone is not None and isinstance(edit.origin, Origin):
+            line = source.text.count("\n", 0, gone.start) + 1
+            message = f"{edit.origin.label}: its target is taken out with upstream's line {line}"
+            hint = "Remove the patch, or the drop_import_names or exclude_from_output that takes it out."
+            raise PatchgenError(message, edit.origin.location, hint)
 
 
 def absolute_upstream(plan: Plan) -> str:

@@ -6,21 +6,20 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from patchgen_core import arguments
 from patchgen_core.arguments import shown
-from patchgen_core.codegen.additions import AddedImports, checked_blocks, hidden_problems, unique
-from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators, meaning
+from patchgen_core.codegen.additions import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
+from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
 from patchgen_core.codegen.imports import import_statement, imported_names
 from patchgen_core.codegen.index import ModuleIndex, index_module
 from patchgen_core.codegen.naming import settle_names
 from patchgen_core.codegen.removal import is_removable
 from patchgen_core.codegen.replacement import Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import Definition, SourceCache, SourceFile
-from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets, built_by_auto_model
+from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen_core.spec import Allowance, Helper, ImportSpec, Patch, PatchConfig
 from patchgen_core.upstream import UpstreamModule
@@ -35,7 +34,6 @@ class Plan:
         config: what was declared.
         upstream, source, index: the module that is patched.
         patches, helpers, imports, post_import_blocks, dropped, excluded, decorators: what to do to it.
-        warnings: what the user should know and no run should fail for.
     """
 
     label: str
@@ -50,7 +48,6 @@ class Plan:
     dropped: tuple[str, ...]
     excluded: tuple[str, ...]
     decorators: tuple[DroppedDecorator, ...]
-    warnings: tuple[Problem, ...]
 
     @property
     def fingerprint(self) -> str:
@@ -167,7 +164,6 @@ class _Planner:
         self.index = index_module(self.source.tree)
         self.targets = Targets(upstream.module, self.source.tree, self.index, sources, modules)
         self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
         self.excluded = tuple(unique(config.exclude))
 
     def plan(self, label: str) -> Plan:
@@ -182,7 +178,6 @@ class _Planner:
         dropped = self._dropped()
         decorators, bad_decorators = dropped_decorators(self.config, self.targets)
         patches = self._patches()
-        self._warn_of_decorators(patches, [entry.decorator for entry in decorators])
         helpers = self._helpers()
         added = AddedImports(self.source.tree, self.index, self.upstream.package, dropped, self.excluded)
         imports, bad_imports = added.plan(self.config.additional_imports)
@@ -206,7 +201,6 @@ class _Planner:
             dropped=dropped,
             excluded=self.excluded,
             decorators=decorators,
-            warnings=tuple(self.warnings),
         )
 
     def _fail(self, message: str, location: Location | None, hint: str = "") -> None:
@@ -257,11 +251,7 @@ class _Planner:
             location = self.config.location_of("drop_import_names", name)
             if name in self.index.imports:
                 dropped.append(name)
-            elif name in self.index.names:
-                message = f"drop_import_names: upstream defines '{name}' itself, so there is no import to drop"
-                hint = "Use exclude_from_output to leave its definition out."
-                self.warnings.append(Problem(message, location, hint))
-            else:
+            elif name not in self.index.names:  # what upstream itself defines is no error, but of no effect
                 hint = did_you_mean(name, self.index.imports)
                 self._fail(f"drop_import_names: upstream does not know '{name}'", location, hint)
         return tuple(dropped)
@@ -280,31 +270,7 @@ class _Planner:
                 self.problems += error.problems
                 continue
             planned.append(resolved)
-            if bypasses := self.targets.bypasses(resolved):
-                message = f"'{patch.target}' is patched where it is defined, but upstream also {bypasses}"
-                hint = "Where that counts, the patch has no effect."
-                self.warnings.append(Problem(message, patch.location, hint))
-            if line := built_by_auto_model(self.source, patch.target.split(".")[0]):
-                name = patch.target.split(".")[0]
-                message = f"'{patch.target}' may have no effect: nothing in upstream's module makes a '{name}'"
-                hint = f"Its line {line} builds sub-models with AutoModel, which makes upstream's own classes: "
-                self.warnings.append(Problem(message, patch.location, f"{hint}override that to make a '{name}'."))
         return planned
-
-    def _warn_of_decorators(self, patches: Sequence[PlannedPatch], dropped: Sequence[ast.expr]) -> None:
-        """A decorator that stays and names a replaced function may count on the decorators that went with it."""
-        replaced = [node for planned in patches if not planned.method for node in planned.nodes]
-        for planned in patches:
-            own = [meaning(d) for d in planned.replacement.decorators] if planned.replacement else []
-            for node in planned.nodes if planned.kind == "function_replacement" else ():
-                gone = [d for d in map(ast.unparse, node.decorator_list) if meaning(d) not in own]
-                for owner, decorator in self.targets.decorators_naming(node.name) if gone else ():
-                    if decorator in dropped or owner in replaced or owner.name in self.excluded:
-                        continue
-                    shown_as, name = ast.unparse(decorator), ast.unparse(decorator).split("(")[0]
-                    message = f"upstream's @{shown_as} on '{owner.name}' gets a '{node.name}' without its @{gone[0]}"
-                    hint = f"Add config.drop_decorators('{owner.name}', '{name}'), or decorate the replacement."
-                    self.warnings.append(Problem(message, planned.patch.location, hint))
 
     def _check_conflict(self, planned: PlannedPatch, first: dict[str, Patch]) -> None:
         patch = planned.patch
@@ -368,6 +334,7 @@ class _Planner:
                 f"helper '{name}' has the name of an upstream definition",
                 location,
                 "Rename it, or replace upstream's with replace_class or replace_function.",
+                code=SHADOWING,
             )
         self._check_helper_name(name, location)
         after: tuple[Definition, ...] = ()
@@ -387,10 +354,12 @@ class _Planner:
     def _check_helper_name(self, name: str, location: Location) -> None:
         if name in self.index.imports and name not in self.config.drop_imported_names:
             hint = f"Rename it, or add config.drop_import_names({name!r})."
-            raise PatchgenError(f"helper '{name}' has the name of an upstream import", location, hint)
+            raise PatchgenError(f"helper '{name}' has the name of an upstream import", location, hint, code=SHADOWING)
         if name in self.index.assigned and name not in (*self.excluded, *self.config.drop_imported_names):
             hint = f"Rename it, or add config.exclude_from_output({name!r})."
-            raise PatchgenError(f"helper '{name}' has the name of an upstream constant", location, hint)
+            raise PatchgenError(
+                f"helper '{name}' has the name of an upstream constant", location, hint, code=SHADOWING
+            )
         for spec in self.config.additional_imports:
             if name in imported_names(spec):
                 message = f"helper '{name}' has the name of the import added at {spec.location}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,14 +16,11 @@ from patchgen_core.codegen.source import (
     Definition,
     Function,
     SourceCache,
-    SourceFile,
     blocks,
     statements,
 )
 from patchgen_core.errors import PatchgenError, closest, did_you_mean
 from patchgen_core.spec import Helper, Patch
-
-_AUTO_MODEL = re.compile(r"\bAutoModel\w*\._?from_config\(")
 
 # Methods that transformers, torch and trainers look up by name: adding one of them is no slip.
 KNOWN_METHODS = frozenset(
@@ -140,25 +136,6 @@ class Targets:
             )
         return PlannedPatch(patch, tuple(nodes), replacement=replacement)
 
-    def decorators_naming(self, name: str) -> list[tuple[Definition, ast.expr]]:
-        """Decorators of top-level definitions that refer to a name."""
-        found = []
-        for definitions in self.index.definitions.values():
-            for node in definitions:
-                for decorator in node.decorator_list:
-                    if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(decorator)):
-                        found.append((node, decorator))
-        return found
-
-    def bypasses(self, planned: PlannedPatch) -> str:
-        """Where upstream binds a target's name to something else, which a patch of the definition misses."""
-        name = planned.patch.target.split(".")[0]
-        places = [f"imports it in line {statement.lineno}" for statement, _ in self.index.imports.get(name, ())]
-        places += [f"assigns it in line {statement.lineno}" for statement in self.index.assigned.get(name, ())]
-        others = [n for n in last_definitions(self.tree.body, name) if n not in planned.nodes]
-        places += [f"defines it without that method in line {node.lineno}" for node in others]
-        return " and ".join(places)
-
     def _read(self, patch: Patch, accessor: str) -> Replacement:
         assert patch.location is not None, "the planner gives every patch one"
         return read_replacement(patch.replacement, self.sources, self.modules, patch.location, accessor)
@@ -258,21 +235,6 @@ class Targets:
             if inherited is not None:
                 return inherited
         return None
-
-
-def built_by_auto_model(source: SourceFile, name: str) -> int:
-    """The line where upstream builds sub-models with ``AutoModel``, if that is how a model class is made; else 0.
-
-    A class called ``...Model`` that the module never calls by name is one that ``AutoModel`` looks up by its
-    config, in transformers and not in the generated module.
-    """
-    if not name.endswith("Model") or name.endswith("PreTrainedModel"):
-        return 0
-    built = _AUTO_MODEL.search(source.text)
-    if built is None:
-        return 0
-    is_made = re.search(rf"(?<!class )(?<![\w.\"'`]){re.escape(name)}(?:\._?from_config)?\(", source.text)
-    return 0 if is_made else source.text.count("\n", 0, built.start()) + 1
 
 
 def all_methods(node: ast.AST) -> list[Function]:

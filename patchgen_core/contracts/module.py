@@ -223,6 +223,7 @@ class _Walker:
         self.scopes: dict[int, Scope] = {}
         self.top = Scope(tree)
         self.scope = self.top
+        self.owner = ""
         self.moment: Moment = "import"
         self.lazy_annotations = any(
             isinstance(s, ast.ImportFrom)
@@ -277,8 +278,8 @@ class _Walker:
 
     # --- scopes ------------------------------------------------------------------------------------
 
-    def _enter(self, node: ast.AST, cls: str, self_name: str, owner: str) -> Scope:
-        self.scope = Scope(node, self.scope, cls, self_name, owner)
+    def _enter(self, node: ast.AST, cls: str, self_name: str) -> Scope:
+        self.scope = Scope(node, self.scope, cls, self_name, self.owner)
         self.scopes[id(node)] = self.scope
         return self.scope
 
@@ -304,9 +305,7 @@ class _Walker:
 
     def _function(self, node: Function) -> None:
         self._bind(node.name)
-        self._each(node.decorator_list)
-        self._signature(node.args, node.returns)
-        outer = self.scope
+        outer, outer_owner = self.scope, self.owner
         is_method = isinstance(outer.node, ast.ClassDef)
         cls, self_name = outer.cls, outer.self_name
         if is_method:
@@ -315,15 +314,14 @@ class _Walker:
             first = [*node.args.posonlyargs, *node.args.args][:1]
             cls, self_name = outer.node.name, first[0].arg if first and not is_static else ""
         if isinstance(outer.node, ast.Module) or is_method:
-            owner = f"{outer.owner}.{node.name}" if is_method and outer.owner else node.name
-        else:
-            owner = outer.owner
-        self._body(node, node.args, cls, self_name, owner)
+            self.owner = f"{outer.owner}.{node.name}" if is_method and outer.owner else node.name
+        self._each(node.decorator_list)
+        self._signature(node.args, node.returns)
+        self._body(node, node.args, cls, self_name)
+        self.owner = outer_owner
 
-    def _body(
-        self, node: Function | ast.Lambda, arguments: ast.arguments, cls: str, self_name: str, owner: str
-    ) -> None:
-        scope = self._enter(node, cls, self_name, owner)
+    def _body(self, node: Function | ast.Lambda, arguments: ast.arguments, cls: str, self_name: str) -> None:
+        scope = self._enter(node, cls, self_name)
         moment, self.moment = self.moment, "call"
         for argument in _arguments(arguments):
             scope.bound.setdefault(argument.arg, []).append(Binding())
@@ -349,24 +347,27 @@ class _Walker:
         quoted, self.strings[known:] = self.strings[known:], []
         for string, _ in quoted:
             for name in _names_in(str(string.value)):
-                self.scope.pending.append(Use(name, string, self.scope.owner, "annotation"))
+                self.scope.pending.append(Use(name, string, self.owner, "annotation"))
         self.moment = moment
 
     def _lambda(self, node: ast.Lambda) -> None:
         self._signature(node.args)
-        self._body(node, node.args, self.scope.cls, self.scope.self_name, self.scope.owner)
+        self._body(node, node.args, self.scope.cls, self.scope.self_name)
 
     def _class(self, node: ast.ClassDef) -> None:
         self._bind(node.name)
+        outer_owner = self.owner
+        if isinstance(self.scope.node, ast.Module):
+            self.owner = node.name
         self._each([*node.decorator_list, *node.bases, *node.keywords])
-        is_top = isinstance(self.scope.node, ast.Module)
-        self._enter(node, "", "", node.name if is_top else self.scope.owner)
+        self._enter(node, "", "")
         self._each(node.body)
         self._leave()
+        self.owner = outer_owner
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         self._visit(node.generators[0].iter)
-        self._enter(node, self.scope.cls, self.scope.self_name, self.scope.owner)
+        self._enter(node, self.scope.cls, self.scope.self_name)
         for number, generator in enumerate(node.generators):
             if number:
                 self._visit(generator.iter)
@@ -379,7 +380,7 @@ class _Walker:
 
     def _name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
-            self.scope.pending.append(Use(node.id, node, self.scope.owner, self.moment))
+            self.scope.pending.append(Use(node.id, node, self.owner, self.moment))
         else:
             self._bind(node.id)
 
@@ -460,7 +461,7 @@ class _Walker:
 
     def _constant(self, node: ast.Constant) -> None:
         if isinstance(node.value, str):
-            self.strings.append((node, self.scope.owner))
+            self.strings.append((node, self.owner))
 
 
 def _arguments(arguments: ast.arguments) -> Iterator[ast.arg]:

@@ -11,8 +11,8 @@ from typing import Literal
 from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function
-from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, all_methods
-from patchgen_core.contracts.inference import Inference
+from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, all_methods, methods
+from patchgen_core.contracts.inference import Class, Inference
 from patchgen_core.contracts.kernels import Kernels
 from patchgen_core.contracts.library import Library
 from patchgen_core.contracts.module import Module
@@ -176,7 +176,7 @@ class Subject:
             if patch.replacement is None:
                 continue
             for dotted, node in self._functions(patch):
-                found.append(Replaced(dotted, node, self._counterpart(dotted), patch))
+                found.append(Replaced(dotted, node, self._counterpart(dotted, patch.accessor), patch))
         return tuple(found)
 
     def _functions(self, patch: PlannedPatch) -> list[tuple[str, Function]]:
@@ -192,17 +192,20 @@ class Subject:
         wanted = {patch.accessor} if patch.accessor else set()
         return [(patch.dotted, f) for f in found if marks[id(f)] & kinds == wanted]
 
-    def _counterpart(self, dotted: str) -> Function | None:
+    def _counterpart(self, dotted: str, accessor: str) -> Function | None:
         name, _, method = dotted.partition(".")
         if not method:
             return self.upstream.function(dotted)
+        if accessor:
+            found = [
+                f for node in self.upstream.index.definitions.get(name, []) for f in methods(node, method, accessor)
+            ]
+            return found[0] if len(found) == 1 else None
         own = self.upstream.function(dotted)
         if own is not None:
             return own
         cls = self.upstream.cls(name)
         if cls is None:
             return None
-        from patchgen_core.contracts.inference import Class
-
-        found = self.upstream_inference.find_method(Class(self.upstream, cls), method)
-        return found[1] if found else None
+        inherited = self.upstream_inference.find_method(Class(self.upstream, cls), method)
+        return inherited[1] if inherited else None

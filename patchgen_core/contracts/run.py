@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -16,25 +15,12 @@ from patchgen_core.contracts.module import Module
 from patchgen_core.contracts.places import config_location
 from patchgen_core.contracts.rule import Finding, Rule, Severity, Subject
 from patchgen_core.contracts.rules import ALLOWANCE, RULES
+from patchgen_core.contracts.verdict import Verdict
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, did_you_mean, excerpt
 from patchgen_core.project import Project
 from patchgen_core.spec import Allowance
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the rules say of one config.
-
-    Attributes:
-        errors, warnings: what they found.
-        allowed: what they found and the config allows, each with the reason.
-    """
-
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    allowed: tuple[tuple[Problem, str], ...] = ()
 
 
 def find_rule(code: str) -> Rule:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from patchgen_core.drift import DriftReport
-from patchgen_core.errors import Problem, display_path
-from patchgen_core.report.record import Record, drift_record
+from patchgen_core.errors import Problem, Snippet, display_path
+from patchgen_core.report.record import BAD, Record, drift_record
 
 SCHEMA = 1
 
 
-def drift_data(report: DriftReport) -> dict[str, Any]:
-    """A drift report as JSON types. Paths are relative to the working directory where they can be."""
-    records = map(drift_record, report.results)
+def drift_data(report: DriftReport, contracts: Sequence[Record] = ()) -> dict[str, Any]:
+    """A drift report as JSON types. Paths are relative to the working directory where they can be.
+
+    Args:
+        report: the report.
+        contracts: what the contract rules found out, where they ran.
+    """
+    kept = {(record.config, record.path): {"contract": check_data(record)} for record in contracts}
+    is_red = any(record.status in BAD for record in contracts)
     return {
         "schema": SCHEMA,
-        "exit_code": report.exit_code,
+        "exit_code": max(report.exit_code, int(is_red)),
         "configs": [
-            {"config": record.config, "path": display_path(record.path), **check_data(record)} for record in records
+            {
+                "config": record.config,
+                "path": display_path(record.path),
+                **check_data(record),
+                **kept.get((record.config, record.path), {}),
+            }
+            for record in map(drift_record, report.results)
         ],
         "orphans": [display_path(path) for path in report.orphans],
         "removed": [display_path(path) for path in report.removed],
@@ -41,6 +53,7 @@ def check_data(record: Record) -> dict[str, Any]:
         "loading_reason": record.loading_reason or None,
         "errors": problem_data(record.errors),
         "warnings": problem_data(record.warnings),
+        "notes": list(record.notes),
     }
 
 
@@ -53,9 +66,18 @@ def problem_data(problems: Iterable[Problem]) -> list[dict[str, Any]]:
             "message": problem.message,
             "hint": problem.hint or None,
             "excerpt": problem.excerpt or None,
+            "code": problem.code or None,
+            "generated": _snippet_data(problem.generated),
         }
         for problem in problems
     ]
+
+
+def _snippet_data(snippet: Snippet | None) -> dict[str, Any] | None:
+    if snippet is None:
+        return None
+    location = snippet.location
+    return {"file": display_path(location.file), "line": location.line, "excerpt": snippet.text}
 
 
 def error_data(problems: Iterable[Problem]) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def _cell(record: Record | None) -> str:
         return "-"
     kinds = ", ".join(dict.fromkeys(cause.kind for cause in record.causes))
     if record.status == "clean":
-        return "ok"
+        return f"ok, {_count(len(record.warnings), 'warning')}" if record.warnings else "ok"
     if record.status in ("fixed", "failed", "drifted") and kinds:
         return f"{record.status}: {kinds}"
     return record.status

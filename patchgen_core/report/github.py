@@ -32,7 +32,7 @@ def commands(report: GateReport, workspace: Path) -> Iterator[str]:
                 where.file if where else record.path,
                 where.line if where else record.line,
                 title,
-                "\n".join(filter(None, [problem.message, problem.hint])),
+                "\n".join(filter(None, [problem.title, problem.hint])),
                 workspace,
             )
 
@@ -44,7 +44,7 @@ def _found(record: Record) -> Iterator[tuple[str, int, str]]:
         yield record.path, record.line, str(cause)
     for problem in record.errors:
         where = problem.location
-        message = "\n".join(filter(None, [problem.message, problem.hint]))
+        message = "\n".join(filter(None, [problem.title, problem.hint]))
         yield (where.file, where.line, message) if where else (record.path, record.line, message)
 
 

@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from patchgen_core.artifacts import Outcome
 from patchgen_core.causes import Cause
+from patchgen_core.contracts.verdict import Verdict
 from patchgen_core.drift import ConfigResult
-from patchgen_core.errors import Location, Problem, display_path
+from patchgen_core.errors import Location, Problem, Snippet, display_path
 
 Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
 _TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)
@@ -54,6 +56,7 @@ class Record:
         warnings: what the user should know all the same.
         loading: how the config was loaded; empty when it was not.
         loading_reason: why it was imported for real.
+        notes: what is left out of the verdict on purpose, such as findings that the config allows.
         reason: why the check was skipped.
         item: node id of the test item that made the record.
     """
@@ -71,6 +74,7 @@ class Record:
     warnings: tuple[Problem, ...] = ()
     loading: str = ""
     loading_reason: str = ""
+    notes: tuple[str, ...] = ()
     reason: str = ""
     item: str = ""
 
@@ -80,7 +84,7 @@ class Record:
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        said = [problem.message for problem in self.errors] or [str(cause) for cause in self.causes]
+        said = [problem.title for problem in self.errors] or [str(cause) for cause in self.causes]
         if not said:
             return self.reason or self.status
         return said[0] if len(said) == 1 else f"{said[0]} (and {len(said) - 1} more)"
@@ -102,9 +106,23 @@ def drift_record(result: ConfigResult) -> Record:
         files,
         written=tuple(file.path for file in files) if result.status == "fixed" else (),
         errors=outcome.problems,
-        warnings=outcome.warnings,
         loading=loaded.mode if loaded else "",
         loading_reason=loaded.reason if loaded else "",
+    )
+
+
+def contract_record(outcome: Outcome, verdict: Verdict) -> Record:
+    """The record of a contract check."""
+    loaded = outcome.loaded
+    return Record(
+        outcome.label,
+        str(outcome.path),
+        loaded.config.location.line if loaded else 0,
+        "contract",
+        "failed" if verdict.errors else "clean",
+        errors=verdict.errors,
+        warnings=verdict.warnings,
+        notes=tuple(f"allowed: {p.title} ({reason})" for p, reason in verdict.allowed),
     )
 
 
@@ -125,9 +143,15 @@ def unpack(data: Mapping[str, Any]) -> Record:
 
     def problems(values: Any) -> tuple[Problem, ...]:
         return tuple(
-            Problem(**{**value, "location": Location(**value["location"]) if value["location"] else None})
+            Problem(**{**value, "location": location(value["location"]), "generated": snippet(value.get("generated"))})
             for value in values
         )
+
+    def location(value: Any) -> Location | None:
+        return Location(**value) if value else None
+
+    def snippet(value: Any) -> Snippet | None:
+        return Snippet(Location(**value["location"]), value["text"]) if value else None
 
     parts = {
         "causes": tuple(Cause(**cause) for cause in data["causes"]),
@@ -136,6 +160,7 @@ def unpack(data: Mapping[str, Any]) -> Record:
         "removed": tuple(data["removed"]),
         "errors": problems(data["errors"]),
         "warnings": problems(data["warnings"]),
+        "notes": tuple(data.get("notes", ())),
     }
     return Record(**{**data, **parts})
 
@@ -162,8 +187,12 @@ def with_paths(record: Record, change: Callable[[str], str]) -> Record:
     """A record with each path changed, as for a machine that has the files elsewhere."""
 
     def problem(value: Problem) -> Problem:
-        location = value.location
-        return replace(value, location=Location(change(location.file), location.line)) if location else value
+        at, shown = value.location, value.generated
+        snippet = replace(shown, location=location(shown.location)) if shown else None
+        return replace(value, location=location(at) if at else None, generated=snippet)
+
+    def location(value: Location) -> Location:
+        return Location(change(value.file), value.line)
 
     return replace(
         record,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -29,9 +29,13 @@ def problem_text(problem: Problem, kind: str) -> Text:
     if problem.location:
         text.append(f"{problem.location}: ", "bold")
     text.append(f"{kind}: ", "bold red" if kind == "error" else "bold yellow")
-    text.append(problem.message)
+    text.append(problem.title)
     for line in problem.excerpt.splitlines():
         text.append(f"\n  {line}", "dim" if not line.startswith(">") else "")
+    if problem.generated is not None:
+        text.append(f"\n  {problem.generated.location}:", "bold")
+        for line in problem.generated.text.splitlines():
+            text.append(f"\n  {line}", "dim" if not line.startswith(">") else "")
     if problem.hint:
         text.append(f"\n  {problem.hint}", "cyan")
     return text
@@ -81,6 +85,8 @@ def print_details(console: Console, record: Record, verbose: bool = False, folde
     """
     print_problems(console, record.errors)
     print_problems(console, record.warnings, "warning")
+    for note in record.notes if verbose else ():
+        console.print(Text(f"         {note}", "dim"), soft_wrap=True)
     if verbose and record.loading == "imported":
         console.print(Text(f"         imported for real: {record.loading_reason}", "dim"), soft_wrap=True)
     for cause in record.causes:
@@ -118,12 +124,32 @@ def _summary(report: DriftReport) -> Text:
     return text
 
 
+def print_contracts(console: Console, records: Sequence[Record], verbose: bool = False) -> None:
+    """Print what the contract rules found, and a summary."""
+    for record in records:
+        if record.status != "clean" or record.warnings or (verbose and record.notes):
+            console.print(verdict_text(record), soft_wrap=True)
+            print_details(console, record, verbose)
+    counts = [
+        (sum(len(record.errors) for record in records), "error"),
+        (sum(len(record.warnings) for record in records), "warning"),
+        (sum(len(record.notes) for record in records), "allowance"),
+    ]
+    parts = [f"{count} {word}{'s' * (count != 1)}" for count, word in counts if count]
+    text = Text(f"contracts: {', '.join(parts) or 'kept'}.", "red" if counts[0][0] else "green")
+    codes = sorted({p.code for record in records for p in (*record.errors, *record.warnings) if p.code})
+    if codes:
+        text.append(f"\nRun 'patchgen rule {codes[0]}' for what a rule is about.", "cyan")
+    console.print(text, soft_wrap=True)
+
+
 def print_generated(
     console: Console, results: Iterable[CodegenResult], dry_run: bool, save_diff: bool, verbose: bool
 ) -> None:
-    """Print what a generation wrote, or would write."""
+    """Print what a generation wrote, or would write, and what the contract rules find in it."""
     for result in results:
-        print_problems(console, result.warnings, "warning")
+        print_problems(console, result.verdict.errors)
+        print_problems(console, result.verdict.warnings, "warning")
         for line in _generated_lines(result, dry_run, save_diff):
             console.print(line, soft_wrap=True)
         if verbose or dry_run:

@@ -6,8 +6,8 @@ import pytest
 
 from patchgen_core.contracts.rule import Rule
 from patchgen_core.contracts.rules import RULES
-from tests.contracts.support import play
 from tests.conftest import Workspace
+from tests.contracts.support import play
 
 EVERY_RULE = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 

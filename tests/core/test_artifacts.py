@@ -425,41 +425,6 @@ def test_diff_that_a_generation_left_behind_is_no_edit_by_hand(gated: Workspace)
     assert "edited by hand" not in [cause.kind for cause in result.causes]
 
 
-@pytest.mark.parametrize(
-    "declared",
-    [
-        'config.add_import("functools", names=["partial"])',
-        'config.add_import("functools", names=["partial"])\nconfig.add_post_import_block("# partial, not partial")',
-        'config.add_post_import_block("import functools")',
-        'config.add_post_import_block("from os import path, sep\\nNAME = sep")',
-    ],
-)
-def test_added_import_that_ruff_takes_out_is_said(work: Workspace, declared: str) -> None:
-    work.upstream(UPSTREAM)
-    work.config(f"{declared}\n")
-    outcome = work.outcome()
-    assert outcome.warnings or outcome.problems
-
-
-def test_added_import_that_ruff_leaves_is_no_warning(work: Workspace) -> None:
-    work.write(
-        "pyproject.toml",
-        """
-        [tool.patchgen]
-        search_root = "proj/models"
-        package_prefix = "proj.models"
-        [tool.ruff]
-        lint.select = ["E"]
-        """,
-    )
-    work.upstream(UPSTREAM)
-    work.config('config.add_import("functools", names=["partial"])\n')
-    outcome = work.outcome()
-    assert outcome.artifact is not None
-    assert "from functools import partial\n" in outcome.artifact.text
-    assert outcome.warnings == ()
-
-
 # --- orphans ---------------------------------------------------------------------------------------
 
 

@@ -69,23 +69,3 @@ def test_what_cannot_be_dropped_is_an_error(work: Workspace, declaration: str, m
 def test_decorator_of_what_is_replaced_is_an_error(work: Workspace) -> None:
     work.config(REPLACE + "config.drop_decorators('rotate', 'mark')\n")
     assert "drop_decorators: 'rotate' is replaced or excluded" in work.errors()
-
-
-@pytest.mark.parametrize(
-    ("config", "warnings"),
-    [
-        pytest.param(REPLACE, [WARNING], id="replaced"),
-        pytest.param(
-            "config.patches.append(create_patch_from_external('rotate', 'fast', 'turn'))", [WARNING], id="external"
-        ),
-        pytest.param(REPLACE + "config.drop_decorators('Attention', 'take')\n", [], id="dropped"),
-        pytest.param(
-            "from hub import mark\n" + REPLACE.replace("\ndef", "\n@mark('rotary')\ndef"), [], id="decorated"
-        ),
-        pytest.param(REPLACE + "config.exclude_from_output('Attention')\n", [], id="excluded"),
-        pytest.param(REPLACE + "@config.replace_class('Attention')\nclass A: ...\n", [], id="class-replaced"),
-    ],
-)
-def test_decorator_that_counts_on_a_lost_one_is_said(work: Workspace, config: str, warnings: list[str]) -> None:
-    work.config(config)
-    assert [warning.message for warning in work.plan().warnings] == warnings

@@ -50,6 +50,7 @@ def use():
 MODULE = "acme.models.toy.modeling_toy"
 HEAD = f'from patchgen import PatchConfig, create_patch_from_external\nconfig = PatchConfig("{MODULE}", "toy.py")\n'
 FILE = "toy/toy_gpu_patch_gen_config.py"
+IN_TOY = "in toy.py, line"
 UNDEFINED = "  Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
 UNREADABLE = "  Its definition is not in a Python file, or a decorator hides it."
 STILL_USED = "  Patch or exclude what uses it, or bind the name yourself."
@@ -232,7 +233,7 @@ TABLE = {
     ),
     "undefined name in a function": (
         '@config.replace_function("rotate")\ndef f(x, y):\n    return missing(x)',
-        f"""@3 function_replacement rotate: nothing defines 'missing' in toy.py, line 48
+        f"""@3 PG204 function_replacement rotate: nothing defines 'missing' in toy.py, line 48
        46 | # ======================================================================
        47 | def rotate(x, y):
   >    48 |     return missing(x)
@@ -241,7 +242,7 @@ TABLE = {
     ),
     "undefined name under noqa in a method": (
         '@config.override_method("Norm.forward")\ndef f(self, x):\n    return missing(x)  # noqa: F821',
-        f"""@3 method_override Norm.forward: nothing defines 'missing' in toy.py, line 36
+        f"""@3 PG204 method_override Norm.forward: nothing defines 'missing' in toy.py, line 36
        34 |
        35 |     def forward(self, x):
   >    36 |         return missing(x)  # noqa: F821
@@ -250,7 +251,7 @@ TABLE = {
     ),
     "undefined name in a helper": (
         "@config.add_helper\ndef f(x):\n    return missing(x)",
-        f"""@3 helper f: nothing defines 'missing' in toy.py, line 31
+        f"""@3 PG204 helper f: nothing defines 'missing' in toy.py, line 31
        29 | # ======================================================================
        30 | def f(x):
   >    31 |     return missing(x)
@@ -259,7 +260,7 @@ TABLE = {
     ),
     "undefined name in a post-import block": (
         'config.add_post_import_block("SCALE = missing")',
-        f"""@3 post-import block: nothing defines 'missing' in toy.py, line 23
+        f"""@3 PG204 post-import block: nothing defines 'missing' in toy.py, line 23
        21 |     kernel = None
        22 |
   >    23 | SCALE = missing
@@ -268,7 +269,7 @@ TABLE = {
     ),
     "name of the config alone": (
         'SCALE = 2\n@config.replace_function("rotate")\ndef f(x, y):\n    return SCALE',
-        f"""@4 function_replacement rotate: nothing defines 'SCALE' in toy.py, line 48
+        f"""@4 PG204 function_replacement rotate: nothing defines 'SCALE' in toy.py, line 48
        46 | # ======================================================================
        47 | def rotate(x, y):
   >    48 |     return SCALE
@@ -277,7 +278,7 @@ TABLE = {
     ),
     "undefined name, used twice": (
         '@config.replace_function("rotate")\ndef f(x, y):\n    return missing(x, missing)',
-        f"""@3 function_replacement rotate: nothing defines 'missing' in toy.py, line 48
+        f"""@3 PG204 function_replacement rotate: nothing defines 'missing' in toy.py, line 48
        46 | # ======================================================================
        47 | def rotate(x, y):
   >    48 |     return missing(x, missing)
@@ -353,7 +354,7 @@ TABLE = {
     ),
     "excluded name that upstream uses": (
         'config.exclude_from_output("LIMIT")',
-        f"""@3 exclude_from_output takes 'LIMIT' out, but upstream's 'use' still uses it in toy.py, line 51
+        f"""@3 PG203 exclude_from_output takes 'LIMIT' out, but upstream's 'use' still uses it in toy.py, line 51
        49 |
        50 | def use():
   >    51 |     return Norm(1), LIMIT
@@ -362,7 +363,7 @@ TABLE = {
     ),
     "excluded name that a patch uses": (
         'config.exclude_from_output("LIMIT", "use")\n@config.replace_function("rotate")\ndef f(x):\n    return LIMIT',
-        f"""@4 exclude_from_output takes 'LIMIT' out, but function_replacement rotate still uses it in toy.py, line 51
+        f"""@4 PG203 exclude_from_output takes 'LIMIT' out, but function_replacement rotate still uses it {IN_TOY} 51
        49 | # ======================================================================
        50 | def rotate(x):
   >    51 |     return LIMIT
@@ -376,7 +377,7 @@ TABLE = {
     ),
     "dropped import that upstream uses": (
         'config.drop_import_names("ACT")',
-        f"""@3 drop_import_names takes 'ACT' out, but upstream's 'Norm.forward' still uses it in toy.py, line 34
+        f"""@3 PG203 drop_import_names takes 'ACT' out, but upstream's 'Norm.forward' still uses it in toy.py, line 34
        32 |
        33 |     def forward(self, x):
   >    34 |         return ACT(x)
@@ -385,7 +386,7 @@ TABLE = {
     ),
     "dropped import that a patch uses": (
         'config.drop_import_names("kernel")\n@config.replace_function("rotate")\ndef f(x):\n    return kernel',
-        f"""@4 drop_import_names takes 'kernel' out, but function_replacement rotate still uses it in toy.py, line 47
+        f"""@4 PG203 drop_import_names takes 'kernel' out, but function_replacement rotate still uses it {IN_TOY} 47
        45 | # ======================================================================
        46 | def rotate(x):
   >    47 |     return kernel
@@ -407,16 +408,17 @@ TABLE = {
     ),
     "helper with the name of a definition": (
         "@config.add_helper\ndef rotate(x): ...",
-        "@3 helper 'rotate' has the name of an upstream definition\n"
+        "@3 PG207 helper 'rotate' has the name of an upstream definition\n"
         "  Rename it, or replace upstream's with replace_class or replace_function.",
     ),
     "helper with the name of an import": (
         "@config.add_helper\ndef ACT(x): ...",
-        "@3 helper 'ACT' has the name of an upstream import\n  Rename it, or add config.drop_import_names('ACT').",
+        "@3 PG207 helper 'ACT' has the name of an upstream import\n"
+        "  Rename it, or add config.drop_import_names('ACT').",
     ),
     "helper with the name of a constant": (
         "@config.add_helper\ndef LIMIT(x): ...",
-        "@3 helper 'LIMIT' has the name of an upstream constant\n"
+        "@3 PG207 helper 'LIMIT' has the name of an upstream constant\n"
         "  Rename it, or add config.exclude_from_output('LIMIT').",
     ),
     "two helpers of one name": (
@@ -435,17 +437,17 @@ TABLE = {
     # --- add_import ---
     "import of an upstream definition's name": (
         'config.add_import("fast", names=["Norm"])',
-        "@3 add_import: upstream's own definition of 'Norm' would hide the import\n"
+        "@3 PG207 add_import: upstream's own definition of 'Norm' would hide the import\n"
         "  Use create_patch_from_external to replace it.",
     ),
     "import of an upstream constant's name": (
         'config.add_import("fast", names=["LIMIT"])',
-        "@3 add_import: upstream's own assignment of 'LIMIT' would hide the import\n"
+        "@3 PG207 add_import: upstream's own assignment of 'LIMIT' would hide the import\n"
         "  Add config.exclude_from_output('LIMIT'), or import it under an alias.",
     ),
     "import of an upstream import's name": (
         'config.add_import("fast", names=["ACT"])',
-        "@3 add_import: upstream imports 'ACT' from elsewhere: from ...activations import ACT\n"
+        "@3 PG207 add_import: upstream imports 'ACT' from elsewhere: from ...activations import ACT\n"
         "  Add config.drop_import_names('ACT'), or import it under an alias.",
     ),
     "one name from two modules": (
@@ -501,7 +503,7 @@ TABLE = {
     ),
     "block with a name that upstream defines below": (
         'config.add_post_import_block("def rotate(x): ...")',
-        "@3 add_post_import_block: upstream's own 'rotate' in its line 32 would hide the block's\n"
+        "@3 PG207 add_post_import_block: upstream's own 'rotate' in its line 32 would hide the block's\n"
         "  Replace upstream's with a patch, or add config.exclude_from_output('rotate').",
     ),
     "method where upstream has a class attribute": (
@@ -577,7 +579,7 @@ TABLE = {
         "@config.add_helper\ndef rotate(x): ...",
         f"@3 upstream {MODULE} has no class 'Nrom'\n  Did you mean 'Norm'?\n"
         "@5 exclude_from_output: upstream defines no 'us'\n  Did you mean 'use'?\n"
-        "@6 helper 'rotate' has the name of an upstream definition\n"
+        "@6 PG207 helper 'rotate' has the name of an upstream definition\n"
         "  Rename it, or replace upstream's with replace_class or replace_function.",
     ),
 }

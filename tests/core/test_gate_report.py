@@ -118,7 +118,7 @@ def test_configs_that_are_clean_share_a_row_unless_verbose() -> None:
     said = [
         ["config", "drift", "import"],
         ["a", "drifted: upstream moved, edited by hand", "skipped"],
-        ["d", "ok", "-"],
+        ["d", "ok, 1 warning", "-"],
     ]
     assert shown(report) == [*said, ["2 more", "2 ok", "1 ok"]]
     assert shown(report, verbose=True) == [*said[:2], ["b", "ok", "ok"], ["c", "ok", "-"], said[2]]

@@ -376,15 +376,19 @@ def test_a_patch_inside_a_block_that_is_left_empty_is_not_lost(work: Workspace) 
     assert "other" in text
 
 
-def test_dropping_a_name_that_upstream_defines_is_a_warning(work: Workspace) -> None:
+def test_dropping_a_name_that_upstream_defines_changes_nothing(work: Workspace) -> None:
     work.upstream("def k():\n    return 1\n")
     work.config("config.drop_import_names('k')\n")
-    outcome = work.outcome()
-    assert [problem.message for problem in outcome.warnings] == [
-        "drop_import_names: upstream defines 'k' itself, so there is no import to drop"
-    ]
-    assert outcome.artifact is not None
-    assert outcome.artifact.text.endswith("def k():\n    return 1\n")
+    assert work.text().endswith("def k():\n    return 1\n")
+
+
+def test_patch_of_a_fallback_that_goes_with_its_import_is_an_error(work: Workspace) -> None:
+    work.upstream("try:\n    from fast import k\nexcept ImportError:\n    def k():\n        return 1\n")
+    work.config("config.drop_import_names('k')\n@config.replace_function('k')\ndef k():\n    return 2\n")
+    assert work.errors() == (
+        "toy/toy_gpu_patch_gen_config.py:6: function_replacement k: its target is taken out with upstream's line 1\n"
+        "  Remove the patch, or the drop_import_names or exclude_from_output that takes it out."
+    )
 
 
 def test_all_itself_can_be_excluded_with_what_it_lists(work: Workspace) -> None:

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from patchgen_core.contracts.rule import Rule
-from patchgen_core.contracts.rules import allowance, call_site, signature
+from patchgen_core.contracts.rules import (
+    allowance,
+    auto_model,
+    bypassed,
+    call_site,
+    dangling,
+    docstring,
+    no_effect,
+    shadowing,
+    signature,
+    undefined,
+    upstream_moved,
+)
 
 ALLOWANCE = allowance.RULE
 RULES: tuple[Rule, ...] = (
     ALLOWANCE,
     signature.RULE,
     call_site.RULE,
+    dangling.RULE,
+    undefined.RULE,
+    shadowing.RULE,
+    docstring.RULE,
+    no_effect.RULE,
+    upstream_moved.RULE,
+    bypassed.RULE,
+    auto_model.RULE,
 )

@@ -1,0 +1,21 @@
+"""What the rules say of a config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from patchgen_core.errors import Problem
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rules say of one config.
+
+    Attributes:
+        errors, warnings: what they found.
+        allowed: what they found and the config allows, each with the reason.
+    """
+
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    allowed: tuple[tuple[Problem, str], ...] = ()
