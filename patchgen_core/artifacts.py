@@ -292,7 +292,11 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     if origin is None:
         return None  # undefined in upstream as well
     hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
-    return Problem(f"{origin.label}: nothing defines '{name}' {where}", location, hint, shown, UNDEFINED)
+    message = f"{origin.label}: nothing defines '{name}' {where}"
+    if name in draft.plan.index.names:
+        hint = "It is evaluated when the module is imported: add a helper with add_helper_after, below what it needs."
+        message = f"{origin.label}: '{name}' is not defined yet {where}"
+    return Problem(message, location, hint, shown, UNDEFINED)
 
 
 def _owner(source: SourceFile, line: int) -> str:

@@ -146,6 +146,11 @@ class Inference:
             elif name not in _PLAIN_BASES and not name.endswith("PreTrainedModel"):
                 yield None
 
+    def class_of(self, name: str) -> Class | None:
+        """The class that a name of the top level stands for."""
+        found = self._global(name)
+        return Class(found[0], found[1]) if found is not None and isinstance(found[1], ast.ClassDef) else None
+
     # --- expressions -------------------------------------------------------------------------------
 
     def _global(self, name: str) -> tuple[Module, ast.AST] | None:

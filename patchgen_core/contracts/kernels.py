@@ -1,20 +1,24 @@
-"""The kernels that a project registers, told from the text of the modules that do."""
+"""The kernels that a project registers, told from the text of the modules that do, and the slots that ask for them."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.codegen.source import SourceCache
+from patchgen_core.codegen.source import SourceCache, SourceFile
+from patchgen_core.contracts.literals import ANY, Literals
+from patchgen_core.contracts.module import Call, Module
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.project import Project, walk_files
 from patchgen_core.upstream import find_upstream
 
-_FIELDS = ("name", "op_name", "variant")
-ANY = "*"
-"""Stands for an op or a variant that the text does not tell."""
+_SPEC = "KernelSpec"
+_SPEC_FIELDS = ("name", "op_name", "variant")
+_SLOT = "OpSlot"
+_SLOT_FIELDS = ("op_name", "variant")
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Kernels:
 
     Attributes:
         modules: the modules that register them, as the project names them.
-        found: pairs of op and variant.
+        found: pairs of op and variant; ``ANY`` for what the text does not tell.
     """
 
     modules: tuple[str, ...] = ()
@@ -31,16 +35,39 @@ class Kernels:
 
     def has(self, op: str, variant: str) -> bool:
         """Whether a kernel for a slot is registered, or may be."""
-        return any(o in (op, ANY) and v in (variant, ANY) for o, v in self.found)
+        return any(_fits(op, o) and _fits(variant, v) for o, v in self.found)
 
     def variants(self, op: str) -> list[str]:
         """The variants of an op for which there is a kernel."""
-        return sorted(v for o, v in self.found if o == op)
+        return sorted({v for o, v in self.found if o == op and v != ANY})
 
     @property
     def ops(self) -> set[str]:
         """The ops for which there is a kernel."""
         return {o for o, _ in self.found if o != ANY}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One ``OpSlot(...)``.
+
+    Attributes:
+        call: the call that makes it.
+        op, variant: what it asks for; ``ANY`` for what the text does not tell.
+    """
+
+    call: Call
+    op: str
+    variant: str
+
+
+def find_slots(module: Module) -> list[Slot]:
+    """The slots that a module makes."""
+    if _SLOT not in module.source.text:
+        return []
+    names = _names_of(module, _SLOT)
+    calls = [call for call in module.calls if _called(call) in names]
+    return [Slot(call, *row) for call in calls for row in sorted(_rows(Literals(), call, _SLOT_FIELDS))]
 
 
 def read_kernels(project: Project, sources: SourceCache) -> Kernels:
@@ -49,11 +76,9 @@ def read_kernels(project: Project, sources: SourceCache) -> Kernels:
     Raises:
         PatchgenError: there is no such module.
     """
-    found: set[tuple[str, str]] = set()
-    for name in project.kernels:
-        for path in _files(project, name):
-            found |= set(_specs(sources.get(path).tree))
-    return Kernels(project.kernels, frozenset(found))
+    paths = dict.fromkeys(path for name in project.kernels for path in _files(project, name))
+    registering = _Registering([sources.get(path) for path in paths])
+    return Kernels(project.kernels, frozenset(registering.pairs()))
 
 
 def _files(project: Project, name: str) -> Sequence[Path]:
@@ -73,14 +98,70 @@ def _files(project: Project, name: str) -> Sequence[Path]:
     return [file for file in walk_files(path.parent) if file.suffix == ".py"]
 
 
-def _specs(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """The op and variant of each ``KernelSpec(...)``."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "KernelSpec":
-            given: dict[str, ast.expr] = dict(zip(_FIELDS, node.args))
-            given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            yield _text(given.get("op_name")), _text(given.get("variant"))
+class _Registering:
+    """The modules that register kernels, together."""
+
+    def __init__(self, sources: Sequence[SourceFile]) -> None:
+        self._modules = [Module(source) for source in sources]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The op and variant of each kernel spec that they make."""
+        literals = Literals(lambda name: self._callers.get(name, ()))
+        for module in self._modules:
+            if _SPEC in module.source.text:
+                yield from _specs(module, literals)
+
+    @cached_property
+    def _callers(self) -> dict[str, list[Call]]:
+        found: dict[str, list[Call]] = {}
+        for module in self._modules:
+            for call in module.calls:
+                found.setdefault(_called(call), []).append(call)
+        return found
 
 
-def _text(node: ast.expr | None) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ANY
+def _specs(module: Module, literals: Literals) -> Iterator[tuple[str, str]]:
+    """The op and variant of each ``KernelSpec(...)``, of ``partial(KernelSpec, ...)`` and ``replace(spec, ...)``."""
+    names = _names_of(module, _SPEC)
+    for call in module.calls:
+        called = _called(call)
+        given = {keyword.arg for keyword in call.node.keywords}
+        if called in names:
+            yield from _rows(literals, call, _SPEC_FIELDS)
+        elif called == "partial" and call.node.args and ast.unparse(call.node.args[0]).rpartition(".")[2] in names:
+            yield ANY, ANY
+        elif called == "replace" and given & {"op_name", "variant"}:
+            yield ANY, ANY
+
+
+def _rows(literals: Literals, call: Call, fields: Sequence[str]) -> set[tuple[str, str]]:
+    """The ops and variants that a call passes, when its positional arguments have these names."""
+    given: dict[str, ast.expr] = {}
+    for name, argument in zip(fields, call.node.args):
+        if isinstance(argument, ast.Starred):
+            break
+        given[name] = argument
+    given |= {keyword.arg: keyword.value for keyword in call.node.keywords if keyword.arg}
+    rows = literals.rows([given.get("op_name"), given.get("variant")], call.scope)
+    return {(op, variant) for op, variant in rows}
+
+
+def _names_of(module: Module, cls: str) -> set[str]:
+    """What a module calls a class that it imports, its subclasses in the module included."""
+    names = {cls}
+    for name, imports in module.index.imports.items():
+        names |= {name for _, alias in imports if alias.name == cls}
+    for name, definitions in module.index.classes.items():
+        bases = {ast.unparse(base).rpartition(".")[2] for node in definitions for base in node.bases}
+        names |= {name} if bases & names else set()
+    return names
+
+
+def _called(call: Call) -> str:
+    """The last part of what a call calls."""
+    function = call.node.func
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def _fits(wanted: str, registered: str) -> bool:
+    return wanted == registered or ANY in (wanted, registered)

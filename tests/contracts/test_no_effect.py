@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.conftest import UPSTREAM, UPSTREAM_TEXT, Workspace
+from tests.conftest import UPSTREAM_TEXT, Workspace
 from tests.contracts.support import found
 
 PYPROJECT = """

@@ -1,0 +1,225 @@
+"""How many defects do the contract rules find?
+
+Correct configs are broken by machine (:mod:`tests.e2e.defects`), one defect at a time and in every place it fits: the
+configs of ``examples/zoo``, and configs over modeling files of transformers that override every method and function
+with its own text. For each defect the rule of that defect runs over what the broken config generates; it is found when
+the rule says the right thing about the right target.
+
+    python -m tests.e2e.mutations [--jobs N] [--models NAMES] [--select CODES] [--missed]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from patchgen_core.artifacts import Artifact
+from patchgen_core.codegen.generate import generate
+from patchgen_core.codegen.plan import make_plan
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.contracts.rule import Finding, Rule
+from patchgen_core.contracts.rules import RULES
+from patchgen_core.contracts.run import Contracts
+from patchgen_core.errors import PatchgenError
+from patchgen_core.loading import LoadedConfig, Loader
+from patchgen_core.project import Project
+from patchgen_core.upstream import find_upstream
+from tests.e2e.defects import BY_RULE, Base, Expected, Mutant, split
+from tests.e2e.sweep import METHODS, choose_targets, config_text
+
+ZOO = Path(__file__).parents[2] / "examples" / "zoo"
+MODELS = ("llama", "qwen3", "qwen3_moe", "qwen3_vl_moe", "deepseek_v3", "gpt_oss", "qwen2_5_omni")
+RULES_BY_CODE: dict[str, Rule] = {rule.code: rule for rule in RULES}
+
+
+@dataclass
+class Score:
+    """What came of the mutants of one kind.
+
+    Attributes:
+        owed: how many findings they should give.
+        found: how many of them were there.
+        refused: how many could not be generated, for another reason than the rule's.
+        missed: the findings that were not there.
+    """
+
+    owed: int = 0
+    found: int = 0
+    refused: int = 0
+    missed: list[str] = field(default_factory=list)
+
+    def add(self, other: Score) -> None:
+        """Count another score in."""
+        self.owed, self.found = self.owed + other.owed, self.found + other.found
+        self.refused, self.missed = self.refused + other.refused, self.missed + other.missed
+
+
+Scores = dict[tuple[str, str], Score]
+"""By rule and kind of mutant."""
+
+
+class Bench:
+    """Generates configs of one folder, and runs one rule over what they make."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.number = folder, 0
+        root = folder
+        while (root.parent / "__init__.py").is_file():
+            root = root.parent
+        prefix = ".".join(folder.relative_to(root.parent).parts)
+        self.project = Project(search_root=folder, package_prefix=prefix, root=root.parent)
+        self.sources = SourceCache()
+        self.contracts = Contracts(self.project, self.sources)
+
+    def load(self, text: str) -> LoadedConfig:
+        """A config of the folder."""
+        self.number += 1
+        path = self.folder / f"m{self.number}_patch_gen_config.py"
+        path.write_text(text, encoding="utf-8")
+        return Loader(self.project, self.sources).load(path)[0]
+
+    def make(self, loaded: LoadedConfig) -> Artifact:
+        """What a config generates, before ruff."""
+        upstream = find_upstream(loaded.config.source_module)
+        plan = make_plan(loaded.config, upstream, self.sources, loaded.modules, loaded.label)
+        path = self.folder / "generated" / loaded.config.target_file
+        return Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
+
+    def judge(self, mutant: Mutant) -> Score:
+        """Which of the findings that are owed for a mutant are there."""
+        try:
+            findings = list(RULES_BY_CODE[mutant.code].check(self.contracts.subject(self.make(self.load(mutant.text)))))
+        except PatchgenError as error:
+            if not any(problem.code == mutant.code for problem in error.problems):
+                return Score(refused=1)
+            return Score(len(mutant.expected), len(mutant.expected))
+        score = Score(len(mutant.expected))
+        for expected in mutant.expected:
+            is_found = any(_fits(finding, expected) for finding in findings)
+            score.found += is_found
+            if not is_found:
+                score.missed.append(f"{mutant.kind}: {mutant.what}: {expected.node} in {expected.target or 'any'}")
+        return score
+
+
+def _fits(finding: Finding, expected: Expected) -> bool:
+    return (
+        expected.target in ("", finding.target)
+        and any(text in finding.message for text in expected.mentions)
+        and (not expected.node or (finding.node is not None and ast.unparse(finding.node) == expected.node))
+    )
+
+
+# --- correct configs -------------------------------------------------------------------------------------
+
+
+def own_text(model: str, bench: Bench) -> Base:
+    """A config that overrides every method and function of a model with its own text."""
+    module = f"transformers.models.{model}.modeling_{model}"
+    text = find_upstream(module).path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    config = config_text(module, text, tree, choose_targets(tree, every_method=True))
+    for node in tree.body:
+        if isinstance(node, METHODS):
+            config += f'\n\n@config.replace_function("{node.name}")\n{ast.unparse(node)}\n'
+    return _base(f"own text: {model}", config, bench, is_alone=True)
+
+
+def zoo_configs(folder: Path) -> list[tuple[Base, Bench]]:
+    """The configs of the zoo, in a copy of it."""
+    shutil.copytree(ZOO, folder / "zoo", ignore=shutil.ignore_patterns("__pycache__", "generated"))
+    found = []
+    for path in sorted((folder / "zoo").glob("*/*_patch_gen_config.py")):
+        bench = Bench(path.parent)
+        found.append((_base(f"zoo: {path.name.removesuffix('_patch_gen_config.py')}", path.read_text(), bench), bench))
+    return found
+
+
+def _base(name: str, text: str, bench: Bench, is_alone: bool = False) -> Base:
+    artifact = bench.make(bench.load(text))
+    return Base(name, split(text), artifact.text, artifact.plan.source.text, is_alone)
+
+
+# --- the command -----------------------------------------------------------------------------------------
+
+
+def judge_all(base: Base, bench: Bench, codes: Sequence[str]) -> Scores:
+    """Break a config in every way and count."""
+    scores: Scores = {}
+    for code in codes:
+        for mutant in BY_RULE[code](base):
+            scores.setdefault((code, mutant.kind), Score()).add(bench.judge(mutant))
+    for score in scores.values():
+        score.missed = [f"{base.name}: {entry}" for entry in score.missed]
+    return scores
+
+
+def judge_model(model: str, codes: Sequence[str]) -> Scores:
+    """Break the own-text config of a model, or the zoo for an empty name."""
+    with tempfile.TemporaryDirectory(prefix="mutations-") as root:
+        folder = Path(root).resolve() / "models"
+        folder.mkdir()
+        if not model:
+            return merged([judge_all(base, bench, codes) for base, bench in zoo_configs(folder)])
+        bench = Bench(folder)
+        return judge_all(own_text(model, bench), bench, codes)
+
+
+def merged(parts: Sequence[Scores]) -> Scores:
+    """The sum of scores."""
+    scores: Scores = {}
+    for part in parts:
+        for key, score in part.items():
+            scores.setdefault(key, Score()).add(score)
+    return scores
+
+
+def table(scores: Scores) -> str:
+    """What was found of what, by kind and by rule."""
+    rows = [f"{'defect':<44}{'owed':>8}{'found':>8}{'of 100':>8}{'refused':>9}"]
+    for code in sorted({code for code, _ in scores}):
+        kinds = {kind: score for (other, kind), score in scores.items() if other == code}
+        total = Score()
+        for score in kinds.values():
+            total.add(score)
+        for name, score in {code: total, **{f"  {kind}": score for kind, score in kinds.items()}}.items():
+            share = 100 * score.found / score.owed if score.owed else 100
+            rows.append(f"{name:<44}{score.owed:>8,}{score.found:>8,}{share:>8.1f}{score.refused:>9,}")
+    return "\n".join(rows)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run all mutations; 1 when fewer than 95 of 100 are found for a rule."""
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.mutations", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--models", default=",".join(MODELS), help="models of transformers to break, beside the zoo")
+    parser.add_argument("--select", default=",".join(BY_RULE), metavar="CODES", help="rules to measure")
+    parser.add_argument("--missed", action="store_true", help="list what was not found")
+    options = parser.parse_args(argv)
+    codes = [code for code in options.select.split(",") if code in RULES_BY_CODE]
+    models = ["", *filter(None, options.models.split(","))]
+    started = time.monotonic()
+    with ProcessPoolExecutor(options.jobs) as pool:
+        scores = merged(list(pool.map(partial(judge_model, codes=codes), reversed(models))))
+    print(table(scores))
+    print(f"{time.monotonic() - started:.0f} s with {options.jobs} processes")
+    if options.missed:
+        print(*(entry for score in scores.values() for entry in score.missed), sep="\n")
+    shares = Counter[str]()
+    for (code, _), score in scores.items():
+        shares[code] += 5 * score.owed - 100 * (score.owed - score.found)
+    return 1 if any(share < 0 for share in shares.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
