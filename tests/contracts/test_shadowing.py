@@ -32,7 +32,7 @@ USER = "@config.override_method('Norm.reset')\ndef reset(self):\n    return {}\n
         ("config.add_post_import_block('def len(x):\\n    return 1')\n", "len", "a post-import block binds 'len'"),
         ("config.add_post_import_block('sqrt = abs')\n", "sqrt", "a post-import block binds 'sqrt'"),
         (
-            "config.add_post_import_block('try:\\n    from fla import sqrt\\nexcept ImportError:\\n    sqrt = None')\n",
+            "config.add_post_import_block('try:\\n    from fla import sqrt\\nexcept OSError:\\n    sqrt = None')\n",
             "sqrt",
             "a post-import block binds 'sqrt'",
         ),

@@ -7,13 +7,16 @@ On a CPU the generated module runs upstream's own lines.
 
 import torch
 from patchgen import PatchConfig
-from transformers.integrations import use_kernel_forward_from_hub
 
 config = PatchConfig(
     source_module="transformers.models.qwen3.modeling_qwen3",
     target_file="patched_modeling_qwen3_gpu.py",
     description="Qwen3 with Liger kernels for GPU training",
 )
+
+# With kernels of the hub switched on, these would take the place of what is patched below.
+config.drop_decorators("Qwen3RMSNorm", "use_kernel_forward_from_hub")
+config.drop_decorators("Qwen3Attention", "use_kernelized_func")
 
 config.add_import("liger_kernel.ops", names=["LigerRMSNormFunction", "LigerSiLUMulFunction"])
 config.add_import("liger_kernel.transformers.rope", names=["liger_rotary_pos_emb"])
@@ -54,10 +57,8 @@ def qwen3_mlp_forward(self, x):
 # ================================================================
 # Patch: apply_rotary_pos_emb
 # 1. fused kernel for CUDA tensors - rotates queries and keys in one launch
-# The decorator is upstream's: Qwen3Attention expects a function that bears it.
 # ================================================================
 @config.replace_function("apply_rotary_pos_emb", description="Fused rotary embedding for CUDA tensors")
-@use_kernel_forward_from_hub("rotary_pos_emb")
 def qwen3_apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """Applies Rotary Position Embedding to the query and key tensors.
 

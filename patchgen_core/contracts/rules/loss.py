@@ -108,7 +108,7 @@ class _Walk:
         self._handed, self._has_labels = handed, has_labels
         assigned = [node for node in inside(function) if isinstance(node, ast.Assign)]
         self._positions = _derived(assigned, keep)
-        self._tests = {t.id: a.value for a in assigned for t in a.targets if isinstance(t, ast.Name)}
+        self._tests = _tests(assigned)
         self.ends: set[_State] = set()
         self.ends |= self._block(function.body, frozenset([_State()]))
 
@@ -193,9 +193,8 @@ class _Walk:
             return decides if decides in verdicts else None if None in verdicts else not decides
         if isinstance(test, ast.Compare) and _is_labels(test.left) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
             return self._has_labels == isinstance(test.ops[0], ast.IsNot)
-        if isinstance(test, ast.Name) and test.id in self._tests and not _is_labels(test):
-            value = self._tests[test.id]
-            return self._verdict(value) if not isinstance(value, ast.Name) else None
+        if isinstance(test, ast.Name) and test.id in self._tests:
+            return self._verdict(self._tests[test.id])
         return self._has_labels if _is_labels(test) else None
 
 
@@ -208,6 +207,17 @@ def _derived(assigned: list[ast.Assign], keep: str) -> set[str]:
         targets = (t for node in assigned if _says_positions(node.value, names) for t in node.targets)
         more = {target.id for target in targets if isinstance(target, ast.Name)}
     return names
+
+
+def _tests(assigned: list[ast.Assign]) -> dict[str, ast.Compare]:
+    """The local names that hold a comparison, such as ``has_labels``."""
+    names = [target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)]
+    return {
+        target.id: node.value
+        for node in assigned
+        for target in node.targets
+        if isinstance(target, ast.Name) and isinstance(node.value, ast.Compare) and names.count(target.id) == 1
+    }
 
 
 def _says_positions(node: ast.AST, names: set[str]) -> bool:
@@ -266,7 +276,7 @@ RULE = Rule(
     ),
     failing=Example(_PATCH, _UPSTREAM),
     passing=Example(
-        _PATCH.replace("self.model(input_ids)\n", "self.model(input_ids)[:, -logits_to_keep:, :]\\n").replace(
+        _PATCH.replace("self.model(input_ids)\n", "self.model(input_ids)[:, -logits_to_keep:, :]\n").replace(
             "hidden_states[:, -logits_to_keep:, :])", "hidden_states)"
         ),
         _UPSTREAM,

@@ -14,7 +14,11 @@
 #    - function_replacement: apply_rotary_pos_emb
 #        Fused rotary embedding for CUDA tensors
 #
-#  Fingerprint: format=1 upstream=eba96e372032 config=6ffd9a6198c7 output=19e8d5bd4f18
+#  Decorators dropped:
+#    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3RMSNorm
+#    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3Attention
+#
+#  Fingerprint: format=1 upstream=eba96e372032 config=ccbbb220e2a4 output=cc190e454b36
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3/modular_qwen3.py.
@@ -45,7 +49,6 @@ from torch import nn
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
-from transformers.integrations import use_kernel_forward_from_hub, use_kernelized_func
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_flash_attention_utils import FlashAttentionKwargs
 from transformers.modeling_layers import (
@@ -69,7 +72,6 @@ from transformers.utils.output_capturing import capture_outputs
 # Methods patched: forward
 # Reason (forward): Fused RMSNorm for CUDA tensors
 # ======================================================================
-@use_kernel_forward_from_hub("RMSNorm")
 class Qwen3RMSNorm(nn.Module):
     def __init__(self, hidden_size, eps: float = 1e-6) -> None:
         """
@@ -189,9 +191,7 @@ def rotate_half(x):
 # ================================================================
 # Patch: apply_rotary_pos_emb
 # 1. fused kernel for CUDA tensors - rotates queries and keys in one launch
-# The decorator is upstream's: Qwen3Attention expects a function that bears it.
 # ================================================================
-@use_kernel_forward_from_hub("rotary_pos_emb")
 def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """Applies Rotary Position Embedding to the query and key tensors.
 
@@ -258,7 +258,6 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
-@use_kernelized_func(apply_rotary_pos_emb)
 class Qwen3Attention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
