@@ -267,9 +267,9 @@ def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
 
 def _is_allowed(draft: _Draft, complaint: Complaint, problem: Problem) -> bool:
     """Whether the config allows what is wrong; then the contract rule of that code reports it."""
-    fitting = [a for a in draft.plan.config.allowed if a.code == problem.code]
-    owner = _owner(parse_source(Path(), draft.raw.text), complaint.line) if fitting else ""
-    return any(allowance.target in (None, owner) for allowance in fitting)
+    allowances = draft.plan.config.allowed
+    owner = _owner(parse_source(Path(), draft.raw.text), complaint.line) if allowances else ""
+    return any(allowance.covers(problem.code, owner) for allowance in allowances)
 
 
 def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:

@@ -150,10 +150,14 @@ def _options(arguments: list[str], prog: str) -> argparse.Namespace:
     options = parser.parse_args(["--check", *arguments[1:]] if word == _CHECK else arguments)
     for key in ("select", "ignore"):
         given = getattr(options, key)
-        setattr(options, key, None if given is None else [c.strip() for c in given.split(",") if c.strip()])
+        setattr(options, key, None if given is None else _codes(given))
     _check_usage(parser, options)
     options.contracts = word == _CHECK or options.select is not None or options.ignore is not None
     return options
+
+
+def _codes(text: str) -> list[str]:
+    return [code.strip().upper() for code in text.split(",") if code.strip()]
 
 
 def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -237,6 +241,7 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
                 "diff": result.artifact.diff,
                 "errors": problem_data(result.verdict.errors),
                 "warnings": problem_data(result.verdict.warnings),
+                "notes": list(result.verdict.notes),
             }
             for result in results
         ]
@@ -273,23 +278,22 @@ def _check(options: argparse.Namespace, project: Project) -> int:
 def _contracts(
     options: argparse.Namespace, project: Project, report: DriftReport, sources: SourceCache
 ) -> list[Record]:
-    """What the contract rules say of every config that generates."""
+    """What the contract rules say of every config."""
     from patchgen_core.contracts.run import Contracts
 
     contracts = Contracts(project, sources, options.select, options.ignore or ())
-    return [
-        contract_record(outcome, contracts.examine(outcome.artifact, outcome.path))
-        for outcome in (result.outcome for result in report.results)
-        if outcome.artifact is not None
-    ]
+    outcomes = [result.outcome for result in report.results]
+    verdicts = [contracts.examine(o.artifact, o.path) if o.artifact is not None else None for o in outcomes]
+    return [contract_record(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts)]
 
 
 def _rule(options: argparse.Namespace) -> int:
     from patchgen_core.contracts.pages import rule_data, rule_page
     from patchgen_core.contracts.rules import RULES
-    from patchgen_core.contracts.run import find_rule
+    from patchgen_core.contracts.run import find_rules
 
-    rules = [find_rule(code) for code in options.codes]
+    named = {rule.code: rule for word in options.codes for code in _codes(word) for rule in find_rules(code)}
+    rules = list(named.values())
     if options.json:
         print(json.dumps([rule_data(rule) for rule in rules or RULES], indent=2))
         return 0

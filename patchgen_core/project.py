@@ -69,6 +69,10 @@ class Project:
             object.__setattr__(self, name, tuple(value))
         pairs = self.per_config_ignore
         pairs = tuple(pairs.items()) if isinstance(pairs, Mapping) else pairs
+        if any(isinstance(codes, str) for _, codes in pairs):
+            raise PatchgenError(
+                f"per_config_ignore must be a table of lists of strings, not {self.per_config_ignore!r}"
+            )
         object.__setattr__(self, "per_config_ignore", tuple((pattern, tuple(codes)) for pattern, codes in pairs))
 
     @property
@@ -353,6 +357,6 @@ def _key_line(path: Path, key: str) -> int:
             if header == f"[tool.patchgen.{key}]":
                 return number
             inside = header == "[tool.patchgen]"
-        elif inside and stripped.split("=")[0].strip().strip("\"'") == key:
+        elif inside and re.split(r"[.=]", stripped)[0].strip().strip("\"'") == key:
             return number
     return 0

@@ -109,6 +109,11 @@ class Allowance:
     target: str | None
     location: Location
 
+    def covers(self, code: str, target: str) -> bool:
+        """Whether it is about what a rule finds in a class, method or function; a class stands for its methods."""
+        is_inside = self.target is None or target == self.target or target.startswith(f"{self.target}.")
+        return code == self.code and is_inside
+
 
 class PatchConfig:
     """The changes to one upstream module, and the file that holds the result.
@@ -357,8 +362,8 @@ class PatchConfig:
     def allow(self, code: str, reason: str, target: str | None = None) -> None:
         """Accept what a contract rule finds in this config, and say why.
 
-        ``target`` limits it to one ``Class``, ``Class.method`` or ``function``. An allowance that nothing comes
-        of is a finding itself.
+        ``target`` limits it to one ``Class`` and its methods, ``Class.method`` or ``function``. An allowance that
+        nothing comes of is a finding itself.
         """
         location = caller()
         arguments.text("allow: code", code, location)

@@ -12,10 +12,11 @@ import pytest
 from patchgen_core.artifacts import announce
 from patchgen_core.causes import Cause
 from patchgen_core.drift import ConfigResult, find_orphans, fix_result, remove
-from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project import load_project
 from patchgen_core.report.record import (
     BAD,
+    NO_MODULE,
     Record,
     Status,
     clean,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 
 GATE = pytest.StashKey["Gate"]()
+UPSTREAM_MOVED = frozenset(["PG215"])
+"""What the checked-in files tell of and freshly written ones do not."""
 
 
 class CheckItem(pytest.Item):
@@ -175,9 +178,16 @@ class DriftItem(CheckItem):
     def examine(self) -> Sequence[Record]:
         """Compare with a fresh generation; with ``--patchgen-fix``, write what drifted."""
         results = self.results()
-        if self.gate.fix:
-            results = [fix_result(result) for result in results]
-        return [drift_record(result) for result in results]
+        return [self._fix(result) for result in results] if self.gate.fix else list(map(drift_record, results))
+
+    def _fix(self, result: ConfigResult) -> Record:
+        """Rewrite what drifted; what moved under the patches is told here, because it cannot be told afterwards."""
+        artifact = result.outcome.artifact
+        warnings: tuple[Problem, ...] = ()
+        if artifact is not None and self.is_fixed(result) and ContractItem.check in self.gate.chosen[self.path]:
+            contracts = self.gate.verdicts.contracts(self.gate.verdicts.project(self.path))
+            warnings = contracts.examine(artifact, self.path, UPSTREAM_MOVED).warnings
+        return replace(drift_record(fix_result(result)), warnings=warnings)
 
 
 class ImportItem(CheckItem):
@@ -218,9 +228,12 @@ class ContractItem(CheckItem):
     def _contract(self, result: ConfigResult) -> Record:
         artifact = result.outcome.artifact
         if artifact is None:
-            return self.unmade(result, "there is nothing to look at: the drift check says why")
+            return self.unmade(result, NO_MODULE)
         contracts = self.gate.verdicts.contracts(self.gate.verdicts.project(self.path))
-        return contract_record(result.outcome, contracts.examine(artifact, self.path))
+        codes = {rule.code for rule in contracts.rules}
+        if self.gate.fix and self.is_drift_checked():
+            codes -= UPSTREAM_MOVED
+        return contract_record(result.outcome, contracts.examine(artifact, self.path, codes))
 
 
 class ProjectFile(pytest.File):

@@ -188,6 +188,8 @@ class Reporter:
         for record in report.records:
             if record.status not in BAD:
                 print_problems(console, record.warnings, "warning")
+            for note in record.notes if self.config.get_verbosity() > 0 else ():
+                console.print(Text(f"{record.config}: {note}", "dim"), soft_wrap=True)
         print_problems(console, self.problems)
         write_console(console, tw)
         if is_github(os.environ):
@@ -218,6 +220,8 @@ class Reporter:
     def _mending(self, report: GateReport) -> Iterator[Text]:
         if report.is_mendable:
             yield Text(f"Run '{self._command('--patchgen-fix')}' to rewrite what drifted.", "cyan")
+        if report.codes:
+            yield Text(f"Run 'patchgen rule {' '.join(report.codes)}' for what is behind the findings.", "cyan")
         if report.has_orphans:
             yield Text(f"Run '{self._command('--patchgen-prune')}' to remove orphans.", "cyan")
         if self.gate.prune and not any(self._split(nodeid)[1] == _ORPHANS for nodeid in self.selected):

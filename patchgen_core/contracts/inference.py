@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from patchgen_core.codegen.source import FUNCTIONS, Function
 from patchgen_core.codegen.targets import methods
-from patchgen_core.contracts.module import Binding, Module, Scope, decorator_name
-from patchgen_core.contracts.signatures import Parameter, Signature, is_static, signature_of
-
-_PLAIN_BASES = frozenset(
-    ["Module", "object", "ABC", "PreTrainedModel", "GradientCheckpointingLayer", "GenerationMixin"]
+from patchgen_core.contracts.classes import (
+    Class,
+    assigned_in,
+    dataclass_fields,
+    has_fields,
+    is_class_method,
+    is_made_otherwise,
+    line_of,
+    makes_instances,
 )
+from patchgen_core.contracts.module import Module, decorator_names, last_name
+from patchgen_core.contracts.scopes import Binding, Growth, Scope
+from patchgen_core.contracts.signatures import Signature, is_static, signature_of
+
 _LISTS = frozenset(["ModuleList", "list", "tuple", "reversed"])
+_PROPERTIES = frozenset(["property", "cached_property"])
 _BUILDERS = frozenset(["_from_config", "from_config", "from_pretrained"])
 _DEPTH = 12
-
-
-@dataclass(frozen=True)
-class Class:
-    """A class and the module it stands in."""
-
-    module: Module
-    node: ast.ClassDef
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.node.name
 
 
 @dataclass(frozen=True)
@@ -71,6 +67,7 @@ class Inference:
 
     def __init__(self, module: Module, follow: Callable[[str], tuple[Module, ast.AST] | None] = lambda name: None):
         self.module, self._follow = module, follow
+        self._lines: dict[Class, tuple[Class | None, ...]] = {}
 
     def callees(self, call: ast.Call, scope: Scope) -> tuple[Callee, ...]:
         """What a call may call; empty when that is not evident."""
@@ -107,11 +104,14 @@ class Inference:
         if isinstance(node, ast.NamedExpr):
             return self.values(node.value, scope, depth + 1)
         if isinstance(node, (ast.List, ast.Tuple)):
-            return _as("list", self._union([(entry, scope) for entry in node.elts], depth), "instance")
+            return self._items(node.elts, scope, depth)
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
             inner = self.module.scope_of(node)
             return _as("list", self.values(node.elt, inner, depth + 1), "instance") if inner else ()
         if isinstance(node, ast.Subscript):
+            table = self._table(node.value, scope)
+            if table is not None:
+                return self._union([(entry, scope) for entry in table.values], depth)
             found = self.values(node.value, scope, depth + 1)
             kind: Literal["list", "instance"] = "list" if isinstance(node.slice, ast.Slice) else "instance"
             return _as(kind, found, "list")
@@ -130,21 +130,18 @@ class Inference:
             if base is None:
                 return None
             found = methods(base.node, name) if passed else []
+            if passed and name in assigned_in(base.node):
+                return None
             if found:
                 return (base, found[0]) if len(found) == 1 else None
             passed = passed or (after is not None and base.node is after.node)
         return None
 
-    def bases(self, cls: Class, seen: tuple[ast.ClassDef, ...] = ()) -> Iterator[Class | None]:
+    def bases(self, cls: Class) -> tuple[Class | None, ...]:
         """A class and its bases in the order they are looked at; None for one that another module defines."""
-        yield cls
-        for base in cls.node.bases:
-            name = ast.unparse(base).rpartition(".")[2]
-            found = cls.module.cls(base.id) if isinstance(base, ast.Name) else None
-            if found is not None and found not in (*seen, cls.node):
-                yield from self.bases(Class(cls.module, found), (*seen, cls.node))
-            elif name not in _PLAIN_BASES and not name.endswith("PreTrainedModel"):
-                yield None
+        if cls not in self._lines:
+            self._lines[cls] = line_of(cls)
+        return self._lines[cls]
 
     def class_of(self, name: str) -> Class | None:
         """The class that a name of the top level stands for."""
@@ -154,20 +151,27 @@ class Inference:
     # --- expressions -------------------------------------------------------------------------------
 
     def _global(self, name: str) -> tuple[Module, ast.AST] | None:
-        found = self.module.definition(name)
+        found = self.module.definition(name) if name not in self.module.rebound else None
         return (self.module, found) if found is not None else self._follow(name)
+
+    def _table(self, node: ast.expr, scope: Scope) -> ast.Dict | None:
+        """The literal that a name of the top level stands for, as ``ATTENTION_CLASSES`` does."""
+        if not isinstance(node, ast.Name) or scope.find(node.id) is not None or node.id in self.module.rebound:
+            return None
+        assigned = self.module.index.assigned.get(node.id, [])
+        value = getattr(assigned[0], "value", None) if len(assigned) == 1 else None
+        return value if isinstance(value, ast.Dict) else None
 
     def _name(self, name: str, scope: Scope, depth: int) -> tuple[Value, ...]:
         home = scope.find(name)
         if home is not None:
-            if name == home.self_name and len(home.bound[name]) == 1:
+            if home.is_method and name == home.self_name and len(home.bound[name]) == 1:
                 cls = self.module.cls(home.cls)
-                is_class = isinstance(home.node, FUNCTIONS) and any(
-                    decorator_name(d) == "classmethod" for d in home.node.decorator_list
+                is_class = isinstance(home.node, FUNCTIONS) and (
+                    is_class_method(home.node) or makes_instances(home.node)
                 )
                 return (Value("class" if is_class else "instance", Class(self.module, cls)),) if cls else ()
-            found = [self._bound(binding, home, depth) for binding in home.bound[name]]
-            return tuple(dict.fromkeys(v for values in found for v in values)) if all(found) else ()
+            return _joined([(b.value, self._bound(b, home, depth)) for b in home.bound[name]])
         definition = self._global(name)
         if definition is not None and isinstance(definition[1], ast.ClassDef):
             return (Value("class", Class(definition[0], definition[1])),)
@@ -180,25 +184,26 @@ class Inference:
             return ()
         if not binding.is_item:
             return self.values(value, scope, depth + 1) if binding.index is None else ()
-        called = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
-        if called == "enumerate" and binding.index == 1 and isinstance(value, ast.Call):
-            value = value.args[0]
-        elif called == "zip" and binding.index is not None and isinstance(value, ast.Call):
-            if binding.index >= len(value.args):
-                return ()
-            value = value.args[binding.index]
-        elif binding.index is not None:
-            return ()
-        return _as("instance", self.values(value, scope, depth + 1), "list")
+        looped = value if binding.index is None else _looped(value, binding.index)
+        return _as("instance", self.values(looped, scope, depth + 1), "list") if looped is not None else ()
+
+    def _items(self, entries: list[ast.expr], scope: Scope, depth: int) -> tuple[Value, ...]:
+        """A list of what several expressions may be, those with a star item by item."""
+        plain = [(entry, scope) for entry in entries if not isinstance(entry, ast.Starred)]
+        spread = [(entry.value, scope) for entry in entries if isinstance(entry, ast.Starred)]
+        found = [_as("list", self._union(plain, depth), "instance")] if plain else []
+        found += [_as("list", self._union(spread, depth), "list")] if spread else []
+        return tuple(dict.fromkeys(v for values in found for v in values)) if all(found) else ()
 
     def _union(self, entries: list[tuple[ast.expr, Scope]], depth: int) -> tuple[Value, ...]:
         """What several expressions may be, None aside; empty when one of them is not evident."""
-        found = [
-            self.values(entry, scope, depth + 1)
-            for entry, scope in entries
-            if not (isinstance(entry, ast.Constant) and entry.value is None)
-        ]
-        return tuple(dict.fromkeys(v for values in found for v in values)) if all(found) else ()
+        return _joined(
+            [
+                (entry, self.values(entry, scope, depth + 1))
+                for entry, scope in entries
+                if not (isinstance(entry, ast.Constant) and entry.value is None)
+            ]
+        )
 
     def _attribute(self, node: ast.Attribute, scope: Scope, depth: int) -> tuple[Value, ...]:
         holders = self.values(node.value, scope, depth + 1)
@@ -228,7 +233,7 @@ class Inference:
     def _result(self, call: ast.Call, scope: Scope, depth: int) -> tuple[Value, ...]:
         """What a call returns: an instance of the class that is called, or a list."""
         function = call.func
-        name = ast.unparse(function).rpartition(".")[2]
+        name = last_name(function)
         if name == "super" and not call.args and scope.cls and isinstance(function, ast.Name):
             cls = self.module.cls(scope.cls)
             return (Value("super", Class(self.module, cls)),) if cls else ()
@@ -252,7 +257,7 @@ class Inference:
             is_held = any(b is not None and node.attr in b.module.attributes(b.name) for b in self.bases(holder.cls))
             if holder.kind == "instance" and is_held:
                 return None
-            if found is None:
+            if found is None or decorator_names(found[1]) & _PROPERTIES:
                 return ()
             callees.append(_callee(*found, bound=holder.kind != "class"))
         return tuple(callees)
@@ -261,40 +266,51 @@ class Inference:
         """What calling a class or an instance of it runs."""
         cls = value.cls
         if value.kind == "class":
-            found = self.find_method(cls, "__init__")
-            if found is not None:
-                return _callee(*found, bound=True, name=f"'{cls.name}'")
-            fields = self._fields(cls)
-            return None if fields is None else Callee(f"'{cls.name}'", cls.module, fields, None, cls.name)
+            return self._constructor(cls)
         if value.kind == "instance":
             found = self.find_method(cls, "__call__") or self.find_method(cls, "forward")
             return _callee(*found, bound=True) if found is not None else None
         return None
 
-    def _fields(self, cls: Class) -> Signature | None:
-        """What the constructor of a dataclass takes; None for what is none, or not wholly of this module."""
-        fields = self.fields(cls)
-        return None if fields is None else Signature(tuple(fields))
-
-    def fields(self, cls: Class) -> list[Parameter] | None:
-        """The fields of a dataclass in order, inherited ones first; None when a base is of another module."""
-        chain = list(self.bases(cls))
-        if not any(decorator_name(d) == "dataclass" for d in cls.node.decorator_list):
+    def _constructor(self, cls: Class) -> Callee | None:
+        """What making an instance of a class runs."""
+        line = self.bases(cls)
+        if any(base is not None and is_made_otherwise(base) for base in line):
             return None
-        found: dict[str, Parameter] = {}
-        for base in reversed(chain):
-            if base is None:
-                outside = {ast.unparse(b).rpartition(".")[2] for c in chain if c is not None for b in c.node.bases}
-                inner = {c.name for c in chain if c is not None}
-                if outside - inner - {"ModelOutput"}:
-                    return None
-                continue
-            for statement in base.node.body:
-                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                    is_field = "ClassVar" not in ast.unparse(statement.annotation)
-                    name = statement.target.id
-                    found |= {name: Parameter(name, "either", statement.value is None)} if is_field else {}
-        return list(found.values())
+        maker = next((b for b in line if b is None or has_fields(b) or methods(b.node, "__init__")), None)
+        if maker is not None and has_fields(maker) and not methods(maker.node, "__init__"):
+            found = dataclass_fields(maker)
+            signature = Signature(tuple(found)) if found is not None else None
+            return Callee(f"'{cls.name}'", cls.module, signature, None, cls.name) if signature is not None else None
+        method = self.find_method(cls, "__init__")
+        return _callee(*method, bound=True, name=f"'{cls.name}'") if method is not None else None
+
+
+def _joined(found: list[tuple[ast.expr | None, tuple[Value, ...]]]) -> tuple[Value, ...]:
+    """What any of several expressions may be; empty when one of them is not evident.
+
+    An empty list says nothing, and what a list grows by counts only for lists.
+    """
+    others = [values for node, values in found if not isinstance(node, Growth) and not _is_empty(node)]
+    grown = [values for node, values in found if isinstance(node, Growth)]
+    if all(value.kind == "list" for values in others for value in values):
+        others += grown
+    return tuple(dict.fromkeys(v for values in others for v in values)) if all(others) else ()
+
+
+def _is_empty(node: ast.expr | None) -> bool:
+    """Whether an expression makes an empty list."""
+    if isinstance(node, ast.Call) and last_name(node.func) in _LISTS:
+        return not node.args or (len(node.args) == 1 and _is_empty(node.args[0]))
+    return isinstance(node, (ast.List, ast.Tuple)) and not node.elts
+
+
+def _looped(value: ast.expr, index: int) -> ast.expr | None:
+    """What a place of the tuples that a loop unpacks goes through."""
+    if not isinstance(value, ast.Call) or any(isinstance(argument, ast.Starred) for argument in value.args):
+        return None
+    place = {"enumerate": 0 if index == 1 else -1, "zip": index}.get(last_name(value.func), -1)
+    return value.args[place] if 0 <= place < len(value.args) else None
 
 
 def _as(kind: Literal["list", "instance"], values: tuple[Value, ...], wanted: str) -> tuple[Value, ...]:
@@ -303,7 +319,7 @@ def _as(kind: Literal["list", "instance"], values: tuple[Value, ...], wanted: st
 
 
 def _callee(cls: Class, function: Function, bound: bool, name: str = "") -> Callee:
-    is_class_method = any(decorator_name(d) == "classmethod" for d in function.decorator_list)
-    signature = signature_of(function, (bound or is_class_method) and not is_static(function))
+    is_bound = (bound or is_class_method(function)) and not is_static(function) and not makes_instances(function)
+    signature = signature_of(function, is_bound)
     dotted = f"{cls.name}.{function.name}"
     return Callee(name or f"'{dotted}'", cls.module, signature, function, dotted)

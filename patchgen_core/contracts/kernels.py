@@ -10,7 +10,8 @@ from pathlib import Path
 
 from patchgen_core.codegen.source import SourceCache, SourceFile
 from patchgen_core.contracts.literals import ANY, Literals
-from patchgen_core.contracts.module import Call, Module
+from patchgen_core.contracts.module import Module, last_name
+from patchgen_core.contracts.scopes import Call
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.project import Project, walk_files
 from patchgen_core.upstream import find_upstream
@@ -128,7 +129,7 @@ def _specs(module: Module, literals: Literals) -> Iterator[tuple[str, str]]:
         given = {keyword.arg for keyword in call.node.keywords}
         if called in names:
             yield from _rows(literals, call, _SPEC_FIELDS)
-        elif called == "partial" and call.node.args and ast.unparse(call.node.args[0]).rpartition(".")[2] in names:
+        elif called == "partial" and call.node.args and last_name(call.node.args[0]) in names:
             yield ANY, ANY
         elif called == "replace" and given & {"op_name", "variant"}:
             yield ANY, ANY
@@ -152,7 +153,7 @@ def _names_of(module: Module, cls: str) -> set[str]:
     for name, imports in module.index.imports.items():
         names |= {name for _, alias in imports if alias.name == cls}
     for name, definitions in module.index.classes.items():
-        bases = {ast.unparse(base).rpartition(".")[2] for node in definitions for base in node.bases}
+        bases = {last_name(base) for node in definitions for base in node.bases}
         names |= {name} if bases & names else set()
     return names
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.codegen.source import FUNCTIONS, Function
-from patchgen_core.contracts.module import Binding, Call, Scope, decorator_names
+from patchgen_core.contracts.module import decorator_names
+from patchgen_core.contracts.scopes import Binding, Call, Scope
 
 ANY = "*"
 """Stands for a string that the text does not tell."""

@@ -76,9 +76,18 @@ def rule_data(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "severity": rule.severity,
         "reason": rule.reason,
-        "failing": rule.failing.text.strip("\n"),
-        "passing": rule.passing.text.strip("\n"),
-        "upstream": rule.failing.upstream.strip("\n"),
+        "failing": _example_data(rule.failing),
+        "passing": _example_data(rule.passing),
+    }
+
+
+def _example_data(example: Example) -> dict[str, Any]:
+    return {
+        "config": example.text.strip("\n"),
+        "upstream": example.upstream.strip("\n"),
+        "upstream_before": example.old.strip("\n") or None,
+        "files": {path: text.strip("\n") for path, text in example.files.items()},
+        "settings": example.settings.strip("\n") or None,
     }
 
 

@@ -49,7 +49,8 @@ def _addition(subject: Subject, finding: Finding, owner: str) -> Location | None
 def _line_in(generated: Module, replacement: Replacement, dotted: str, wanted: ast.AST | None) -> int:
     """How many lines below its ``def`` or ``class`` a replacement has what a node of its result comes from.
 
-    The two trees have the same shape unless ruff rewrote the code: then the first line is all that is known.
+    The two trees have the same shape unless ruff rewrote the code: then the statement is looked for that reads the
+    same, and the first line is all that is known when there is none or more than one.
     """
     name, _, method = dotted.partition(".")
     ours = ast.parse(replacement.text).body[0]
@@ -61,7 +62,19 @@ def _line_in(generated: Module, replacement: Replacement, dotted: str, wanted: a
                 found = next((b for a, b in pairs if a is wanted), None)
                 if found is not None:
                     return int(getattr(found, "lineno", 1)) - 1
+            elif (line := _line_of_twin(theirs, ours, wanted)) is not None:
+                return line - 1
     return 0
+
+
+def _line_of_twin(theirs: ast.AST, ours: ast.AST, wanted: ast.AST | None) -> int | None:
+    """The line of a definition that has what a node of another version of it comes from, told by its statement."""
+    around = [s for s in ast.walk(theirs) if isinstance(s, ast.stmt) and any(node is wanted for node in ast.walk(s))]
+    if wanted is None or not around:
+        return None
+    statement = around[-1]
+    twins = [s for s in ast.walk(ours) if isinstance(s, ast.stmt) and ast.dump(s) == ast.dump(statement)]
+    return twins[0].lineno + getattr(wanted, "lineno", 0) - statement.lineno if len(twins) == 1 else None
 
 
 def _body(definition: ast.AST) -> list[ast.AST]:

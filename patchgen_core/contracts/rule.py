@@ -12,10 +12,11 @@ from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, all_methods, methods
-from patchgen_core.contracts.inference import Class, Inference
+from patchgen_core.contracts.classes import Class
+from patchgen_core.contracts.inference import Inference
 from patchgen_core.contracts.kernels import Kernels
 from patchgen_core.contracts.library import Library
-from patchgen_core.contracts.module import Module
+from patchgen_core.contracts.module import Module, last_name
 from patchgen_core.errors import Location
 from patchgen_core.project import Project
 
@@ -176,7 +177,9 @@ class Subject:
             if patch.replacement is None:
                 continue
             for dotted, node in self._functions(patch):
-                found.append(Replaced(dotted, node, self._counterpart(dotted, patch.accessor), patch))
+                kind = _kind(node)
+                if kind != "overload":
+                    found.append(Replaced(dotted, node, self._counterpart(dotted, kind), patch))
         return tuple(found)
 
     def _functions(self, patch: PlannedPatch) -> list[tuple[str, Function]]:
@@ -187,10 +190,7 @@ class Subject:
                 return [(name, node) for node in definitions if isinstance(node, FUNCTIONS)]
             return [(f"{name}.{f.name}", f) for node in definitions for f in all_methods(node)]
         found = [f for node in definitions for f in all_methods(node) if f.name == patch.method]
-        marks = {id(f): {ast.unparse(d).rpartition(".")[2] for d in f.decorator_list} for f in found}
-        kinds = {"setter", "deleter", "overload"}
-        wanted = {patch.accessor} if patch.accessor else set()
-        return [(patch.dotted, f) for f in found if marks[id(f)] & kinds == wanted]
+        return [(patch.dotted, f) for f in found if _kind(f) == patch.accessor]
 
     def _counterpart(self, dotted: str, accessor: str) -> Function | None:
         name, _, method = dotted.partition(".")
@@ -209,3 +209,9 @@ class Subject:
             return None
         inherited = self.upstream_inference.find_method(Class(self.upstream, cls), method)
         return inherited[1] if inherited else None
+
+
+def _kind(function: Function) -> str:
+    """``setter``, ``deleter`` or ``overload`` for a function that a decorator makes one; else empty."""
+    marks = {last_name(decorator) for decorator in function.decorator_list}
+    return next((kind for kind in ("overload", "setter", "deleter") if kind in marks), "")

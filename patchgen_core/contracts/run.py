@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,25 +16,23 @@ from patchgen_core.contracts.places import config_location
 from patchgen_core.contracts.rule import Finding, Rule, Severity, Subject
 from patchgen_core.contracts.rules import ALLOWANCE, RULES
 from patchgen_core.contracts.verdict import Verdict
-from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, did_you_mean, excerpt
+from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
 from patchgen_core.project import Project
 from patchgen_core.spec import Allowance
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
 
 
-def find_rule(code: str) -> Rule:
-    """The rule of a code.
+def find_rules(code: str) -> tuple[Rule, ...]:
+    """The rules of a code, or of the beginning of codes.
 
     Raises:
         PatchgenError: there is none; names the nearest.
     """
-    rule = next((rule for rule in RULES if rule.code == code.upper()), None)
-    if rule is None:
-        codes = [rule.code for rule in RULES]
-        hint = did_you_mean(code.upper(), codes) or f"There are: {', '.join(codes)}."
-        raise PatchgenError(f"there is no rule '{code}'", None, hint)
-    return rule
+    found = tuple(rule for rule in RULES if _fits(rule.code, [code.upper()]))
+    if not code or not found:
+        raise PatchgenError(f"there is no rule '{code}'", None, _nearest(code))
+    return found
 
 
 def choose_rules(
@@ -48,7 +46,7 @@ def choose_rules(
         ignore: more of them to leave out.
 
     Raises:
-        PatchgenError: one of them, in the settings or here, fits no rule.
+        PatchgenError: one of them, in the settings or here, fits no rule; or those given here leave none.
     """
     for key, entries in (("select", project.select), ("ignore", project.ignore)):
         _check_codes(entries, f"[tool.patchgen] {key}", project.key_location(key))
@@ -59,7 +57,11 @@ def choose_rules(
     _check_codes(ignore, "--ignore")
     wanted = project.select if select is None else select
     left_out = (*project.ignore, *ignore)
-    return tuple(rule for rule in RULES if _fits(rule.code, wanted) and not _fits(rule.code, left_out))
+    rules = tuple(rule for rule in RULES if _fits(rule.code, wanted) and not _fits(rule.code, left_out))
+    if not rules and (select or ignore):
+        hint = "--ignore and [tool.patchgen] ignore take away from what is selected."
+        raise PatchgenError("no contract rule is left to run", None, hint)
+    return rules
 
 
 def _fits(code: str, entries: Iterable[str]) -> bool:
@@ -69,8 +71,18 @@ def _fits(code: str, entries: Iterable[str]) -> bool:
 def _check_codes(entries: Iterable[str], where: str, location: Location | None = None) -> None:
     for entry in entries:
         if entry != "ALL" and (not entry or not any(rule.code.startswith(entry) for rule in RULES)):
-            hint = did_you_mean(entry, [rule.code for rule in RULES]) or "'patchgen rule' lists the rules."
-            raise PatchgenError(f"{where}: there is no rule '{entry}'", location, hint)
+            raise PatchgenError(f"{where}: there is no rule '{entry}'", location, _nearest(entry))
+
+
+def _nearest(word: str) -> str:
+    """What to do about a word that is no code; it may be the name of a rule."""
+    alike = {rule.code: sum(a == b for a, b in zip(rule.code, word.upper())) for rule in RULES}
+    near = max(alike, key=alike.__getitem__)
+    if alike[near] < len(near) - 1:
+        names = {rule.name: rule.code for rule in RULES}
+        near = names.get(closest(word, names) or "", "")
+    meant = f"Did you mean '{near}'? " if near else ""
+    return f"{meant}'patchgen rule' lists the rules."
 
 
 class Contracts:
@@ -101,17 +113,18 @@ class Contracts:
     def _kernels(self) -> Kernels:
         return read_kernels(self.project, self.sources)
 
-    def examine(self, artifact: Artifact, path: Path) -> Verdict:
+    def examine(self, artifact: Artifact, path: Path, codes: Container[str] | None = None) -> Verdict:
         """Run the rules over what a config makes.
 
         Args:
             artifact: what it makes.
             path: the config's file.
+            codes: those of the chosen rules to run; all by default.
 
         Raises:
             PatchgenError: the project's settings name a module that is not there.
         """
-        rules = self._rules_for(path, artifact.plan.label)
+        rules = tuple(r for r in self._rules_for(path, artifact.plan.label) if codes is None or r.code in codes)
         subject = self.subject(artifact)
         found = [(rule, finding) for rule in rules for finding in rule.check(subject)]
         found = list(
@@ -123,7 +136,7 @@ class Contracts:
         allowed = []
         for rule, finding in found:
             problem = self._problem(subject, rule, finding)
-            fitting = [a for a in allowances if a.code == rule.code and a.target in (None, finding.target)]
+            fitting = [a for a in allowances if a.covers(rule.code, finding.target)]
             used.update(map(id, fitting))
             if fitting:
                 allowed.append((problem, fitting[0].reason))
@@ -179,13 +192,13 @@ class Contracts:
         message = f"allow: {allowance.code} finds nothing{about} here"
         hint = "Remove it: it would hide the next finding."
         if allowance.code not in codes:
-            message = f"allow: there is no rule '{allowance.code}'"
-            hint = did_you_mean(allowance.code, codes) or "'patchgen rule' lists the rules."
+            message, hint = f"allow: there is no rule '{allowance.code}'", _nearest(allowance.code)
         elif allowance.code not in [rule.code for rule in rules]:
             return None
         return Problem(message, allowance.location, hint, self._excerpt(allowance.location), ALLOWANCE.code)
 
 
-def _place(problem: Problem) -> tuple[str, int, str, str]:
+def _place(problem: Problem) -> tuple[str, int, str, int, str]:
     location = problem.location or Location("")
-    return (location.file, location.line, problem.code, problem.message)
+    shown = problem.generated.location.line if problem.generated else 0
+    return (location.file, location.line, problem.code, shown, problem.message)

@@ -95,12 +95,12 @@ def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) 
     Args:
         call: the call.
         signature: what it calls.
-        accepted: more keywords that are accepted, as by a decorator.
+        accepted: more keywords that are accepted, as by a decorator, which may pass ``image_sizes`` on as ``sizes``.
     """
     has_args = any(isinstance(argument, ast.Starred) for argument in call.args)
     has_kwargs = any(keyword.arg is None for keyword in call.keywords)
     positional = signature.positional
-    given = next((n for n, a in enumerate(call.args) if isinstance(a, ast.Starred)), len(call.args))
+    given = sum(not isinstance(argument, ast.Starred) for argument in call.args)
     if given > len(positional) and not signature.takes_args:
         return f"passes {given} arguments by position where {len(positional)} fit"
     by_position = {p.name for p in positional[:given]}
@@ -112,10 +112,11 @@ def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) 
         is_taken = parameter is not None and parameter.kind != "position"
         if not is_taken and not signature.takes_kwargs and name not in accepted:
             return f"passes '{name}', which is no parameter"
-    for number, parameter in enumerate(signature.parameters):
-        by_star = (has_args and parameter.kind != "keyword" and number >= given) or (
-            has_kwargs and parameter.kind != "position"
-        )
-        if parameter.required and parameter.name not in keywords | by_position and not by_star:
+    for parameter in signature.parameters[min(given, len(positional)) :]:
+        is_passed = parameter.kind != "position" and parameter.name in keywords
+        by_star = (has_args and parameter.kind != "keyword") or (has_kwargs and parameter.kind != "position")
+        by_star |= any(name.endswith(f"_{parameter.name}") for name in keywords if name in accepted)
+        if parameter.required and not is_passed and not by_star:
             return f"does not pass '{parameter.name}'"
+        has_args &= not is_passed  # a star that went on would pass it twice
     return ""

@@ -19,3 +19,8 @@ class Verdict:
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     allowed: tuple[tuple[Problem, str], ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is allowed, as reports say it."""
+        return tuple(f"allowed: {problem.title} ({reason})" for problem, reason in self.allowed)

@@ -19,7 +19,7 @@ def drift_data(report: DriftReport, contracts: Sequence[Record] = ()) -> dict[st
         report: the report.
         contracts: what the contract rules found out, where they ran.
     """
-    kept = {(record.config, record.path): {"contract": check_data(record)} for record in contracts}
+    kept = {(record.config, record.path): {"contract": _contract_data(record)} for record in contracts}
     is_red = any(record.status in BAD for record in contracts)
     return {
         "schema": SCHEMA,
@@ -51,6 +51,15 @@ def check_data(record: Record) -> dict[str, Any]:
         ],
         "loading": record.loading or None,
         "loading_reason": record.loading_reason or None,
+        "errors": problem_data(record.errors),
+        "warnings": problem_data(record.warnings),
+    }
+
+
+def _contract_data(record: Record) -> dict[str, Any]:
+    return {
+        "status": record.status,
+        "reason": record.reason or None,
         "errors": problem_data(record.errors),
         "warnings": problem_data(record.warnings),
         "notes": list(record.notes),

@@ -72,6 +72,12 @@ class GateReport:
         return any(record.status == "drifted" for record in self.records)
 
     @property
+    def codes(self) -> tuple[str, ...]:
+        """The contract rules that found something, in their order."""
+        problems = (problem for record in self.records for problem in (*record.errors, *record.warnings))
+        return tuple(sorted({problem.code for problem in problems if problem.code}))
+
+    @property
     def has_orphans(self) -> bool:
         """Whether generated files are there that no config makes."""
         return any(cause.kind == "orphan" for record in self.bad for cause in record.causes)
@@ -120,11 +126,11 @@ def _cell(record: Record | None) -> str:
     if record is None:
         return "-"
     kinds = ", ".join(dict.fromkeys(cause.kind for cause in record.causes))
-    if record.status == "clean":
-        return f"ok, {_count(len(record.warnings), 'warning')}" if record.warnings else "ok"
+    said: str = "ok" if record.status == "clean" else record.status
     if record.status in ("fixed", "failed", "drifted") and kinds:
-        return f"{record.status}: {kinds}"
-    return record.status
+        said = f"{record.status}: {kinds}"
+    is_told = record.warnings and record.status not in BAD
+    return f"{said}, {_count(len(record.warnings), 'warning')}" if is_told else said
 
 
 def gate_table(report: GateReport, verbose: bool = False) -> Table:
@@ -270,7 +276,9 @@ def gate_markdown(report: GateReport) -> str:
             lines.append(
                 _row([_quiet(rows, quiet), *(f"{count} ok" if count else "-" for count in _ok(report, quiet))])
             )
-    for record in report.bad:
+    for record in report.records:
+        if record.status not in BAD and not record.warnings:
+            continue
         title = html.escape(f"{record.config}: {record.check}")
         lines += ["", f"<details><summary>{title}</summary>", "", *_details(record)]
         lines += ["", "</details>"]
@@ -288,7 +296,7 @@ def _row(cells: Iterable[str]) -> str:
 def _details(record: Record) -> Iterable[str]:
     for cause in record.causes:
         yield f"- {_SPECIAL.sub(_ESCAPED, str(cause))}"
-    shown = [str(problem) for problem in record.errors]
+    shown = [*map(str, record.errors), *(f"warning: {problem}" for problem in record.warnings)]
     if shown:
         yield from ["", *_fence("\n".join(shown))]
     for diff in [*(c.upstream_diff for c in record.causes), *(f.telling for f in record.files if not f.missing)]:

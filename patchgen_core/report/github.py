@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.report.gate import GateReport, gate_markdown
 from patchgen_core.report.record import BAD, Record
 
@@ -22,37 +22,35 @@ def commands(report: GateReport, workspace: Path) -> Iterator[str]:
     """
     for record in report.records:
         title = f"patchgen {record.check}: {record.config}"
-        if record.status in BAD:
-            for file, line, message in _found(record):
-                yield _command("error", file, line, title, message, workspace)
-        for problem in record.warnings:
-            where = problem.location
-            yield _command(
-                "warning",
-                where.file if where else record.path,
-                where.line if where else record.line,
-                title,
-                "\n".join(filter(None, [problem.title, problem.hint])),
-                workspace,
-            )
+        found = [("error", *entry) for entry in _found(record, workspace)] if record.status in BAD else []
+        found += [("warning", *_told(record, problem, workspace)) for problem in record.warnings]
+        for kind, file, line, message in found:
+            place = f"file={_property(_shown(file, workspace))}" + (f",line={line}" if line else "")
+            yield f"::{kind} {place},title={_property(title)}::{_data(message)}"
 
 
-def _found(record: Record) -> Iterator[tuple[str, int, str]]:
+def _found(record: Record, workspace: Path) -> Iterator[tuple[str, int, str]]:
     if record.reason and not record.causes and not record.errors:
         yield record.path, record.line, record.headline
     for cause in record.causes:
         yield record.path, record.line, str(cause)
     for problem in record.errors:
-        where = problem.location
-        message = "\n".join(filter(None, [problem.title, problem.hint]))
-        yield (where.file, where.line, message) if where else (record.path, record.line, message)
+        yield _told(record, problem, workspace)
 
 
-def _command(kind: str, file: str, line: int, title: str, message: str, workspace: Path) -> str:
+def _told(record: Record, problem: Problem, workspace: Path) -> tuple[str, int, str]:
+    """The file and the line to show a problem at, and what to say there."""
+    where = problem.location or Location(record.path, record.line)
+    lines = [problem.title, problem.hint]
+    if problem.generated is not None:
+        generated = problem.generated.location
+        lines.insert(1, f"in {_shown(generated.file, workspace)}, line {generated.line}")
+    return where.file, where.line, "\n".join(filter(None, lines))
+
+
+def _shown(file: str, workspace: Path) -> str:
     path = Path(file)
-    shown = path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
-    place = f"file={_property(shown)}" + (f",line={line}" if line else "")
-    return f"::{kind} {place},title={_property(title)}::{_data(message)}"
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
 
 
 def _data(text: str) -> str:

@@ -19,6 +19,8 @@ Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
 _TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)
 BAD: tuple[Status, ...] = ("drifted", "failed", "error")
 """The statuses that make a run red."""
+NO_MODULE = "there is nothing to look at: the drift check says why"
+"""Why contracts of a config that does not generate are not checked."""
 
 
 @dataclass(frozen=True)
@@ -111,19 +113,16 @@ def drift_record(result: ConfigResult) -> Record:
     )
 
 
-def contract_record(outcome: Outcome, verdict: Verdict) -> Record:
-    """The record of a contract check."""
+def contract_record(outcome: Outcome, verdict: Verdict | None) -> Record:
+    """The record of a contract check; without a verdict, that of a config that makes nothing."""
     loaded = outcome.loaded
-    return Record(
-        outcome.label,
-        str(outcome.path),
-        loaded.config.location.line if loaded else 0,
-        "contract",
-        "failed" if verdict.errors else "clean",
-        errors=verdict.errors,
-        warnings=verdict.warnings,
-        notes=tuple(f"allowed: {p.title} ({reason})" for p, reason in verdict.allowed),
-    )
+    line = loaded.config.location.line if loaded else 0
+    bare = Record(outcome.label, str(outcome.path), line, "contract", "skipped", reason=NO_MODULE)
+    if verdict is None:
+        return bare
+    status: Status = "failed" if verdict.errors else "clean"
+    more: dict[str, Any] = {"errors": verdict.errors, "warnings": verdict.warnings, "notes": verdict.notes}
+    return replace(bare, status=status, reason="", **more)
 
 
 def pack(record: Record) -> dict[str, Any]:

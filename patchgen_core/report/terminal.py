@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -11,7 +11,7 @@ from patchgen_core.api import CodegenResult
 from patchgen_core.drift import DriftReport
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.diff import plain_diff, rich_diff
-from patchgen_core.report.record import Record, Status, drift_record
+from patchgen_core.report.record import BAD, Record, Status, drift_record
 
 STATUS_STYLE: dict[Status, str] = {
     "clean": "green",
@@ -85,8 +85,7 @@ def print_details(console: Console, record: Record, verbose: bool = False, folde
     """
     print_problems(console, record.errors)
     print_problems(console, record.warnings, "warning")
-    for note in record.notes if verbose else ():
-        console.print(Text(f"         {note}", "dim"), soft_wrap=True)
+    _print_notes(console, record.notes if verbose else ())
     if verbose and record.loading == "imported":
         console.print(Text(f"         imported for real: {record.loading_reason}", "dim"), soft_wrap=True)
     for cause in record.causes:
@@ -100,6 +99,11 @@ def print_details(console: Console, record: Record, verbose: bool = False, folde
             console.print(Text(f"         {display_path(file.path)} is missing"), soft_wrap=True)
         elif file.path.endswith(".py") or len(record.files) == 1:
             _print_diff(console, file.telling, verbose, folded)
+
+
+def _print_notes(console: Console, notes: Iterable[str]) -> None:
+    for note in notes:
+        console.print(Text(f"         {note}", "dim"), soft_wrap=True)
 
 
 def _print_diff(console: Console, diff: str, verbose: bool, folded: bool) -> None:
@@ -127,29 +131,36 @@ def _summary(report: DriftReport) -> Text:
 def print_contracts(console: Console, records: Sequence[Record], verbose: bool = False) -> None:
     """Print what the contract rules found, and a summary."""
     for record in records:
-        if record.status != "clean" or record.warnings or (verbose and record.notes):
+        if record.status in BAD or record.warnings or (verbose and (record.notes or record.reason)):
             console.print(verdict_text(record), soft_wrap=True)
             print_details(console, record, verbose)
-    counts = [
-        (sum(len(record.errors) for record in records), "error"),
-        (sum(len(record.warnings) for record in records), "warning"),
-        (sum(len(record.notes) for record in records), "allowance"),
-    ]
-    parts = [f"{count} {word}{'s' * (count != 1)}" for count, word in counts if count]
-    text = Text(f"contracts: {', '.join(parts) or 'kept'}.", "red" if counts[0][0] else "green")
-    codes = sorted({p.code for record in records for p in (*record.errors, *record.warnings) if p.code})
+    counts = {
+        "error": sum(len(record.errors) for record in records),
+        "warning": sum(len(record.warnings) for record in records),
+        "allowance": sum(len(record.notes) for record in records),
+        "skipped config": sum(record.status == "skipped" for record in records),
+    }
+    console.print(_contract_summary(counts, [p for r in records for p in (*r.errors, *r.warnings)]), soft_wrap=True)
+
+
+def _contract_summary(counts: Mapping[str, int], found: Iterable[Problem]) -> Text:
+    parts = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count]
+    style = "red" if counts["error"] else "yellow" if counts["warning"] else "green"
+    text = Text(f"contracts: {', '.join(parts) or 'kept'}.", style)
+    codes = sorted({problem.code for problem in found})
     if codes:
-        text.append(f"\nRun 'patchgen rule {codes[0]}' for what a rule is about.", "cyan")
-    console.print(text, soft_wrap=True)
+        text.append(f"\nRun 'patchgen rule {' '.join(codes)}' for what is behind the findings.", "cyan")
+    return text
 
 
 def print_generated(
-    console: Console, results: Iterable[CodegenResult], dry_run: bool, save_diff: bool, verbose: bool
+    console: Console, results: Sequence[CodegenResult], dry_run: bool, save_diff: bool, verbose: bool
 ) -> None:
     """Print what a generation wrote, or would write, and what the contract rules find in it."""
     for result in results:
         print_problems(console, result.verdict.errors)
         print_problems(console, result.verdict.warnings, "warning")
+        _print_notes(console, result.verdict.notes if verbose else ())
         for line in _generated_lines(result, dry_run, save_diff):
             console.print(line, soft_wrap=True)
         if verbose or dry_run:
@@ -158,6 +169,11 @@ def print_generated(
                 console.print(Text(f"         {patch.kind}: {patch.patch.target}{added}", "dim"), soft_wrap=True)
         if dry_run:
             _print_diff(console, result.artifact.diff, True, False)
+    verdicts = [result.verdict for result in results]
+    if found := [problem for verdict in verdicts for problem in (*verdict.errors, *verdict.warnings)]:
+        errors = sum(len(verdict.errors) for verdict in verdicts)
+        counts = {"error": errors, "warning": len(found) - errors}
+        console.print(_contract_summary(counts, found), soft_wrap=True)
 
 
 def _generated_lines(result: CodegenResult, dry_run: bool, save_diff: bool) -> Iterator[Text]:

@@ -10,7 +10,12 @@ from tests.contracts.support import examine, found
 UPSTREAM = """
 __all__ = ["Model", "Talker", "Shared"]
 
-ACTIVATIONS = {"tanh": Tanh}
+ACTIVATIONS = {"tanh": Tanh, "relu": Relu}
+
+
+class Relu:
+    def forward(self, x):
+        return x
 
 
 class Tanh:
@@ -54,19 +59,27 @@ class Talker:
         self.blocks = [Block(), Shared()]
 
     def forward(self, x):
-        return both(x)
+        return both(x) + kept(x)
+
+
+def kept(x):
+    return x
+
+
+def plain(x):
+    return x
 
 
 class Model:
     _no_split_modules = ["Block"]
 
     def forward(self, x):
-        return both(x)
+        return both(x) + plain(x)
 
 
 class Alone:
     def forward(self, x):
-        return x
+        return Alone, kept(x)
 """
 EXCLUDE = "config.exclude_from_output('Talker')\n"
 
@@ -121,7 +134,7 @@ def test_finding_is_at_the_exclusion_that_used_it(work: Workspace) -> None:
         pytest.param(f"{EXCLUDE}config.add_post_import_block('LATE = lambda: Block')", id="a block uses it"),
         pytest.param(
             f"{EXCLUDE}@config.add_helper\nclass Talker:\n    def __init__(self):\n        self.block = Block()\n",
-            id="added again",
+            id="added again with the same",
         ),
         pytest.param(
             "@config.override_method('Talker.__init__')\ndef init(self):\n    pass\n", id="replaced and not excluded"
@@ -144,7 +157,17 @@ def test_patched_code_that_no_longer_uses_it_is_named(work: Workspace) -> None:
     assert f"PG211 {message}" in found(work)
 
 
+def test_what_only_a_patch_made_needless_is_no_matter_of_exclusions(work: Workspace) -> None:
+    patch = "@config.override_method('Model.forward')\ndef forward(self, x):\n    return -x\n"
+    assert "plain" not in left(work, EXCLUDE + patch)
+
+
+def test_definition_added_again_may_use_less(work: Workspace) -> None:
+    again = f"{EXCLUDE}@config.add_helper\nclass Talker:\n    def __init__(self):\n        self.tanh = Tanh()\n"
+    assert left(work, again) == ["Base", "Block", "Snake", "mark"]
+
+
 def test_excluded_constant_counts_as_excluded_code(work: Workspace) -> None:
     assert left(work, "config.exclude_from_output('Talker', 'ACTIVATIONS')") == [
-        *("Base", "Block", "Snake", "Tanh", "mark")
+        *("Base", "Block", "Relu", "Snake", "Tanh", "mark")
     ]

@@ -63,6 +63,10 @@ def test_slot_that_has_or_may_have_a_kernel(work: Workspace, block: str) -> None
     assert slots(work, block) == []
 
 
+def test_slot_that_cannot_be_told_is_left_alone_where_nothing_is_registered(work: Workspace) -> None:
+    assert slots(work, "norm = OpSlot(*names)") == []
+
+
 def test_op_without_any_kernel_is_found_whatever_its_variant(work: Workspace) -> None:
     register(work, SPEC)
     assert slots(work, "rope = OpSlot('rope', VARIANT)") == [
@@ -75,6 +79,11 @@ def test_slot_of_a_helper_is_found_in_the_config(work: Workspace) -> None:
     work.config(IMPORT + "@config.add_helper\ndef norm(x):\n    return OpSlot('rms_norm', 'full')(x)\n")
     (problem,) = examine(work, select=["PG206"]).errors
     assert str(problem.location).endswith("toy_gpu_patch_gen_config.py:8")
+    work.config(
+        f"{IMPORT}config.allow('PG206', 'soon', 'norm')\n"
+        "@config.add_helper\ndef norm(x):\n    return OpSlot('rms_norm', 'full')(x)\n"
+    )
+    assert found(work, "PG206") == []
 
 
 @pytest.mark.parametrize(
@@ -126,7 +135,7 @@ def test_hint_where_no_module_is_named(work: Workspace) -> None:
             id="helper",
         ),
         pytest.param(
-            "class C:\n    def add(self, op, v):\n        KernelSpec('a', op, v)\nC().add('rms_norm', v='full')",
+            "class C:\n    def add(self, op, v):\n        KernelSpec('a', op, v)\nC().add('rms_norm', 'full')",
             id="method",
         ),
         pytest.param(
@@ -153,6 +162,9 @@ def test_kernels_are_found_however_they_are_registered(work: Workspace, kernels:
         pytest.param("KernelSpec('a', 'rms_norm', choose())", id="unknown variant"),
         pytest.param("KernelSpec('a', **fields)", id="unknown"),
         pytest.param("def add(op):\n    KernelSpec('a', op, 'full')", id="helper for others"),
+        pytest.param(
+            "def add(op, how='half'):\n    KernelSpec('a', op, how)\nadd('rms_norm', **more)", id="helper with stars"
+        ),
         pytest.param("make = partial(KernelSpec, 'a')\nmake('rms_norm', 'full')", id="partial"),
         pytest.param("first = KernelSpec('a', 'rms_norm', 'half')\nreplace(first, variant='full')", id="replaced"),
     ],

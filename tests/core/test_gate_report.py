@@ -20,7 +20,7 @@ from rich.console import Console
 from patchgen_core.artifacts import unified_diff
 from patchgen_core.causes import Cause
 from patchgen_core.cli import main
-from patchgen_core.errors import Location, Problem
+from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate import (
     GateReport,
     gate_json,
@@ -43,7 +43,10 @@ def record(config: str = "toy", check: str = "drift", status: Status = "clean", 
 
 def full_record(root: Path) -> Record:
     """A record with something in every place."""
-    location = Location(str(root / "models/helper.py"), 7)
+    location, generated = (
+        Location(str(root / "models/helper.py"), 7),
+        Location(str(root / "models/generated/toy.py"), 9),
+    )
     return Record(
         "toy",
         str(root / "models/toy.py"),
@@ -54,12 +57,16 @@ def full_record(root: Path) -> Record:
         (FileRecord(str(root / "models/generated/toy.py"), False, DIFF, DIFF),),
         (str(root / "models/written.py"),),
         (str(root / "models/removed.py"),),
-        (Problem("wrong", location, "mend it", "> 7 | x"), Problem("no place")),
+        (
+            Problem("wrong", location, "mend it", "> 7 | x", "PG201", Snippet(generated, "> 9 | x")),
+            Problem("no place"),
+        ),
         (Problem("mind", location), Problem("far", Location("/elsewhere/upstream.py"))),
-        "imported",
-        "it reads a file",
-        "a reason",
-        "models/toy.py::drift",
+        loading="imported",
+        loading_reason="it reads a file",
+        notes=("allowed: PG202 (because)",),
+        reason="a reason",
+        item="models/toy.py::drift",
     )
 
 
@@ -123,6 +130,29 @@ def test_configs_that_are_clean_share_a_row_unless_verbose() -> None:
     assert shown(report) == [*said, ["2 more", "2 ok", "1 ok"]]
     assert shown(report, verbose=True) == [*said[:2], ["b", "ok", "ok"], ["c", "ok", "-"], said[2]]
     assert shown(GateReport((record("a"), record("b")))) == [["config", "drift"], ["2 in all", "2 ok"]]
+
+
+@pytest.mark.parametrize(
+    ("status", "causes", "cell"),
+    [
+        ("clean", (), "ok, 2 warnings"),
+        ("fixed", (Cause("upstream moved"),), "fixed: upstream moved, 2 warnings"),
+        ("failed", (), "failed"),
+        ("error", (), "error"),
+    ],
+)
+def test_warnings_are_counted_where_nothing_worse_is_told(
+    status: Status, causes: tuple[Cause, ...], cell: str
+) -> None:
+    warned = record("a", "contract", status, causes=causes, warnings=(Problem("mind"), Problem("look")))
+    assert shown(GateReport((warned,))) == [["config", "contract"], ["a", cell]]
+
+
+def test_codes_of_all_findings_are_known_once_and_in_order() -> None:
+    first = record("a", errors=(Problem("x", code="PG202"), Problem("y")), warnings=(Problem("z", code="PG214"),))
+    second = record("b", warnings=(Problem("z", code="PG201"), Problem("z", code="PG214")))
+    assert GateReport((first, second)).codes == ("PG201", "PG202", "PG214")
+    assert GateReport((record(),)).codes == ()
 
 
 @pytest.mark.parametrize("place", range(len(STATUSES)))
@@ -318,6 +348,22 @@ def test_markdown_has_the_table_and_what_was_found() -> None:
     assert "1 more" in green or "1 in all" in green
 
 
+def test_markdown_has_findings_with_both_places_and_the_warnings_of_what_is_clean() -> None:
+    snippet = Snippet(Location("/project/generated/toy.py", 9), ">     9 | forward(x)")
+    finding = Problem("misfit", Location("/project/toy.py", 3), "mend it", ">     3 | forward(x)", "PG202", snippet)
+    warning = Problem("no effect", Location("/project/b.py", 5), "drop it", code="PG214")
+    failed = record("a", "contract", "failed", errors=(finding,), warnings=(warning,))
+    report = GateReport((failed, record("b", "contract", warnings=(warning,)), record("c", "contract")))
+    tokens = parsed(report)
+    assert [token.content for token in tokens if token.type == "fence"] == [
+        f"{finding}\nwarning: {warning}\n",
+        f"warning: {warning}\n",
+    ]
+    for line in ("PG202 misfit", ">     3 | forward(x)", "generated/toy.py:9:", ">     9 | forward(x)", "mend it"):
+        assert line in words(report)
+    assert table_cells(tokens)[1:] == [["a", "failed"], ["b", "ok, 1 warning"], ["1 more", "1 ok"]]
+
+
 def _file(diff: str) -> FileRecord:
     return FileRecord("/project/generated.py", False, diff, diff)
 
@@ -350,9 +396,10 @@ def random_text(rng: random.Random, letters: str = "ab |`<>&*_[]()\n\\#-+~\t\x1b
 def random_record(rng: random.Random) -> Record:
     def problems() -> tuple[Problem, ...]:
         place = rng.choice([None, Location("/project/x.py", rng.randint(0, 5))])
-        return tuple(
-            Problem(random_text(rng), place, random_text(rng), random_text(rng)) for _ in range(rng.randint(0, 2))
-        )
+        snippet = rng.choice([None, Snippet(Location("/project/y.py", 3), random_text(rng))])
+        texts = [random_text(rng) for _ in range(3)]
+        code = rng.choice(["", "PG201"])
+        return (Problem(texts[0], place, *texts[1:], code, snippet),) * rng.randint(0, 2)
 
     diffs = [DIFF, "", DIFF.replace("x = 1", random_text(rng, "`~|-+ <")), DIFF * 3]
     kinds = ("upstream moved", "config changed", "edited by hand", "generator changed", "missing", "orphan")
@@ -367,6 +414,7 @@ def random_record(rng: random.Random) -> Record:
         files=tuple(_file(rng.choice(diffs)) for _ in range(rng.randint(0, 2))),
         errors=problems(),
         warnings=problems(),
+        notes=(random_text(rng),) * rng.randint(0, 2),
     )
 
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from patchgen_core.causes import Cause
-from patchgen_core.errors import Location, Problem
+from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate import GateReport, gate_markdown
 from patchgen_core.report.github import commands, is_github, write_step_summary
 from patchgen_core.report.record import FileRecord, Record, Status
@@ -39,6 +39,17 @@ def test_problem_is_told_where_it_was_declared() -> None:
     assert told(record("error", errors=(located, Problem("all wrong")))) == [
         "::error file=models/helper.py,line=9,title=patchgen drift%3A toy::wrong%0Amend it",
         "::error file=models/toy.py,line=4,title=patchgen drift%3A toy::all wrong",
+    ]
+
+
+def test_finding_is_told_at_the_config_with_its_code_and_its_place_in_the_generated_file() -> None:
+    snippet = Snippet(Location("/runner/work/models/generated/toy.py", 31), "> 31 | x")
+    location = Location("/runner/work/models/toy.py", 9)
+    finding = Problem("misfit", location, "mend it", "> 9 | x", "PG202", snippet)
+    message = "PG202 misfit%0Ain models/generated/toy.py, line 31%0Amend it"
+    assert told(record("failed", errors=(finding,), warnings=(finding,))) == [
+        f"::error file=models/toy.py,line=9,title=patchgen drift%3A toy::{message}",
+        f"::warning file=models/toy.py,line=9,title=patchgen drift%3A toy::{message}",
     ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project import Project, load_project
 
 TABLE = '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\n'
@@ -45,6 +45,10 @@ ruff_extra_ignore = ["E501", "F401"]
 ruff_isolated = true
 real_imports = ["numpy"]
 optional_packages = ["torch_npu"]
+select = ["PG2"]
+ignore = ["PG213", "PG214"]
+per_config_ignore = {{ "proj.models.*_npu_*" = ["PG217"], "proj/models/old/*" = [] }}
+kernels = ["proj.kernels", "other.kernels"]
 """
     assert project(tmp_path, text) == Project(
         search_root=tmp_path / "proj/models",
@@ -54,13 +58,54 @@ optional_packages = ["torch_npu"]
         ruff_isolated=True,
         real_imports=("numpy",),
         optional_packages=("torch_npu",),
+        select=("PG2",),
+        ignore=("PG213", "PG214"),
+        per_config_ignore=(("proj.models.*_npu_*", ("PG217",)), ("proj/models/old/*", ())),
+        kernels=("proj.kernels", "other.kernels"),
         root=tmp_path,
     )
 
 
 def test_only_two_keys_are_needed(tmp_path: Path) -> None:
-    found = project(tmp_path)
-    assert found == Project(tmp_path / "proj/models", "proj.models", None, (), False, (), (), tmp_path)
+    assert project(tmp_path) == Project(
+        search_root=tmp_path / "proj/models",
+        package_prefix="proj.models",
+        legacy_patches_prefix=None,
+        ruff_extra_ignore=(),
+        ruff_isolated=False,
+        real_imports=(),
+        optional_packages=(),
+        select=("ALL",),
+        ignore=(),
+        per_config_ignore=(),
+        kernels=(),
+        root=tmp_path,
+    )
+
+
+PATTERNS = {
+    "inline": 'per_config_ignore = { "a.*" = ["PG201"], "b/*" = ["PG202", "PG21"] }',
+    "dotted": 'per_config_ignore."a.*" = ["PG201"]\nper_config_ignore."b/*" = ["PG202", "PG21"]',
+    "table": '[tool.patchgen.per_config_ignore]\n"a.*" = ["PG201"]\n"b/*" = ["PG202", "PG21"]',
+    "table with spaces": '[ tool . patchgen . per_config_ignore ] # why\n"a.*" = ["PG201"]\n"b/*" = ["PG202", "PG21"]',
+}
+
+
+@pytest.mark.parametrize("text", PATTERNS.values(), ids=PATTERNS)
+def test_patterns_may_be_spelled_in_each_way_that_toml_has(tmp_path: Path, text: str) -> None:
+    found = project(tmp_path, f"{TABLE}\n{text}\n")
+    assert found.per_config_ignore == (("a.*", ("PG201",)), ("b/*", ("PG202", "PG21")))
+    assert found.key_location("per_config_ignore") == Location(str(tmp_path / "pyproject.toml"), 5)
+    assert found.key_location("select").line == 0
+
+
+def test_patterns_of_a_project_given_in_code(tmp_path: Path) -> None:
+    found = Project(tmp_path, "a", per_config_ignore={"a.*": ["PG201"]}, select=["PG2"])  # type: ignore[arg-type]
+    assert (found.per_config_ignore, found.select) == ((("a.*", ("PG201",)),), ("PG2",))
+    assert hash(found) == hash(Project(tmp_path, "a", per_config_ignore=(("a.*", ("PG201",)),), select=("PG2",)))
+    for wrong in ({"per_config_ignore": {"a.*": "PG201"}}, {"select": "PG2"}, {"ignore": "PG2"}, {"kernels": "a.b"}):
+        with pytest.raises(PatchgenError, match="must be"):
+            Project(tmp_path, "a", **wrong)  # type: ignore[arg-type]
 
 
 def test_the_nearest_table_upwards_counts(tmp_path: Path) -> None:
@@ -113,6 +158,20 @@ BAD = {
     "same key in a table of a like name": (
         f"[tool.patchgen-old]\nruf_isolated = 1\n\n{TABLE}ruf_isolated = true\n",
         "pyproject.toml:7: [tool.patchgen] has no key 'ruf_isolated'\n  Did you mean 'ruff_isolated'?",
+    ),
+    "text for codes": (
+        f'{TABLE}select = "PG201"\n',
+        "pyproject.toml:4: [tool.patchgen] select must be a list of strings, not 'PG201'",
+    ),
+    "codes without a pattern": (
+        f'{TABLE}per_config_ignore = ["PG201"]\n',
+        "pyproject.toml:4: [tool.patchgen] per_config_ignore must be a table of lists of strings, such as "
+        '{ "acme.models.*" = ["PG214"] }, not [\'PG201\']',
+    ),
+    "text for codes of a pattern": (
+        f'{TABLE}[tool.patchgen.per_config_ignore]\n"a.*" = "PG201"\n',
+        "pyproject.toml:4: [tool.patchgen] per_config_ignore must be a table of lists of strings, such as "
+        "{ \"acme.models.*\" = [\"PG214\"] }, not {'a.*': 'PG201'}",
     ),
     "number for text": (
         '[tool.patchgen]\nsearch_root = 3\npackage_prefix = "a"\n',

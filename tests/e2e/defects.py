@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ast
 import builtins
-import types
+import itertools
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from tests.contracts.compiled import loaded, stored
 from tests.e2e.evident import Evident, Reader, is_refused, signature
 from tests.e2e.sweep import DEFINITIONS, METHODS, Method
 
@@ -166,7 +168,7 @@ def _changed_signatures(piece: Piece, is_bound: bool) -> Iterator[tuple[str, str
         yield "drops a parameter", name, quoted, _dropped(piece, name)
         yield "renames a parameter", name, quoted, _renamed(piece, name)
     positional = [a.arg for a in [*_arguments(piece).posonlyargs, *_arguments(piece).args]][is_bound:]
-    for first, second in zip(positional, positional[1:]):
+    for first, second in itertools.pairwise(positional):
         yield "swaps two parameters", f"{first}, {second}", (f"'{first}'", f"'{second}'"), _swapped(piece, first)
     for star, attribute in (("*args", "vararg"), ("**kwargs", "kwarg")):
         if getattr(_arguments(piece), attribute) is not None:
@@ -274,9 +276,7 @@ def _changed_callees(base: Base, piece: Piece, calls: list[Evident]) -> Iterator
         taken = {bound: signature(changed.args, bound) for bound in (True, False)}
         refused = [c for c in calls if is_refused(c.node, taken[is_bound and _passes_instance(c)])]
         if refused:
-            expected = tuple(
-                Expected(c.owner or c.callee, (f"'{c.named}'",), ast.unparse(c.node)) for c in refused
-            )
+            expected = tuple(Expected(c.owner or c.callee, (f"'{c.named}'",), ast.unparse(c.node)) for c in refused)
             text = base.with_changes({piece.index: ast.unparse(changed)})
             yield Mutant("PG202", kind, f"{piece.target}: {name}", text, expected)
 
@@ -302,32 +302,12 @@ def _changed_calls(base: Base, piece: Piece) -> Iterator[Mutant]:
                 Expected(piece.owner, (f"'{name}'",), ast.unparse(call)) for name in {callee.named for callee in found}
             )
             text = base.with_changes({piece.index: ast.unparse(changed)})
-            yield Mutant("PG202", "call passes what is unknown", f"{piece.target}: {ast.unparse(node)}", text, expected)
+            yield Mutant(
+                "PG202", "call passes what is unknown", f"{piece.target}: {ast.unparse(node)}", text, expected
+            )
 
 
 # --- PG203, PG204, PG207: names ----------------------------------------------------------------------------
-
-
-def loaded(text: str) -> set[str]:
-    """The global names that a module's code loads, as Python compiles it."""
-    found: set[str] = set()
-
-    def visit(code: types.CodeType) -> None:
-        import dis
-
-        stored = {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_NAME"}
-        is_module = code.co_name == "<module>"
-        for instruction in dis.get_instructions(code):
-            if instruction.opname == "LOAD_GLOBAL":
-                found.add(instruction.argval)
-            elif instruction.opname == "LOAD_NAME" and (is_module or instruction.argval not in stored):
-                found.add(instruction.argval)
-        for constant in code.co_consts:
-            if isinstance(constant, types.CodeType):
-                visit(constant)
-
-    visit(compile(text, "<module>", "exec", dont_inherit=True))
-    return found
 
 
 def exclusion_mutants(base: Base) -> Iterator[Mutant]:
@@ -410,23 +390,12 @@ def _without_addition(statement: str) -> Iterator[tuple[str, set[str], str]]:
                 yield "an import", {name}, ast.unparse(fresh) if listing.elts else "pass"
         elif call == "config.add_post_import_block":
             block = ast.literal_eval(node.value.args[0])
-            import textwrap
-
-            bound = {n for n in loaded_names(textwrap.dedent(block))}
-            yield "a block", bound, "pass"
+            yield "a block", stored(textwrap.dedent(block)), "pass"
     elif isinstance(node, DEFINITIONS) and any("config.add_helper" in ast.unparse(d) for d in node.decorator_list):
         fresh = ast.parse(statement).body[0]
         assert isinstance(fresh, DEFINITIONS)
         fresh.decorator_list = [d for d in fresh.decorator_list if "config.add_helper" not in ast.unparse(d)]
         yield "a helper", {node.name}, ast.unparse(fresh)
-
-
-def loaded_names(block: str) -> set[str]:
-    """The names that a block of statements binds."""
-    code = compile(block, "<block>", "exec", dont_inherit=True)
-    import dis
-
-    return {i.argval for i in dis.get_instructions(code) if i.opname == "STORE_NAME"}
 
 
 def shadowing_mutants(base: Base) -> Iterator[Mutant]:

@@ -98,7 +98,9 @@ class Bench:
     def judge(self, mutant: Mutant) -> Score:
         """Which of the findings that are owed for a mutant are there."""
         try:
-            findings = list(RULES_BY_CODE[mutant.code].check(self.contracts.subject(self.make(self.load(mutant.text)))))
+            findings = list(
+                RULES_BY_CODE[mutant.code].check(self.contracts.subject(self.make(self.load(mutant.text))))
+            )
         except PatchgenError as error:
             if not any(problem.code == mutant.code for problem in error.problems):
                 return Score(refused=1)
@@ -200,7 +202,9 @@ def table(scores: Scores) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all mutations; 1 when fewer than 95 of 100 are found for a rule."""
-    parser = argparse.ArgumentParser(prog="python -m tests.e2e.mutations", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.e2e.mutations", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--models", default=",".join(MODELS), help="models of transformers to break, beside the zoo")
     parser.add_argument("--select", default=",".join(BY_RULE), metavar="CODES", help="rules to measure")

@@ -13,7 +13,8 @@ from tests.conftest import Workspace, generated
 from tests.plugin.conftest import CONFIG, run
 from tests.plugin.support import edit, make_several, section, write_harm
 
-DRIFT, IMPORT, ORPHANS = f"{CONFIG}::drift", f"{CONFIG}::import", "pyproject.toml::orphans"
+DRIFT, IMPORT, CONTRACT = (f"{CONFIG}::{check}" for check in ("drift", "import", "contract"))
+ORPHANS = "pyproject.toml::orphans"
 both = pytest.mark.parametrize("workers", ["0", "2"])
 
 
@@ -39,7 +40,7 @@ def test_stopping_at_the_first_failure_tells_what_did_not_run(red: Workspace, py
         [
             "config * drift",
             "proj.models.toy.toy_gpu_patch_gen_config  drifted: edited by hand",
-            "1 config, 1 check: 1 drifted, 2 not run.",
+            "1 config, 1 check: 1 drifted, 3 not run.",
         ]
     )
 
@@ -56,7 +57,7 @@ def test_stopping_after_some_failures_tells_what_did_not_run(
     data = json.loads(report.read_text())
     shown, missing = [result["item"] for result in data["results"]], data["not_run"]
     assert len(missing) > 0
-    assert len(set(shown + missing)) == len(shown + missing) == 17
+    assert len(set(shown + missing)) == len(shown + missing) == 25
     result.stdout.fnmatch_lines([f"*drifted, {len(missing)} not run."])
 
 
@@ -65,21 +66,21 @@ def test_last_failed_and_failed_first(red: Workspace, pytester: pytest.Pytester,
     path = red.models / "toy/also_gpu_patch_gen_config.py"
     path.write_text((red.models / "toy/toy_gpu_patch_gen_config.py").read_text().replace("_toy_gpu", "_also"))
     red.patchgen("proj.models.toy.also_gpu_patch_gen_config", "--diff")
-    run(pytester, red, "--patchgen", "-n", workers).assert_outcomes(failed=1, passed=4)
+    run(pytester, red, "--patchgen", "-n", workers).assert_outcomes(failed=1, passed=6)
     result = run(pytester, red, "--patchgen", "--lf", "-n", workers)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["1 config, 1 check: 1 drifted."])
     result.stdout.no_fnmatch_line("not collected*")
     first = run(pytester, red, "--patchgen", "--ff", "-v")
     assert ran(first)[0] == DRIFT
-    first.assert_outcomes(failed=1, passed=4)
+    first.assert_outcomes(failed=1, passed=6)
 
 
 def test_stepwise_goes_on_where_it_stopped(red: Workspace, pytester: pytest.Pytester) -> None:
     run(pytester, red, "--patchgen", "--sw").assert_outcomes(failed=1)
     red.patchgen("--check", "--fix")
     result = run(pytester, red, "--patchgen", "--sw", "-v")
-    assert ran(result) == [DRIFT, IMPORT, ORPHANS]
+    assert ran(result) == [DRIFT, IMPORT, CONTRACT, ORPHANS]
     assert result.ret == 0
 
 
@@ -89,9 +90,9 @@ def test_stepwise_goes_on_where_it_stopped(red: Workspace, pytester: pytest.Pyte
         (["-k", "toy_gpu and import"], [IMPORT]),
         (["-k", "orphans or drift"], [DRIFT, ORPHANS]),
         (["-m", "patchgen_drift"], [DRIFT, ORPHANS]),
-        (["-m", "patchgen and not patchgen_drift"], [IMPORT]),
+        (["-m", "patchgen and not patchgen_drift"], [IMPORT, CONTRACT]),
         (["-m", "not patchgen"], []),
-        (["--deselect", DRIFT], [IMPORT, ORPHANS]),
+        (["--deselect", DRIFT], [IMPORT, CONTRACT, ORPHANS]),
     ],
 )
 def test_choosing(red: Workspace, pytester: pytest.Pytester, arguments: list[str], expected: list[str]) -> None:
@@ -116,7 +117,7 @@ def test_collect_only_lists_the_checks_and_does_none(red: Workspace, pytester: p
 def test_columns_are_in_the_order_of_the_checks_whatever_ran_first(work: Workspace, pytester: pytest.Pytester) -> None:
     edit(make_several(work)[0])
     result = run(pytester, work, "--patchgen", "-v", "--deselect", "proj/models/a/m0_gpu_patch_gen_config.py::drift")
-    result.stdout.fnmatch_lines(["config * drift * import*"])
+    result.stdout.fnmatch_lines(["config * drift * import * contract*"])
 
 
 # --- output ----------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ def test_a_run_without_a_terminal_is_red_as_well(red: Workspace, pytester: pytes
 def test_quiet(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     result = run(pytester, red, "--patchgen", "-q", "-n", workers)
     summary, command = section(str(result.stdout), "patchgen")
-    assert summary == "1 config, 3 checks: 2 ok, 1 drifted."
+    assert summary == "1 config, 4 checks: 3 ok, 1 drifted."
     assert command.startswith("Run 'pytest --patchgen-fix")
     result.stdout.no_fnmatch_line("patchgen: *")
     result.stdout.fnmatch_lines(["edited by hand: rotate changed", "-    return x", "+    return -x"])
@@ -161,7 +162,7 @@ def test_the_record_of_a_run_has_the_cause_and_the_diff(red: Workspace, pytester
     record = red.root / "record.xml"
     run(pytester, red, "--patchgen", f"--junitxml={record}", "-o", "junit_family=xunit1", CONFIG)
     cases = {case.get("name"): case for case in ET.parse(record).iter("testcase")}
-    assert list(cases) == ["drift", "import"]
+    assert list(cases) == ["drift", "import", "contract"]
     assert cases["drift"].get("file") == CONFIG
     failure = cases["drift"].find("failure")
     assert failure is not None
@@ -180,9 +181,9 @@ def test_an_exception_in_a_check_is_shown_from_the_check_on(
 ) -> None:
     write_harm(gated, "1 / 0")
     result = run(pytester, gated, "--patchgen", "-n", workers)
-    result.assert_outcomes(failed=1, passed=3)
+    result.assert_outcomes(failed=1, passed=4)
     result.stdout.fnmatch_lines(["* def examine(self):", "E * ZeroDivisionError: division by zero"])
-    result.stdout.fnmatch_lines(["proj.models.toy.toy_gpu_patch_gen_config  ok     ok      error"])
+    result.stdout.fnmatch_lines(["proj.models.toy.toy_gpu_patch_gen_config  ok     ok      ok        error"])
     for internal in ("_multicall", "from_call", "self.records = "):
         result.stdout.no_fnmatch_line(f"*{internal}*")
 
@@ -191,16 +192,16 @@ def test_an_exception_in_a_check_is_shown_from_the_check_on(
 def test_a_check_that_hangs_fails_by_timeout(gated: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     write_harm(gated, "time.sleep(600)", "::harm")
     result = run(pytester, gated, "--patchgen", "--timeout-method=signal", "-n", workers)
-    result.assert_outcomes(failed=1, passed=3)
-    result.stdout.fnmatch_lines(["1 config, 4 checks: 3 ok, 1 error."])
+    result.assert_outcomes(failed=1, passed=4)
+    result.stdout.fnmatch_lines(["1 config, 5 checks: 4 ok, 1 error."])
     result.stdout.fnmatch_lines([f"FAILED {CONFIG}::harm - Failed: Timeout*"])
 
 
 def test_a_check_that_a_worker_is_ended_for_by_timeout_fails(gated: Workspace, pytester: pytest.Pytester) -> None:
     write_harm(gated, "time.sleep(600)", "::harm")
     result = run(pytester, gated, "--patchgen", "--timeout-method=thread", "-n", "2")
-    result.assert_outcomes(failed=1, passed=3)
-    result.stdout.fnmatch_lines(["*4 checks: 3 ok, 1 error."])
+    result.assert_outcomes(failed=1, passed=4)
+    result.stdout.fnmatch_lines(["*5 checks: 4 ok, 1 error."])
     result.stdout.fnmatch_lines([f"FAILED {CONFIG}::harm - worker 'gw?' crashed while running *"])
 
 
@@ -223,9 +224,9 @@ def test_coverage_of_something_else(red: Workspace, pytester: pytest.Pytester, w
     red.write("tests/test_it.py", "import helper\n\ndef test_it() -> None:\n    assert helper.two() == 2\n")
     red.write("tests/helper.py", "def two():\n    return 2\n\n\ndef three():\n    return 3\n")
     result = run(pytester, red, "--patchgen", "-n", workers, "--cov=helper", "--cov-report=term")
-    result.assert_outcomes(failed=1, passed=3)
+    result.assert_outcomes(failed=1, passed=4)
     result.stdout.fnmatch_lines(["tests/helper.py *4 *1 *75%"])
-    result.stdout.fnmatch_lines(["1 config, 3 checks: 2 ok, 1 drifted."])
+    result.stdout.fnmatch_lines(["1 config, 4 checks: 3 ok, 1 drifted."])
 
 
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
@@ -235,22 +236,22 @@ def test_the_order_does_not_matter(work: Workspace, pytester: pytest.Pytester, s
         edit(path)
     result = run(pytester, work, "-p", "randomly", f"--randomly-seed={seed}", "--patchgen-fix", "-v")
     assert ran(result) != sorted(ran(result))
-    result.assert_outcomes(passed=17)
+    result.assert_outcomes(passed=25)
     assert all("return -x" in path.read_text() for path in modules)
 
 
 @both
 def test_a_check_that_is_run_again_is_one_result(red: Workspace, pytester: pytest.Pytester, workers: str) -> None:
     result = run(pytester, red, "--patchgen", "--reruns", "1", "-n", workers)
-    result.stdout.fnmatch_lines(["*1 failed, 2 passed, 1 rerun in *"])
-    result.stdout.fnmatch_lines(["1 config, 3 checks: 2 ok, 1 drifted."])
+    result.stdout.fnmatch_lines(["*1 failed, 3 passed, 1 rerun in *"])
+    result.stdout.fnmatch_lines(["1 config, 4 checks: 3 ok, 1 drifted."])
 
 
 def test_a_check_that_passes_when_it_is_run_again_is_green(gated: Workspace, pytester: pytest.Pytester) -> None:
     write_harm(gated, "seen = Path('seen').exists(); Path('seen').touch(); assert seen")
     result = run(pytester, gated, "--patchgen", "--reruns", "1")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*4 passed, 1 rerun in *"])
+    result.stdout.fnmatch_lines(["*5 passed, 1 rerun in *"])
     result.stdout.no_fnmatch_line("*error*")
 
 

@@ -7,9 +7,10 @@ import pytest
 from tests.conftest import PATCH, Workspace, generated
 from tests.plugin.conftest import CONFIG, run
 
-DRIFT, IMPORT, LENGTH, ORPHANS = (
+DRIFT, IMPORT, CONTRACT, LENGTH, ORPHANS = (
     f"{CONFIG}::drift",
     f"{CONFIG}::import",
+    f"{CONFIG}::contract",
     f"{CONFIG}::length",
     "pyproject.toml::orphans",
 )
@@ -73,25 +74,25 @@ def items(result: pytest.RunResult) -> list[str]:
 def test_added_check_is_one_of_all(checked: Workspace, pytester: pytest.Pytester, arguments: list[str]) -> None:
     checked.config(PATCH.replace("* 2", "* 3"), "other/other_gpu_patch_gen_config.py")
     result = run(pytester, checked, "--patchgen-fix", "--strict-markers", *arguments)
-    result.assert_outcomes(failed=1, passed=6)
+    result.assert_outcomes(failed=1, passed=8)
     result.stdout.fnmatch_lines(
         [
-            "patchgen: *, checks: drift, import, length (fixing)",
-            "config  *  drift  *  import  length",
-            "proj.models.other.other_gpu_patch_gen_config  *  ok      failed",
+            "patchgen: *, checks: drift, import, contract, length (fixing)",
+            "config  *  drift  *  import  contract  length",
+            "proj.models.other.other_gpu_patch_gen_config  *  ok      ok        failed",
             "FAILED proj/models/other/other_gpu_patch_gen_config.py::length - many lines",
         ]
     )
 
 
 def test_added_check_runs_after_the_others_and_can_be_chosen(checked: Workspace, pytester: pytest.Pytester) -> None:
-    listed = [DRIFT, IMPORT, LENGTH, ORPHANS]
+    listed = [DRIFT, IMPORT, CONTRACT, LENGTH, ORPHANS]
     choices: dict[str, list[str]] = {
         "--patchgen": listed,
         "--patchgen-checks=length": [LENGTH],
         "--patchgen-checks=length,drift": [DRIFT, LENGTH, ORPHANS],
         "-mpatchgen_length": [LENGTH],
-        "-mnot patchgen_length": [DRIFT, IMPORT, ORPHANS],
+        "-mnot patchgen_length": [DRIFT, IMPORT, CONTRACT, ORPHANS],
     }
     for choice, expected in choices.items():
         assert items(run(pytester, checked, "--patchgen", "--co", "-q", choice)) == expected, choice
@@ -142,12 +143,12 @@ def test_hooks_are_not_called_without_the_gate(checked: Workspace, pytester: pyt
 
 
 def test_added_configs_are_collected_wherever_they_lie(extended: Workspace, pytester: pytest.Pytester) -> None:
-    named = [f"tools/{name}.py::{check}" for name in ("extra", "other") for check in ("drift", "import")]
+    named = [f"tools/{name}.py::{check}" for name in ("extra", "other") for check in ("drift", "import", "contract")]
     choices: dict[tuple[str, ...], list[str]] = {
-        (): [DRIFT, IMPORT, ORPHANS, *named],
+        (): [DRIFT, IMPORT, CONTRACT, ORPHANS, *named],
         ("tools",): named,
-        (EXTRA,): named[:2],
-        (f"{EXTRA}::import", "proj/models/toy"): [named[1], DRIFT, IMPORT],
+        (EXTRA,): named[:3],
+        (f"{EXTRA}::import", "proj/models/toy"): [named[1], DRIFT, IMPORT, CONTRACT],
     }
     for paths, expected in choices.items():
         assert sorted(items(run(pytester, extended, "--patchgen", "--co", "-q", *paths))) == sorted(expected), paths
@@ -159,7 +160,7 @@ def test_added_configs_are_checked_and_mended(
 ) -> None:
     (extended.root / "tools/other.py").write_text("config = 1\n")
     result = run(pytester, extended, "--patchgen-fix", *arguments)
-    result.assert_outcomes(failed=1, skipped=1, passed=5)
+    result.assert_outcomes(failed=1, skipped=2, passed=7)
     result.stdout.fnmatch_lines(["tools/other.py: error: 'config' is of type int, not a PatchConfig of patchgen"])
     result.stdout.fnmatch_lines(["rewrote  tools/generated/patched_modeling_toy_gpu.py"])
     assert "x * 2" in (extended.root / "tools/generated/patched_modeling_toy_gpu.py").read_text()
@@ -184,13 +185,13 @@ def test_added_config_that_is_ignored_is_told(extended: Workspace, pytester: pyt
 def test_added_config_is_never_a_test_module(extended: Workspace, pytester: pytest.Pytester) -> None:
     (extended.root / EXTRA).write_text("raise RuntimeError\ndef test_it(): pass\n")
     result = run(pytester, extended, "--patchgen", "--co", "-q", "-o", "python_files=*.py", EXTRA)
-    assert items(result) == [f"{EXTRA}::drift", f"{EXTRA}::import"]
+    assert items(result) == [f"{EXTRA}::drift", f"{EXTRA}::import", f"{EXTRA}::contract"]
 
 
 def test_added_configs_count_among_what_did_not_run(extended: Workspace, pytester: pytest.Pytester) -> None:
     (extended.root / "tools/extra.py").write_text("config = 1\n")
     result = run(pytester, extended, "--patchgen", "-x", "tools")
-    result.stdout.fnmatch_lines(["1 config, 1 check: 1 error, 3 not run."])
+    result.stdout.fnmatch_lines(["1 config, 1 check: 1 error, 5 not run."])
 
 
 def test_crash_of_a_check_of_an_added_config_is_an_error_of_it(extended: Workspace, pytester: pytest.Pytester) -> None:
@@ -257,8 +258,8 @@ def test_no_failures_shown(red: Workspace, pytester: pytest.Pytester) -> None:
 def test_quiet_run_has_no_table_and_a_verbose_one_has_all_configs(red: Workspace, pytester: pytest.Pytester) -> None:
     quiet, plain, verbose = (run(pytester, red, "--patchgen", *option) for option in (["-q"], [], ["-v"]))
     for result in (quiet, plain, verbose):
-        result.stdout.fnmatch_lines(["1 config, 3 checks: 2 ok, 1 drifted."])
-    header, table, project = "patchgen: 1 config*", "config  *drift  *import", "pyproject.toml  *ok  *-"
+        result.stdout.fnmatch_lines(["1 config, 4 checks: 3 ok, 1 drifted."])
+    header, table, project = "patchgen: 1 config*", "config  *drift  *import  contract", "pyproject.toml  *ok  *-"
     for line in (header, table, project):
         quiet.stdout.no_fnmatch_line(line)
     plain.stdout.fnmatch_lines([header, table])

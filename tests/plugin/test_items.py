@@ -9,7 +9,8 @@ import pytest
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace, generated
 from tests.plugin.conftest import CONFIG, run
 
-DRIFT, IMPORT, ORPHANS = f"{CONFIG}::drift", f"{CONFIG}::import", "pyproject.toml::orphans"
+DRIFT, IMPORT, CONTRACT = (f"{CONFIG}::{check}" for check in ("drift", "import", "contract"))
+ORPHANS = "pyproject.toml::orphans"
 MODULE = "proj/models/toy/generated/patched_modeling_toy_gpu"
 SECOND = """
 second = PatchConfig("acme.models.toy.modeling_toy", "patched_modeling_toy_two.py")
@@ -39,15 +40,15 @@ def add_to_table(work: Workspace, line: str) -> None:
 
 def test_clean_project(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen", "-v")
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines([f"{DRIFT} PASSED*", f"{IMPORT} PASSED*", f"{ORPHANS} PASSED*"])
-    assert section(result)[-2] == "1 config, 3 checks: 3 ok."
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines([f"{item} PASSED*" for item in (DRIFT, IMPORT, CONTRACT, ORPHANS)])
+    assert section(result)[-2] == "1 config, 4 checks: 4 ok."
 
 
 def test_drift_fails_with_its_cause_and_a_diff(gated: Workspace, pytester: pytest.Pytester) -> None:
     edit(generated(gated), "return x * 2", "return x * 3")
     result = run(pytester, gated, "--patchgen")
-    result.assert_outcomes(failed=1, passed=2)
+    result.assert_outcomes(failed=1, passed=3)
     result.stdout.fnmatch_lines(
         [
             "*_ toy_gpu_patch_gen_config::drift _*",
@@ -56,8 +57,8 @@ def test_drift_fails_with_its_cause_and_a_diff(gated: Workspace, pytester: pytes
             f"+++ {MODULE}.py (generated now)",
             "-        return x * 3",
             "+        return x * 2",
-            "proj.models.toy.toy_gpu_patch_gen_config  drifted: edited by hand  ok",
-            "1 config, 3 checks: 2 ok, 1 drifted.",
+            "proj.models.toy.toy_gpu_patch_gen_config  drifted: edited by hand  ok      ok",
+            "1 config, 4 checks: 3 ok, 1 drifted.",
             "Run 'pytest --patchgen-fix' to rewrite what drifted.",
             f"FAILED {DRIFT} - edited by hand: Norm.forward changed",
         ],
@@ -69,21 +70,25 @@ def test_drift_fails_with_its_cause_and_a_diff(gated: Workspace, pytester: pytes
 def test_config_that_does_not_load_is_one_failing_item(gated: Workspace, pytester: pytest.Pytester) -> None:
     gated.config("config.exclude_from_output('Nrom')\n")
     result = run(pytester, gated, "--patchgen", "-rs", "-v")
-    result.assert_outcomes(failed=1, skipped=1, passed=1)
+    result.assert_outcomes(failed=1, skipped=2, passed=1)
     result.stdout.fnmatch_lines(
         [
             f"{CONFIG}:5: error: exclude_from_output: upstream defines no 'Nrom'",
             "  Did you mean 'Norm'?",
-            "1 config, 3 checks: 1 ok, 1 skipped, 1 error.",
+            "1 config, 4 checks: 1 ok, 2 skipped, 1 error.",
             f"SKIPPED * {CONFIG}:1: there is nothing to import: the drift check says why",
+            f"SKIPPED * {CONFIG}:1: there is nothing to look at: the drift check says why",
         ]
     )
     assert not any("--patchgen-fix" in line for line in section(result))
 
 
-def test_config_that_does_not_load_fails_whatever_check_is_chosen(gated: Workspace, pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("check", ["import", "contract"])
+def test_config_that_does_not_load_fails_whatever_check_is_chosen(
+    gated: Workspace, pytester: pytest.Pytester, check: str
+) -> None:
     gated.config("config.exclude_from_output('Nrom')\n")
-    result = run(pytester, gated, "--patchgen-checks=import")
+    result = run(pytester, gated, f"--patchgen-checks={check}")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines([f"{CONFIG}:5: error: exclude_from_output: upstream defines no 'Nrom'"])
 
@@ -111,8 +116,8 @@ def test_file_that_is_no_config_fails_with_its_error(
 def test_one_broken_config_does_not_touch_the_others(gated: Workspace, pytester: pytest.Pytester) -> None:
     gated.config("config.nothing_like_it()\n", "other/other_gpu_patch_gen_config.py")
     result = run(pytester, gated, "--patchgen", "-v")
-    result.assert_outcomes(failed=1, skipped=1, passed=3)
-    result.stdout.fnmatch_lines([f"{DRIFT} PASSED*", f"{IMPORT} PASSED*"])
+    result.assert_outcomes(failed=1, skipped=2, passed=4)
+    result.stdout.fnmatch_lines([f"{DRIFT} PASSED*", f"{IMPORT} PASSED*", f"{CONTRACT} PASSED*"])
 
 
 def test_several_configs_of_one_file_share_its_items(gated: Workspace, pytester: pytest.Pytester) -> None:
@@ -122,8 +127,8 @@ def test_several_configs_of_one_file_share_its_items(gated: Workspace, pytester:
     label = "proj.models.toy.toy_gpu_patch_gen_config:second"
     result.stdout.fnmatch_lines([f"drifted  {label} *", "*patched_modeling_toy_two.py is missing"])
     result = run(pytester, gated, "--patchgen-fix", "-v")
-    result.assert_outcomes(passed=3)
-    assert "2 configs, 5 checks: 4 ok, 1 fixed." in section(result)
+    result.assert_outcomes(passed=4)
+    assert "2 configs, 7 checks: 6 ok, 1 fixed." in section(result)
 
 
 @pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["serially", "-n2"])
@@ -155,7 +160,8 @@ def test_legacy_configs_are_collected_and_other_modules_beside_them_are_not(
     config = "proj/models/toy/patches/gpu.py"
     for arguments in (["--patchgen"], ["--patchgen", config], ["--patchgen", "proj"]):
         result = run(pytester, gated, "--co", "-q", *arguments)
-        assert [line for line in result.outlines if "models" in line] == [f"{config}::drift", f"{config}::import"]
+        listed = [line for line in result.outlines if "models" in line]
+        assert listed == [f"{config}::drift", f"{config}::import", f"{config}::contract"]
     result = run(pytester, gated, "--patchgen-fix", "-v")
     result.stdout.fnmatch_lines([f"{config}::drift FIXED*", f"{config}::import PASSED*"])
     assert "x * 4" in generated(gated).read_text()
@@ -167,9 +173,10 @@ def test_legacy_configs_are_collected_and_other_modules_beside_them_are_not(
 def test_marks_and_names_choose_items(gated: Workspace, pytester: pytest.Pytester) -> None:
     gated.write("tests/test_own.py", "def test_own(): pass\n")
     choices = {
-        ("-m", "patchgen"): [DRIFT, IMPORT, ORPHANS],
+        ("-m", "patchgen"): [DRIFT, IMPORT, CONTRACT, ORPHANS],
         ("-m", "patchgen_drift"): [DRIFT, ORPHANS],
         ("-m", "patchgen_import"): [IMPORT],
+        ("-m", "patchgen_contract"): [CONTRACT],
         ("-m", "not patchgen"): ["tests/test_own.py::test_own"],
         ("-k", "toy_gpu and drift"): [DRIFT],
         ("-k", "orphans"): [ORPHANS],
@@ -184,7 +191,8 @@ def test_marks_are_registered_without_the_gate(gated: Workspace, pytester: pytes
     gated.write("tests/test_own.py", text)
     run(pytester, gated, "--strict-markers", "tests").assert_outcomes(passed=1)
     result = run(pytester, gated, "--markers")
-    result.stdout.fnmatch_lines(["@pytest.mark.patchgen: *", "@pytest.mark.patchgen_drift: *", "*patchgen_import: *"])
+    marks = ["@pytest.mark.patchgen: *", *(f"@pytest.mark.patchgen_{c}: *" for c in ("drift", "import", "contract"))]
+    result.stdout.fnmatch_lines(marks)
 
 
 # --- import ----------------------------------------------------------------------------------------
@@ -204,7 +212,7 @@ def test_name_in_all_that_is_not_defined(gated: Workspace, pytester: pytest.Pyte
 
 def test_name_of_upstreams_all_that_is_not_exported(gated: Workspace, pytester: pytest.Pytester) -> None:
     gated.upstream(UPSTREAM_TEXT + ALL)
-    run(pytester, gated, "--patchgen-fix").assert_outcomes(passed=3)
+    run(pytester, gated, "--patchgen-fix").assert_outcomes(passed=4)
     edit(generated(gated), f"\n{ALL}", '\n__all__ = ["Norm"]\n')
     result = run(pytester, gated, IMPORT)
     result.assert_outcomes(failed=1)
@@ -227,7 +235,7 @@ def test_name_that_upstream_exports_and_the_module_lost(gated: Workspace, pytest
 
 def test_name_that_is_excluded_on_purpose(gated: Workspace, pytester: pytest.Pytester) -> None:
     gated.config("config.exclude_from_output('rotate')\n")
-    run(pytester, gated, "--patchgen-fix", CONFIG).assert_outcomes(passed=2)
+    run(pytester, gated, "--patchgen-fix", CONFIG).assert_outcomes(passed=3)
     assert "rotate" not in generated(gated).read_text().rpartition("# ====")[2]
     run(pytester, gated, IMPORT).assert_outcomes(passed=1)
 
@@ -291,14 +299,14 @@ def test_fix_rewrites_reports_and_passes(gated: Workspace, pytester: pytest.Pyte
     for path in clean:
         edit(path, "x * 2", "x * 3")
     result = run(pytester, gated, "--patchgen-fix", "-v")
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines(["patchgen: *(fixing)", f"{DRIFT} FIXED*", f"{IMPORT} PASSED*"])
     said = section(result)
     assert [line for line in said if line.startswith("rewrote")] == [
         f"rewrote  {MODULE}.py",
         f"rewrote  {MODULE}.diff",
     ]
-    assert "1 config, 3 checks: 2 ok, 1 fixed." in said
+    assert "1 config, 4 checks: 3 ok, 1 fixed." in said
     assert {path: path.read_bytes() for path in clean} == clean
     result = run(pytester, gated, "--patchgen-fix", "-v")
     result.stdout.fnmatch_lines([f"{DRIFT} PASSED*"])
@@ -310,7 +318,7 @@ def test_fix_makes_missing_files_and_imports_them_in_the_same_run(gated: Workspa
     generated(gated, ".diff").unlink()
     generated(gated).parent.rmdir()
     result = run(pytester, gated, "--patchgen")
-    result.assert_outcomes(failed=1, skipped=1, passed=1)
+    result.assert_outcomes(failed=1, skipped=1, passed=2)
     result.stdout.fnmatch_lines([f"*{MODULE}.py is missing", f"*{MODULE}.diff is missing"])
     result = run(pytester, gated, "--patchgen-fix", "-v")
     result.stdout.fnmatch_lines([f"{DRIFT} FIXED*", f"{IMPORT} PASSED*"])
@@ -329,7 +337,7 @@ def test_fix_leaves_a_config_with_errors_alone(gated: Workspace, pytester: pytes
     gated.config("config.exclude_from_output('Norm')\nconfig.override_method('Nrom.forward')\n")
     gated.config(PATCH, "other/other_gpu_patch_gen_config.py")
     result = run(pytester, gated, "--patchgen-fix", "-v")
-    result.assert_outcomes(failed=1, skipped=1, passed=3)
+    result.assert_outcomes(failed=1, skipped=2, passed=4)
     result.stdout.fnmatch_lines(["*/other_gpu_patch_gen_config.py::drift FIXED*", f"{DRIFT} FAILED*"])
     assert generated(gated).read_bytes() == before
 
@@ -337,9 +345,9 @@ def test_fix_leaves_a_config_with_errors_alone(gated: Workspace, pytester: pytes
 def test_fix_of_a_path_mends_only_that(gated: Workspace, pytester: pytest.Pytester) -> None:
     edit(generated(gated), "x * 2", "x * 3")
     gated.config(PATCH, "other/other_gpu_patch_gen_config.py")
-    run(pytester, gated, "--patchgen-fix", "proj/models/other").assert_outcomes(passed=2)
+    run(pytester, gated, "--patchgen-fix", "proj/models/other").assert_outcomes(passed=3)
     result = run(pytester, gated, "--patchgen", "proj/models")
-    result.assert_outcomes(failed=1, passed=4)
+    result.assert_outcomes(failed=1, passed=6)
     assert "Run 'pytest --patchgen-fix proj/models' to rewrite what drifted." in section(result)
 
 
@@ -351,7 +359,7 @@ def test_orphans_are_listed_and_removed(gated: Workspace, pytester: pytest.Pytes
     for path in orphans:
         path.write_bytes(generated(gated, path.suffix).read_bytes())
     result = run(pytester, gated, "--patchgen-fix")
-    result.assert_outcomes(failed=1, passed=2)
+    result.assert_outcomes(failed=1, passed=3)
     result.stdout.fnmatch_lines(
         [
             "*_ pyproject::orphans _*",
@@ -361,7 +369,7 @@ def test_orphans_are_listed_and_removed(gated: Workspace, pytester: pytest.Pytes
         ]
     )
     result = run(pytester, gated, "--patchgen-prune", "-v")
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=4)
     result.stdout.fnmatch_lines([f"{ORPHANS} FIXED*"])
     assert sorted(line for line in section(result) if line.startswith("removed")) == [
         "removed  proj/models/toy/generated/patched_modeling_old.diff",

@@ -73,7 +73,7 @@ def test_config_that_settings_leave_out_makes_the_run_red(
     gated.write("conftest.py", f"collect_ignore = [{ignored!r}]\n" if ignored else "")
     settings = "--override-ini=norecursedirs=none" if ignored else "-q"
     result = run(pytester, gated, "--patchgen", "-n", workers, settings)
-    result.assert_outcomes(passed=3)
+    result.assert_outcomes(passed=4)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"not collected: {BUILD} *"])
     assert run(pytester, gated, "--patchgen", "--co").ret == pytest.ExitCode.TESTS_FAILED
@@ -97,7 +97,7 @@ def test_pruning_without_looking_for_orphans_says_so(gated: Workspace, pytester:
 
 def test_paths_in_addopts_do_not_narrow_the_gate(gated: Workspace, pytester: pytest.Pytester) -> None:
     gated.write("tests/test_own.py", "def test_own() -> None:\n    pass\n")
-    run(pytester, gated, "--patchgen", "--override-ini=addopts=tests").assert_outcomes(passed=4)
+    run(pytester, gated, "--patchgen", "--override-ini=addopts=tests").assert_outcomes(passed=5)
 
 
 def test_project_inside_a_project_is_not_its_part(gated: Workspace, pytester: pytest.Pytester) -> None:
@@ -114,10 +114,10 @@ def test_failure_that_is_expected_is_told_as_that(gated: Workspace, pytester: py
     generated(gated).write_text(generated(gated).read_text().replace("return -x", "return x"))
     gated.write("conftest.py", XFAIL)
     result = run(pytester, gated, "--patchgen", "--patchgen-report=report.json")
-    result.assert_outcomes(passed=2, xfailed=1)
+    result.assert_outcomes(passed=3, xfailed=1)
     records = json.loads((gated.root / "report.json").read_text())["results"]
     assert ("skipped", "expected to fail: known") in [(record["status"], record["reason"]) for record in records]
-    result.stdout.fnmatch_lines(["1 config, 3 checks: 2 ok, 1 skipped."])
+    result.stdout.fnmatch_lines(["1 config, 4 checks: 3 ok, 1 skipped."])
 
 
 @pytest.mark.parametrize("code", ["while True: pass", "import time; time.sleep(60)"])

@@ -31,7 +31,7 @@ def test_error_with_text_that_is_no_unicode_is_told(gated: Workspace, pytester: 
 def test_workers_check_no_more_than_a_serial_run(gated: Workspace, pytester: pytest.Pytester) -> None:
     gated.config(PATCH, "other/toy_gpu_patch_gen_config.py")
     for workers in ("0", "2"):
-        run(pytester, gated, CONFIG, ".", "-n", workers).assert_outcomes(passed=2)
+        run(pytester, gated, CONFIG, ".", "-n", workers).assert_outcomes(passed=3)
 
 
 def test_fixing_takes_the_check_that_does_it(gated: Workspace, pytester: pytest.Pytester) -> None:
@@ -50,7 +50,7 @@ def test_import_is_of_the_file_when_nothing_will_be_written(gated: Workspace, py
 def test_check_that_a_mark_skips_is_skipped(gated: Workspace, pytester: pytest.Pytester) -> None:
     gated.write("conftest.py", SKIP)
     result = run(pytester, gated, "--patchgen", "--patchgen-report=report.json")
-    result.stdout.fnmatch_lines(["*  ok     skipped", "1 config, 3 checks: 2 ok, 1 skipped."])
+    result.stdout.fnmatch_lines(["*  ok     skipped  ok", "1 config, 4 checks: 3 ok, 1 skipped."])
     assert json.loads((gated.root / "report.json").read_text())["exit_code"] == 0
 
 

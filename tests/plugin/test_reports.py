@@ -47,8 +47,10 @@ def verdicts(path: Path) -> dict[tuple[str, str], str]:
 RED = {
     (CONFIG, "drift"): "drifted",
     (CONFIG, "import"): "clean",
+    (CONFIG, "contract"): "clean",
     (BROKEN, "drift"): "error",
     (BROKEN, "import"): "skipped",
+    (BROKEN, "contract"): "skipped",
     ("pyproject.toml", "drift"): "failed",
 }
 
@@ -60,17 +62,17 @@ def test_section_has_the_table_the_counts_and_what_mends(red: Workspace, pyteste
     result = run(pytester, red, "--patchgen")
     table = [line.split("  ") for line in section(result)[:4]]
     assert [[cell.strip() for cell in row if cell.strip()] for row in table] == [
-        ["config", "drift", "import"],
-        ["proj.models.broken.broken_gpu_patch_gen_config", "error", "skipped"],
-        ["proj.models.toy.toy_gpu_patch_gen_config", "drifted: edited by hand", "ok"],
-        ["pyproject.toml", "failed: orphan", "-"],
+        ["config", "drift", "import", "contract"],
+        ["proj.models.broken.broken_gpu_patch_gen_config", "error", "skipped", "skipped"],
+        ["proj.models.toy.toy_gpu_patch_gen_config", "drifted: edited by hand", "ok", "ok"],
+        ["pyproject.toml", "failed: orphan", "-", "-"],
     ]
     summary, fix, prune = section(result)[4:]
-    assert summary == "2 configs, 5 checks: 1 ok, 1 skipped, 1 failed, 1 drifted, 1 error."
+    assert summary == "2 configs, 7 checks: 2 ok, 2 skipped, 1 failed, 1 drifted, 1 error."
     assert re.fullmatch(r"Run 'pytest --patchgen-fix\b.*' to rewrite what drifted\.", fix)
     assert re.fullmatch(r"Run 'pytest --patchgen-prune\b.*' to remove orphans\.", prune)
     quiet = run(pytester, red, "--patchgen", "-q", "-n", "2")
-    assert section(quiet)[0].startswith("2 configs, 5 checks: ")
+    assert section(quiet)[0].startswith("2 configs, 7 checks: ")
 
 
 def test_section_of_a_run_that_mends_says_what_it_wrote(red: Workspace, pytester: pytest.Pytester) -> None:
@@ -83,9 +85,10 @@ def test_section_of_a_run_that_mends_says_what_it_wrote(red: Workspace, pytester
 
 def test_section_says_what_a_stopped_run_did_not_do(red: Workspace, pytester: pytest.Pytester) -> None:
     lines = section(run(pytester, red, "--patchgen", "-x", "--patchgen-report=report.json"))
-    assert any(line.endswith("1 check: 1 error, 4 not run.") for line in lines)
+    assert any(line.endswith("1 check: 1 error, 6 not run.") for line in lines)
     left = json.loads((red.root / "report.json").read_text())["not_run"]
-    assert left == [f"{BROKEN}::import", f"{CONFIG}::drift", f"{CONFIG}::import", "pyproject.toml::orphans"]
+    rest = [f"{CONFIG}::{check}" for check in ("drift", "import", "contract")]
+    assert left == [f"{BROKEN}::import", f"{BROKEN}::contract", *rest, "pyproject.toml::orphans"]
 
 
 # --- report files ----------------------------------------------------------------------------------
@@ -130,14 +133,14 @@ def test_report_that_cannot_be_written_is_one_error(gated: Workspace, pytester: 
     assert "file/report.json" in said
     assert "Traceback" not in said
     assert "INTERNALERROR" not in said
-    result.stdout.fnmatch_lines(["*3 passed*"])
+    result.stdout.fnmatch_lines(["*4 passed*"])
 
 
 def test_summary_of_a_job_that_cannot_be_written_is_no_crash(gated: Workspace, pytester: pytest.Pytester) -> None:
     summary = gated.root / "none" / "summary.md"
     result = run(pytester, gated, "--patchgen", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary))
     assert "Traceback" not in str(result.stdout) + str(result.stderr)
-    result.stdout.fnmatch_lines(["*3 passed*"])
+    result.stdout.fnmatch_lines(["*4 passed*"])
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["serial", "xdist"])
@@ -171,7 +174,7 @@ def test_reports_of_jobs_that_split_the_items_merge(red: Workspace, pytester: py
         assert len(verdicts(red.root / f"{group}.json")) < len(RED)
     done = red.patchgen("report", "1.json", "2.json", "-o", "all.json")
     assert done.returncode == 2, done.stderr
-    assert "2 configs, 5 checks: 1 ok, 1 skipped, 1 failed, 1 drifted, 1 error.\n" in done.stdout
+    assert "2 configs, 7 checks: 2 ok, 2 skipped, 1 failed, 1 drifted, 1 error.\n" in done.stdout
     assert verdicts(red.root / "all.json") == RED
 
 
@@ -233,8 +236,8 @@ def test_github_gets_the_warnings_of_configs_that_pass(gated: Workspace, pyteste
     gated.config("config.add_import('math')\n")
     result = run(pytester, gated, "--patchgen-fix", GITHUB_ACTIONS="true", GITHUB_WORKSPACE=str(gated.models))
     (found,) = (line for line in result.outlines if line.startswith("::"))
-    assert found.startswith("::warning file=toy/toy_gpu_patch_gen_config.py,line=5,title=patchgen drift%3A ")
-    assert found.partition("::add_import: nothing in ")[2]
+    assert found.startswith("::warning file=toy/toy_gpu_patch_gen_config.py,line=5,title=patchgen contract%3A ")
+    assert "::PG214 " in found
 
 
 @pytest.mark.parametrize("value", ["", "false"])

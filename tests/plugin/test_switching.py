@@ -18,7 +18,7 @@ package_prefix = "proj.models"
 testpaths = ["tests"]
 """
 OWN = "tests/test_own.py::test_own"
-TOY = [f"{CONFIG}::drift", f"{CONFIG}::import"]
+TOY = [f"{CONFIG}::drift", f"{CONFIG}::import", f"{CONFIG}::contract"]
 OTHER = "proj/models/other/other_gpu_patch_gen_config.py"
 ORPHANS = "pyproject.toml::orphans"
 LISTEN = """
@@ -67,7 +67,7 @@ def test_installed_it_is_silent_and_loads_nothing(project: Workspace, pytester: 
 
 WAYS = {
     "--patchgen": ["--patchgen"],
-    "a choice of checks": ["--patchgen-checks=drift,import"],
+    "a choice of checks": ["--patchgen-checks=drift,import,contract"],
     "fixing": ["--patchgen-fix"],
     "pruning": ["--patchgen-prune"],
     "a report": ["--patchgen-report=made.json"],
@@ -80,8 +80,8 @@ WAYS = {
 @pytest.mark.parametrize("arguments", WAYS.values(), ids=WAYS)
 def test_ways_to_switch_it_on(project: Workspace, pytester: pytest.Pytester, arguments: list[str]) -> None:
     result = run(pytester, project, *arguments)
-    result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["patchgen: 1 config* below proj/models, checks: drift, import*"])
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(["patchgen: 1 config* below proj/models, checks: drift, import, contract*"])
     assert [line for line in result.outlines if line.strip("= ") == "patchgen"], "no section of its own"
 
 
@@ -115,7 +115,7 @@ def test_it_is_one_plugin_however_often_it_is_named(project: Workspace, pytester
     result = run(pytester, project, *arguments, PYTEST_PLUGINS="pytest_patchgen")
     registered = [line.split() for line in result.outlines if "PLUGIN registered: <module 'pytest_patchgen' " in line]
     assert len(registered) == 1
-    result.stdout.fnmatch_lines(["*= 4 tests collected in *"])
+    result.stdout.fnmatch_lines(["*= 5 tests collected in *"])
 
 
 @pytest.mark.parametrize("options", [["-p", "no:pytest_patchgen"], ["--disable-plugin-autoload"]], ids=" ".join)
@@ -148,7 +148,7 @@ def test_search_root_is_collected_from_a_sub_folder(
     project.config(PATCH, "other/other_gpu_patch_gen_config.py")
     result = run(pytester, project, "--patchgen", "--co", "-q", cwd=project.root / folder)
     found = result.outlines[: result.outlines.index("")]
-    assert sorted(found) == sorted([*expected, f"{OTHER}::drift", f"{OTHER}::import"])
+    assert sorted(found) == sorted([*expected, *(f"{OTHER}::{check}" for check in ("drift", "import", "contract"))])
 
 
 def test_project_of_the_rootdir_counts_where_the_working_directory_has_none(
@@ -165,8 +165,8 @@ def test_search_root_may_lie_outside_of_the_rootdir(
     folder = project.write("tests/pytest.ini", "[pytest]\n").parent
     here = [f"--rootdir={folder}", "-c", f"{folder}/pytest.ini"]
     result = run(pytester, project, "--patchgen", *here, *arguments, cwd=folder)
-    result.assert_outcomes(passed=4)
-    result.stdout.fnmatch_lines(["1 config, 3 checks: 3 ok."])
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(["1 config, 4 checks: 4 ok."])
     result.stdout.no_fnmatch_line("not collected: *")
     assert result.ret == pytest.ExitCode.OK
 
@@ -191,7 +191,8 @@ def test_named_config_needs_no_switch(project: Workspace, pytester: pytest.Pytes
     assert collected(pytester, project, CONFIG) == TOY
     assert collected(pytester, project, f"{CONFIG}::import") == [TOY[1]]
     result = run(pytester, project, f"{CONFIG}::import", "-v")
-    result.stdout.fnmatch_lines(["patchgen: checks: drift, import", f"{CONFIG}::import PASSED*", "1 config, 1 check*"])
+    checks = "patchgen: checks: drift, import, contract"
+    result.stdout.fnmatch_lines([checks, f"{CONFIG}::import PASSED*", "1 config, 1 check*"])
 
 
 def test_named_config_needs_no_switch_beside_a_folder_that_holds_it(
@@ -241,7 +242,7 @@ def test_neither_torch_nor_transformers_comes_into_the_session(project: Workspac
     project.write("conftest.py", LISTEN)
     (project.site / "torch.py").write_text("")
     result = run(pytester, project, "--patchgen-fix", "-v")
-    result.stdout.fnmatch_lines([f"{TOY[0]} FIXED*", f"{TOY[1]} PASSED*", "loaded: *"])
+    result.stdout.fnmatch_lines([f"{TOY[0]} FIXED*", f"{TOY[1]} PASSED*", f"{TOY[2]} PASSED*", "loaded: *"])
     result.stdout.no_fnmatch_line("loaded: *'t*")
 
 
@@ -250,9 +251,9 @@ def test_neither_torch_nor_transformers_comes_into_the_session(project: Workspac
 
 CHOICES: dict[str, tuple[Sequence[str], list[str]]] = {
     "one": (["--patchgen-checks=import"], [TOY[1]]),
-    "in their own order": (["--patchgen-checks= import,drift,"], [*TOY, ORPHANS]),
+    "in their own order": (["--patchgen-checks= contract, import,drift,"], [*TOY, ORPHANS]),
     "ini": (["--patchgen", "-o", "patchgen_checks=import"], [TOY[1]]),
-    "ini of several": (["--patchgen", "-o", "patchgen_checks=import drift"], [*TOY, ORPHANS]),
+    "ini of several": (["--patchgen", "-o", "patchgen_checks=contract drift"], [TOY[0], TOY[2], ORPHANS]),
     "the option before the ini": (["--patchgen-checks=drift", "-o", "patchgen_checks=import"], [TOY[0], ORPHANS]),
 }
 
@@ -267,8 +268,8 @@ def test_choice_of_checks(
 WRONG_CHOICES = {
     "slip": (["--patchgen-checks=drift,imprt"], "there is no check 'imprt'", "Did you mean 'import'?"),
     "slip in the ini": (["--patchgen", "-o", "patchgen_checks=drif"], "there is no check 'drif'", "*'drift'?"),
-    "nothing near": (["--patchgen-checks=x"], "there is no check 'x'", "There are: drift, import."),
-    "none": (["--patchgen-checks="], "no check is chosen", "There are: drift, import."),
+    "nothing near": (["--patchgen-checks=x"], "there is no check 'x'", "There are: drift, import, contract."),
+    "none": (["--patchgen-checks="], "no check is chosen", "There are: drift, import, contract."),
 }
 
 
@@ -335,5 +336,5 @@ def test_named_folder_of_another_project(project: Workspace, pytester: pytest.Py
     """Run from above, where there is no project: a config belongs to the one it lies in."""
     above = project.root.parent
     result = run(pytester, project, "--patchgen", "work", "-v", f"--rootdir={above}", cwd=above)
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=5)
     result.stdout.fnmatch_lines([f"work/{TOY[0]} PASSED*"])

@@ -25,23 +25,23 @@ def test_every_check_runs_once_however_workers_share_them(
 ) -> None:
     edit(generated(gated))
     result = run(pytester, gated, "--patchgen", "-n", "2", "--dist", dist)
-    result.assert_outcomes(failed=1, passed=2)
+    result.assert_outcomes(failed=1, passed=3)
     result.stdout.fnmatch_lines(
-        ["edited by hand: rotate changed", "-    return x", "+    return -x", "1 config, 3 checks: 2 ok, 1 drifted."]
+        ["edited by hand: rotate changed", "-    return x", "+    return -x", "1 config, 4 checks: 3 ok, 1 drifted."]
     )
 
 
 def test_as_many_workers_as_there_are_cores(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen", "-n", "auto")
-    result.assert_outcomes(passed=3)
-    result.stdout.fnmatch_lines(["1 config, 3 checks: 3 ok."])
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["1 config, 4 checks: 4 ok."])
 
 
 def test_a_check_that_each_worker_runs_is_one_result(gated: Workspace, pytester: pytest.Pytester) -> None:
     edit(generated(gated))
     result = run(pytester, gated, "--patchgen", "-n", "2", "--dist", "each")
-    result.assert_outcomes(failed=2, passed=4)
-    result.stdout.fnmatch_lines(["1 config, 3 checks: 2 ok, 1 drifted."])
+    result.assert_outcomes(failed=2, passed=6)
+    result.stdout.fnmatch_lines(["1 config, 4 checks: 3 ok, 1 drifted."])
 
 
 def test_failures_have_the_colours_and_the_width_of_the_controllers_terminal(
@@ -61,7 +61,8 @@ def test_failures_have_the_colours_and_the_width_of_the_controllers_terminal(
 
 def test_collect_only_lists_what_a_serial_run_lists(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen", "--co", "-q", "-n", "2")
-    result.stdout.fnmatch_lines([f"{CONFIG}::drift", f"{CONFIG}::import", "pyproject.toml::orphans"])
+    checks = [f"{CONFIG}::{check}" for check in ("drift", "import", "contract")]
+    result.stdout.fnmatch_lines([*checks, "pyproject.toml::orphans"])
     result.stdout.no_fnmatch_line("*= patchgen =*")
     assert result.ret == 0
 
@@ -84,14 +85,14 @@ def test_fixing_rewrites_every_drifted_file_once(work: Workspace, pytester: pyte
     drifted[-1].unlink()
     result = run(pytester, work, "--patchgen-fix", "-n", "2")
     total = sum(FOLDERS.values())
-    result.assert_outcomes(passed=2 * total + 1)
+    result.assert_outcomes(passed=3 * total + 1)
     rewrote = [line.partition("  ")[2] for line in result.outlines if line.startswith("rewrote ")]
     assert sorted(rewrote) == [path.relative_to(work.root).as_posix() for path in drifted]
     assert {path: path.read_bytes() for path in work.models.glob("*/generated/*")} == {
         path: text for path, (text, _) in before.items()
     }
     assert kept.stat().st_ino == before[kept][1]
-    result.stdout.fnmatch_lines([f"{total} configs, {2 * total + 1} checks: {total + 2} ok, {total - 1} fixed."])
+    result.stdout.fnmatch_lines([f"{total} configs, {3 * total + 1} checks: {2 * total + 2} ok, {total - 1} fixed."])
 
 
 def test_fixing_leaves_a_config_with_errors_alone(work: Workspace, pytester: pytest.Pytester) -> None:
@@ -101,7 +102,7 @@ def test_fixing_leaves_a_config_with_errors_alone(work: Workspace, pytester: pyt
     broken = work.models / "b/m1_gpu_patch_gen_config.py"
     broken.write_text(broken.read_text().replace("Norm.forward", "Norn.forward"))
     result = run(pytester, work, "--patchgen-fix", "-n", "2")
-    result.assert_outcomes(failed=1, skipped=1, passed=2 * len(modules) - 1)
+    result.assert_outcomes(failed=1, skipped=2, passed=3 * len(modules) - 2)
     mended = [path for path in modules if "return -x" in path.read_text()]
     assert mended == [path for path in modules if path != work.models / "b/generated/patched_m1.py"]
     result.stdout.fnmatch_lines(["*upstream *has no class 'Norn'", "proj.models.b.m1_gpu_patch_gen_config  error *"])
@@ -115,12 +116,12 @@ def test_a_check_that_takes_its_worker_with_it_is_an_error_of_its_config(
 ) -> None:
     write_harm(gated, "os._exit(3)")
     result = run(pytester, gated, "--patchgen", "-n", "2")
-    result.assert_outcomes(failed=1, passed=3)
+    result.assert_outcomes(failed=1, passed=4)
     result.stdout.fnmatch_lines(
         [
-            "config * drift  import  harm",
-            "proj.models.toy.toy_gpu_patch_gen_config  ok     ok      error",
-            "1 config, 4 checks: 3 ok, 1 error.",
+            "config * drift  import  contract  harm",
+            "proj.models.toy.toy_gpu_patch_gen_config  ok     ok      ok        error",
+            "1 config, 5 checks: 4 ok, 1 error.",
         ]
     )
 
@@ -156,7 +157,7 @@ def arguments(request: pytest.FixtureRequest, work: Workspace) -> list[str]:
 def test_copies_of_a_clean_project_are_green(gated: Workspace, arguments: list[str]) -> None:
     done = remote(gated, "--patchgen", *arguments)
     assert done.returncode == 0, done.stdout
-    assert "\n1 config, 3 checks: 3 ok.\n" in done.stdout
+    assert "\n1 config, 4 checks: 4 ok.\n" in done.stdout
     assert "not collected" not in done.stdout
 
 
@@ -179,7 +180,7 @@ def test_copies_are_checked_when_only_the_projects_settings_ask_for_it(gated: Wo
     gated.write("pyproject.toml", f"{settings}\n[tool.pytest.ini_options]\npatchgen = true\n")
     done = remote(gated)
     assert done.returncode == 1, done.stdout
-    assert "\n1 config, 3 checks: 2 ok, 1 drifted.\n" in done.stdout
+    assert "\n1 config, 4 checks: 3 ok, 1 drifted.\n" in done.stdout
 
 
 def test_an_error_of_a_copy_is_told_at_the_projects_file(gated: Workspace, arguments: list[str]) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen_core.contracts.module import Call, Module
+from patchgen_core.contracts.module import Module
 from patchgen_core.contracts.rule import Example, Finding, Rule, Subject
+from patchgen_core.contracts.scopes import Call
 
 _UPSTREAM = """
 from transformers import AutoModel

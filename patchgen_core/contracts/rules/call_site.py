@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from patchgen_core.contracts.inference import Callee
-from patchgen_core.contracts.module import Call, decorator_name
+from patchgen_core.contracts.module import decorator_name
 from patchgen_core.contracts.rule import Example, Finding, Rule, Subject
+from patchgen_core.contracts.scopes import Call
 from patchgen_core.contracts.signatures import is_static, misfit, signature_of
 from patchgen_core.errors import Location
 
@@ -23,10 +24,17 @@ _PASSING_ON = frozenset(
 )
 """Decorators that hand on the arguments as they are."""
 
-_TAKING_MORE = frozenset(["can_return_tuple", "capture_outputs", "merge_with_config_defaults", "check_model_inputs"])
-"""Decorators of transformers that take arguments of their own out of the keywords."""
+_OF_OUTPUTS = r"return_dict|use_cache|is_causal|debug_io\w*|output_\w+|vision_\w+"
+_TAKING_MORE = {
+    "can_return_tuple": _OF_OUTPUTS,
+    "capture_outputs": _OF_OUTPUTS,
+    "merge_with_config_defaults": _OF_OUTPUTS,
+    "check_model_inputs": _OF_OUTPUTS,
+    "accepts_precomputed_kwargs": r"(image|video|audio)_\w+|cu_seq_lens_[qk]|max_length_[qk]",
+    "filter_out_non_signature_kwargs": r"\w+",
+}
+"""Decorators of transformers that take some keywords for themselves or pass them on under other names."""
 
-_OWN_KEYWORDS = re.compile(r"return_dict|use_cache|is_causal|debug_io\w*|output_\w+|vision_\w+")
 _UPSTREAM = """
 class Attention:
     def forward(self, hidden_states, scale=1):
@@ -48,10 +56,10 @@ class _Keywords:
     def __init__(self, callee: Callee) -> None:
         names = [decorator_name(d) for d in callee.function.decorator_list] if callee.function else []
         self.are_known = all(name in _PASSING_ON or name in _TAKING_MORE for name in names)
-        self.takes_more = any(name in _TAKING_MORE for name in names)
+        self._patterns = [_TAKING_MORE[name] for name in names if name in _TAKING_MORE]
 
     def __contains__(self, name: object) -> bool:
-        return self.takes_more and isinstance(name, str) and _OWN_KEYWORDS.fullmatch(name) is not None
+        return isinstance(name, str) and any(re.fullmatch(pattern, name) for pattern in self._patterns)
 
 
 def check(subject: Subject) -> Iterator[Finding]:

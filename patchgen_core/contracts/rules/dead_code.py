@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from patchgen_core.contracts.module import Module
@@ -34,7 +33,7 @@ _Users = dict[str, list[str]]
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for upstream's definitions that only the excluded ones led to."""
-    excluded = [name for name in subject.plan.excluded if name not in subject.generated.bound]
+    excluded = subject.plan.excluded
     if not excluded:
         return
     before = _users(subject.upstream)
@@ -66,34 +65,15 @@ def _named(module: Module, name: str) -> str:
 
 def _users(module: Module) -> _Users:
     """Which definitions and constants of a module refer to each of its definitions."""
-    owners = _Owners(module)
-    found: _Users = {name: [] for name in module.index.definitions}
+    assigned = module.index.assigned.items()
+    constants = {id(node): name for name, found in assigned for statement in found for node in ast.walk(statement)}
+    users: _Users = {name: [] for name in module.index.definitions}
     for use in module.uses:
-        if use.name in found:
-            user = use.owner.partition(".")[0] or owners.at(use.node.lineno)
-            if user not in found[use.name]:
-                found[use.name].append(user)
-    return found
-
-
-class _Owners:
-    """Whose a line of a module's top level is: decorators, bases and defaults belong to what they stand at."""
-
-    def __init__(self, module: Module) -> None:
-        index = module.index
-        spans = [
-            (module.source.first_line(node), node.end_lineno or 0, name)
-            for name, nodes in index.definitions.items()
-            for node in nodes
-        ]
-        spans += [(s.lineno, s.end_lineno or 0, name) for name, nodes in index.assigned.items() for s in nodes]
-        self._spans = sorted(spans)
-
-    def at(self, line: int) -> str:
-        """The definition or constant that a line belongs to; empty for none."""
-        number = bisect_right(self._spans, line, key=lambda span: span[0]) - 1
-        _, last, name = self._spans[number] if number >= 0 else (0, 0, "")
-        return name if line <= last else ""
+        if use.name in users:
+            user = use.owner.partition(".")[0] or constants.get(id(use.node), "")
+            if user not in users[use.name]:
+                users[use.name].append(user)
+    return users
 
 
 def _live(subject: Subject, before: _Users) -> set[str]:

@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Iterator
 
 from patchgen_core.codegen.source import Definition, Function
-from patchgen_core.contracts.inference import Class, Inference
+from patchgen_core.contracts.classes import Class
+from patchgen_core.contracts.inference import Inference
 from patchgen_core.contracts.module import Module, decorator_name
 from patchgen_core.contracts.rule import Example, Finding, Replaced, Rule, Subject
 from patchgen_core.contracts.signatures import is_static
@@ -78,7 +79,7 @@ def _undocumented(module: Module, inference: Inference, dotted: str, function: F
     more = _more_arguments(module, decorator) if decorator is not None else None
     if more is None:
         return set()
-    return {*_parameters(function)} - _entries(ast.get_docstring(function) or "") - _entries(more)
+    return {*_parameters(function)} - _entries(ast.get_docstring(function, clean=False) or "") - _entries(more)
 
 
 def _decorator(module: Module, inference: Inference, dotted: str, function: Function) -> ast.expr | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Function
+from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function
 from patchgen_core.contracts.inference import Inference
-from patchgen_core.contracts.module import Module, Scope, inside
+from patchgen_core.contracts.module import Module, inside
 from patchgen_core.contracts.rule import Example, Finding, Replaced, Rule, Subject
+from patchgen_core.contracts.scopes import Scope
 
 _HANDED_OUT = frozenset(
     [
@@ -68,10 +69,13 @@ def _hands_out(name: str) -> bool:
 def _is_called(module: Module, replaced: Replaced) -> bool:
     """Whether the module itself calls it, other than to hand its result on under the same name."""
     name = replaced.dotted.rpartition(".")[2]
-    called = (
-        call for call in module.calls if name in (getattr(call.node.func, "attr", getattr(call.node.func, "id", "")),)
-    )
-    return any(call.owner.rpartition(".")[2] != name for call in called)
+    owners = (call.owner for call in module.calls if _last_name(call.node) == name)
+    return any(owner.rpartition(".")[2] != name for owner in owners)
+
+
+def _last_name(call: ast.Call) -> str:
+    function = call.func
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
 class _Returns:
@@ -92,7 +96,7 @@ class _Returns:
             if what:
                 yield statement, what
 
-    def _what(self, node: ast.expr, scope: Scope, nested: dict[str, ast.stmt], depth: int) -> str:
+    def _what(self, node: ast.expr, scope: Scope, nested: dict[str, Definition], depth: int) -> str:
         """What an expression is in words when it is a local callable; empty when it is none."""
         if depth > _DEPTH:
             return ""
@@ -102,14 +106,15 @@ class _Returns:
             arms = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values
             return next((what for arm in arms if (what := self._what(arm, scope, nested, depth + 1))), "")
         if isinstance(node, ast.Name):
-            if isinstance(nested.get(node.id), FUNCTIONS):
-                return f"the nested function '{node.id}'"
+            if node.id in nested:
+                kind = "function" if isinstance(nested[node.id], FUNCTIONS) else "class"
+                return f"the nested {kind} '{node.id}'"
             values = [b.value for b in scope.bound.get(node.id, []) if not b.is_item and b.index is None]
             found = (self._what(value, scope, nested, depth + 1) for value in values if value is not None)
             return next((what for what in found if what), "")
         return self._called(node, scope, nested, depth) if isinstance(node, ast.Call) else ""
 
-    def _called(self, node: ast.Call, scope: Scope, nested: dict[str, ast.stmt], depth: int) -> str:
+    def _called(self, node: ast.Call, scope: Scope, nested: dict[str, Definition], depth: int) -> str:
         name = ast.unparse(node.func)
         if name.rpartition(".")[2] == "partial" and node.args:
             bound = self._what(node.args[0], scope, nested, depth + 1)
@@ -117,14 +122,14 @@ class _Returns:
         if isinstance(nested.get(name), ast.ClassDef):
             return f"an instance of the nested class '{name}'"
         for callee in self._inference.callees(node, scope):
-            if callee.function is not None and callee.module is self._module and not callee.function.decorator_list:
+            if callee.function is not None and not callee.function.decorator_list:
                 for _, what in self.local_callables(callee.function, depth + 1):
                     return f"{what} of {callee.name}"
         return ""
 
 
 _PATCH = """
-from functools import partial
+config.add_import("functools", names=["partial"])
 
 @config.override_method("ForConditionalGeneration.get_position_id_func")
 def get_position_id_func(self):
@@ -147,7 +152,7 @@ RULE = Rule(
     failing=Example(_PATCH, _UPSTREAM),
     passing=Example(
         """
-from functools import partial
+config.add_import("functools", names=["partial"])
 
 @config.override_method("ForConditionalGeneration.get_position_id_func")
 def get_position_id_func(self):

@@ -12,7 +12,12 @@ from patchgen_core.contracts.rule import Example, Finding, Rule, Subject
 
 _KEEP = ("logits_to_keep", "num_logits_to_keep")
 _LABELS = "labels"
-_NEUTRAL = frozenset(["isinstance", "slice", "int", "bool", "len", "max", "min", "abs", "range", "arange", "tensor"])
+_NEUTRAL = frozenset(
+    [
+        *("isinstance", "is_tensor", "slice", "int", "bool", "len", "max", "min", "abs", "range", "arange", "tensor"),
+        *("warning", "warning_once", "warn", "info", "debug", "print"),
+    ]
+)
 """Functions whose result still says which positions to keep, and which cut nothing themselves."""
 
 _UPSTREAM = """
@@ -52,14 +57,14 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         upstream = replaced.upstream
         handed = _handed_on(upstream, keep) if upstream is not None else frozenset()
-        complaint = _complaint(replaced.node, keep, handed)
-        if not complaint and upstream is not None and _cuts(upstream, keep, handed):
+        found = _complaint(replaced.node, keep, handed)
+        if found is None and upstream is not None and _cuts(upstream, keep, handed):
             is_lost = not _cuts(replaced.node, keep, handed)
-            complaint = "does not cut anything to the positions to keep, as upstream's version does" if is_lost else ""
-        if complaint:
-            message = f"'{replaced.dotted}' takes '{keep}' and {complaint}"
+            found = ("never cuts to those positions, as upstream's version does", replaced.node) if is_lost else None
+        if found is not None:
+            message = f"'{replaced.dotted}' takes '{keep}' and {found[0]}"
             hint = f"Cut the hidden states by '{keep}' before anything asks whether there are labels."
-            yield Finding(message, hint, replaced.node, replaced.dotted)
+            yield Finding(message, hint, found[1], replaced.dotted)
 
 
 def _keep_parameter(function: Function) -> str:
@@ -68,18 +73,21 @@ def _keep_parameter(function: Function) -> str:
     return next((name for name in _KEEP if name in names), "") if _LABELS in names else ""
 
 
-def _complaint(function: Function, keep: str, handed: frozenset[str]) -> str:
-    """What is wrong with where a function cuts; empty when nothing is."""
-    with_labels = _Walk(function, keep, handed, has_labels=True).ends
-    without = _Walk(function, keep, handed, has_labels=False).ends
-    if any(state.is_early and state.is_cut for state in with_labels):
-        return "cuts to the positions to keep after it has computed the loss"
-    cuts = any(state.is_cut for state in (*with_labels, *without))
-    if cuts and (any(s.is_early for s in with_labels) or not any(s.is_cut for s in with_labels)):
-        return "cuts to the positions to keep only where it computes no loss"
-    if cuts and not any(state.is_cut for state in without):
-        return "cuts to the positions to keep only where there are labels"
-    return ""
+def _complaint(function: Function, keep: str, handed: frozenset[str]) -> tuple[str, ast.AST] | None:
+    """What is wrong with where a function cuts, and what shows it; None when nothing is."""
+    labelled = _Walk(function, keep, handed, has_labels=True)
+    without = _Walk(function, keep, handed, has_labels=False)
+    if any(state.is_early and state.is_cut for state in labelled.ends):
+        return "cuts to those positions only after it has computed the loss", labelled.loss or function
+    cuts = any(state.is_cut for state in (*labelled.ends, *without.ends))
+    is_never_cut = not any(state.is_cut for state in labelled.ends)
+    if cuts and (is_never_cut or any(state.is_early for state in labelled.ends)):
+        return "does not cut to those positions where it computes the loss, as it does elsewhere", (
+            labelled.loss or function
+        )
+    if cuts and not any(state.is_cut for state in without.ends):
+        return "cuts to those positions only where there are labels", labelled.cut or function
+    return None
 
 
 def _cuts(function: Function, keep: str, handed: frozenset[str]) -> bool:
@@ -102,6 +110,11 @@ class _Walk:
         keep: its parameter of the positions to keep.
         handed: the calls that are given it and do not cut.
         has_labels: whether it is called with labels.
+
+    Attributes:
+        ends: the states that it may end in.
+        loss: the first statement that computes the loss of what was not cut.
+        cut: the first statement that cuts.
     """
 
     def __init__(self, function: Function, keep: str, handed: frozenset[str], has_labels: bool) -> None:
@@ -109,8 +122,11 @@ class _Walk:
         assigned = [node for node in inside(function) if isinstance(node, ast.Assign)]
         self._positions = _derived(assigned, keep)
         self._tests = _tests(assigned)
+        self.loss: ast.AST | None = None
+        self.cut: ast.AST | None = None
         self.ends: set[_State] = set()
-        self.ends |= self._block(function.body, frozenset([_State()]))
+        last = self._block(function.body, frozenset([_State()]))
+        self.ends |= last
 
     def _block(self, body: Iterable[ast.stmt], states: _States) -> _States:
         for statement in body:
@@ -143,24 +159,30 @@ class _Walk:
         verdict = self._verdict(node.test)
         if verdict is not None:
             return self._block(node.body if verdict else node.orelse, states)
-        if not _mentions(node.test, self._positions):
-            return self._block(node.body, states) | self._block(node.orelse, states)
         before = set(self.ends)
         after = self._block(node.body, states) | self._block(node.orelse, states)
-        new = (self.ends - before) | after
-        is_settled = any(s.is_cut for s in new) or any(isinstance(s, ast.Raise) for s in (*node.body, *node.orelse))
-        if not is_settled:
+        new = self.ends - before
+        arms = [*node.body, *node.orelse]
+        is_guard = any(self._is_cut(inner) for statement in arms for inner in ast.walk(statement))
+        was_early = any(state.is_early for state in states)
+        if _mentions(node.test, self._positions):
+            is_guard = is_guard or any(isinstance(statement, ast.Raise) for statement in arms)
+        else:
+            is_guard = is_guard and not new and (was_early or not any(state.is_early for state in after))
+        if not is_guard:
             return after
-        # The branch that does not cut is the one where there is nothing to cut.
-        self.ends = before | {_State(is_cut=True) for _ in self.ends - before}
-        return frozenset(_State(is_cut=True) for _ in after)
+        # Where a guard around the cut does not cut, there is nothing to cut.
+        self.ends = before | {_State(True, state.is_early and was_early) for state in new}
+        return frozenset(_State(True, state.is_early and was_early) for state in after)
 
     def _expression(self, node: ast.AST, states: _States) -> _States:
         """The states behind a statement or expression without blocks of its own."""
         nodes = list(self._reached(node))
         if any(self._is_cut(inner) for inner in nodes):
+            self.cut = self.cut or node
             return frozenset(replace(state, is_cut=True) for state in states)
         if any(isinstance(inner, ast.Call) and _is_loss(inner, node) for inner in nodes):
+            self.loss = self.loss or (None if all(state.is_cut for state in states) else node)
             return frozenset(replace(state, is_early=state.is_early or not state.is_cut) for state in states)
         return states
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from patchgen_core.codegen.index import assigned_names
 from patchgen_core.codegen.source import FUNCTIONS, statements
 from patchgen_core.codegen.targets import PlannedPatch, all_methods
-from patchgen_core.contracts.inference import Class, Inference
+from patchgen_core.contracts.classes import Class
+from patchgen_core.contracts.inference import Inference
 from patchgen_core.contracts.module import inside
 from patchgen_core.contracts.rule import Example, Finding, Rule, Subject
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen_core.codegen.source import Function
-from patchgen_core.contracts.module import inside
+from patchgen_core.codegen.source import Function, statements
 from patchgen_core.contracts.rule import Example, Finding, Rule, Subject
 
 _UPSTREAM = """
@@ -48,7 +47,8 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _returned(function: Function) -> list[ast.expr]:
     """The values of a function's return statements; none when one of them may be any tuple."""
-    values = [node.value for node in inside(function) if isinstance(node, ast.Return) and node.value is not None]
+    returns = [s for s in statements(function.body) if isinstance(s, ast.Return)]
+    values = [statement.value for statement in returns if statement.value is not None]
     return [] if any(isinstance(v, ast.Tuple) and _has_star(v) for v in values) else values
 
 

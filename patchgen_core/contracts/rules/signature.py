@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.codegen.source import Function
+from patchgen_core.contracts.module import decorator_names
 from patchgen_core.contracts.rule import Example, Finding, Replaced, Rule, Subject
 from patchgen_core.contracts.signatures import Signature, is_static, signature_of
 
@@ -30,19 +31,24 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _differences(replaced: Replaced, upstream: Function) -> Iterator[str]:
     in_class = "." in replaced.dotted
-    if in_class and is_static(replaced.node) != is_static(upstream):
-        yield f"is {'a static method' if is_static(replaced.node) else 'no static method'}, unlike upstream's"
-        return
+    for kind, name in (("static", "staticmethod"), ("class", "classmethod")) if in_class else ():
+        is_kind = name in decorator_names(replaced.node)
+        if is_kind != (name in decorator_names(upstream)):
+            yield f"is {'a' if is_kind else 'no'} {kind} method, unlike upstream's"
+            return
     ours = signature_of(replaced.node, in_class and not is_static(replaced.node))
     theirs = signature_of(upstream, in_class and not is_static(upstream))
-    passes_all_on = ours.takes_args and ours.takes_kwargs
+    takes_all = ours.takes_args and ours.takes_kwargs
+    passed_beside = _passed_beside(replaced.node, ours.kwargs_name) if takes_all else set()
     renamed = _renamed(ours, theirs)
     for parameter in theirs.parameters:
         found = ours.find(parameter.name)
         if found is None:
             if parameter.name in renamed:
                 yield f"calls '{renamed[parameter.name]}' what upstream's calls '{parameter.name}'"
-            elif not passes_all_on and parameter.name not in _read_from_kwargs(replaced.node, ours.kwargs_name):
+            elif takes_all and parameter.name not in passed_beside:
+                continue
+            elif parameter.name not in _read_from_kwargs(replaced.node, ours.kwargs_name):
                 where = ", which now ends up in **kwargs unread" if ours.takes_kwargs else ""
                 yield f"drops the parameter '{parameter.name}' of upstream's{where}"
         elif found.required and not parameter.required:
@@ -86,6 +92,13 @@ def _moved(ours: Signature, theirs: Signature, renamed: dict[str, str]) -> Itera
         if theirs.find(name) is None and name not in renamed.values():
             after = next(other for other in names[names.index(name) :] if other in kept)
             yield f"has '{name}' before '{after}', where upstream's has nothing"
+
+
+def _passed_beside(function: Function, kwargs: str) -> set[str]:
+    """The keywords that a function passes beside its ``**kwargs``, in which they would come twice."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    handing_on = [c for c in calls if any(k.arg is None and ast.unparse(k.value) == kwargs for k in c.keywords)]
+    return {keyword.arg for call in handing_on for keyword in call.keywords if keyword.arg is not None}
 
 
 def _read_from_kwargs(function: Function, kwargs: str) -> set[str]:
