@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchgen_core.codegen.source import SourceCache
+from patchgen_core.declarations import Helper, ImportSpec, Patch
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project import Project
 from patchgen_core.sandbox import Sandbox, compiled, import_path
-from patchgen_core.spec import Helper, ImportSpec, Patch, PatchConfig
+from patchgen_core.spec import PatchConfig
 from patchgen_core.stubs import Stub, StubValueError, is_stub, stub_path
 from patchgen_core.upstream import installed_file
 

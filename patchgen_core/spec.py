@@ -9,14 +9,13 @@ generated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from patchgen_core import arguments
 from patchgen_core.arguments import caller
+from patchgen_core.declarations import Allowance, Helper, ImportSpec, Patch, PatchKind
 from patchgen_core.errors import Location, PatchgenError
 
-PatchKind = Literal["class_replacement", "function_replacement", "method_override", "init_modification", "external"]
 T = TypeVar("T")
 
 _CALLS = {
@@ -26,93 +25,6 @@ _CALLS = {
     "init_modification": "modify_init",
 }
 _MISSING: Any = object()
-
-
-@dataclass(frozen=True)
-class Patch:
-    """One declared change to one target.
-
-    Attributes:
-        kind: which kind of change it is. ``external`` stands for a class or a function, whichever
-            upstream's target is.
-        target: ``Class``, ``Class.method``, ``Class.property.setter`` or ``function``, as upstream names it.
-        replacement: the class or function whose source takes the target's place; None for ``external``.
-        replacement_module, replacement_name: where ``external`` imports from.
-        name_map: class prefixes to rename in the replacement, old to new.
-        description: why; shown in the generated header and at the patch.
-        keep_decorators: for methods, whether upstream's decorators stay.
-        add: for methods, that a name upstream lacks is meant, even if it looks like a slip.
-        location: where it was declared.
-    """
-
-    kind: PatchKind
-    target: str
-    replacement: Any = None
-    replacement_module: str = ""
-    replacement_name: str = ""
-    name_map: Mapping[str, str] = field(default_factory=dict)
-    description: str = ""
-    keep_decorators: bool = True
-    add: bool = False
-    location: Location | None = None
-
-
-@dataclass(frozen=True)
-class ImportSpec:
-    """An import that the generated module needs.
-
-    Attributes:
-        module: absolute module name.
-        names: what to import from it, each ``name`` or ``name as other``.
-        alias: ``import module as alias``, or the alias of a single name.
-        is_from_import: False for ``import module``.
-        location: where it was declared.
-    """
-
-    module: str
-    names: tuple[str, ...] = ()
-    alias: str | None = None
-    is_from_import: bool = True
-    location: Location | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class Helper:
-    """A class or function of the config that is copied into the generated module.
-
-    Attributes:
-        definition: the class or function.
-        after: the upstream class or function it follows; None puts it below the imports.
-        name_map: class prefixes to rename in it.
-        location: where it was declared.
-    """
-
-    definition: Any
-    after: str | None = None
-    name_map: Mapping[str, str] = field(default_factory=dict)
-    location: Location | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class Allowance:
-    """A contract rule that a config breaks on purpose.
-
-    Attributes:
-        code: the rule.
-        reason: why that is right.
-        target: the class, method or function it is limited to; None for all of the module.
-        location: where it was declared.
-    """
-
-    code: str
-    reason: str
-    target: str | None
-    location: Location
-
-    def covers(self, code: str, target: str) -> bool:
-        """Whether it is about what a rule finds in a class, method or function; a class stands for its methods."""
-        is_inside = self.target is None or target == self.target or target.startswith(f"{self.target}.")
-        return code == self.code and is_inside
 
 
 class PatchConfig:

@@ -12,8 +12,9 @@ from typing import Any
 from patchgen_core.codegen.imports import imported_names
 from patchgen_core.codegen.index import ModuleIndex, bound_name, index_module
 from patchgen_core.codegen.source import DEFINITIONS, SourceFile, statements
+from patchgen_core.declarations import ImportSpec
 from patchgen_core.errors import Location, Problem
-from patchgen_core.spec import ImportSpec, PatchConfig
+from patchgen_core.spec import PatchConfig
 
 SHADOWING = "PG207"
 """The contract rule that names which hide one another break."""

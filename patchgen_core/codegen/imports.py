@@ -10,8 +10,8 @@ from pathlib import Path
 
 from patchgen_core.codegen.edits import Edit, apply_edits
 from patchgen_core.codegen.source import SourceFile, blocks, parse_source
+from patchgen_core.declarations import ImportSpec
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.spec import ImportSpec
 
 # Finds every place where a relative import can stand; the syntax tree then says which ones are.
 _CANDIDATE = re.compile(r"\bfrom[ \t\f\\\n]*\.")

@@ -20,8 +20,9 @@ from patchgen_core.codegen.removal import is_removable
 from patchgen_core.codegen.replacement import Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import Definition, SourceCache, SourceFile
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
+from patchgen_core.declarations import Allowance, Helper, ImportSpec, Patch
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
-from patchgen_core.spec import Allowance, Helper, ImportSpec, Patch, PatchConfig
+from patchgen_core.spec import PatchConfig
 from patchgen_core.upstream import UpstreamModule
 
 

@@ -19,8 +19,8 @@ from patchgen_core.codegen.source import (
     blocks,
     statements,
 )
+from patchgen_core.declarations import Helper, Patch
 from patchgen_core.errors import PatchgenError, closest, did_you_mean
-from patchgen_core.spec import Helper, Patch
 
 # Methods that transformers, torch and trainers look up by name: adding one of them is no slip.
 KNOWN_METHODS = frozenset(

@@ -84,7 +84,7 @@ def has_fields(cls: Class) -> bool:
 
 
 def dataclass_fields(cls: Class) -> list[Parameter] | None:
-    """The fields of a dataclass in order, inherited ones first.
+    """The fields of a dataclass as its constructor takes them: inherited ones first, those by keyword only last.
 
     None when a base is of another module, or when the decorator makes no constructor.
     """
@@ -101,7 +101,7 @@ def dataclass_fields(cls: Class) -> list[Parameter] | None:
         made = _dataclass(base.node) if base is not None else None
         if base is not None and made is not None:
             found |= _own_fields(base.node, _option(made, "kw_only", True))
-    return list(found.values())
+    return sorted(found.values(), key=lambda field: field.kind == "keyword")
 
 
 def _own_fields(node: ast.ClassDef, by_keyword: bool) -> dict[str, Parameter]:

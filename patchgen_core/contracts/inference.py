@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,7 +27,7 @@ from patchgen_core.contracts.signatures import Signature, is_static, signature_o
 _LISTS = frozenset(["ModuleList", "list", "tuple", "reversed"])
 _PROPERTIES = frozenset(["property", "cached_property"])
 _BUILDERS = frozenset(["_from_config", "from_config", "from_pretrained"])
-_DEPTH = 12
+_DEPTH = 40
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Inference:
     def __init__(self, module: Module, follow: Callable[[str], tuple[Module, ast.AST] | None] = lambda name: None):
         self.module, self._follow = module, follow
         self._lines: dict[Class, tuple[Class | None, ...]] = {}
+        self._methods: dict[tuple[Class, str, Class | None], tuple[Class, Function] | None] = {}
+        self._known: dict[tuple[object, str], tuple[Value, ...]] = {}
 
     def callees(self, call: ast.Call, scope: Scope) -> tuple[Callee, ...]:
         """What a call may call; empty when that is not evident."""
@@ -125,17 +128,12 @@ class Inference:
             name: the method.
             after: start behind this class, as ``super()`` in it does.
         """
-        passed = after is None
-        for base in self.bases(cls):
-            if base is None:
-                return None
-            found = methods(base.node, name) if passed else []
-            if passed and name in assigned_in(base.node):
-                return None
-            if found:
-                return (base, found[0]) if len(found) == 1 else None
-            passed = passed or (after is not None and base.node is after.node)
-        return None
+        key = (cls, name, after)
+        if key not in self._methods:
+            line = self.bases(cls)
+            start = line.index(after) + 1 if after is not None else 0
+            self._methods[key] = _first_method(line[start:], name)
+        return self._methods[key]
 
     def bases(self, cls: Class) -> tuple[Class | None, ...]:
         """A class and its bases in the order they are looked at; None for one that another module defines."""
@@ -171,7 +169,8 @@ class Inference:
                     is_class_method(home.node) or makes_instances(home.node)
                 )
                 return (Value("class" if is_class else "instance", Class(self.module, cls)),) if cls else ()
-            return _joined([(b.value, self._bound(b, home, depth)) for b in home.bound[name]])
+            bound = home.bound[name]
+            return self._remembered(id(home), name, lambda: [(b.value, self._bound(b, home, depth)) for b in bound])
         definition = self._global(name)
         if definition is not None and isinstance(definition[1], ast.ClassDef):
             return (Value("class", Class(definition[0], definition[1])),)
@@ -197,13 +196,7 @@ class Inference:
 
     def _union(self, entries: list[tuple[ast.expr, Scope]], depth: int) -> tuple[Value, ...]:
         """What several expressions may be, None aside; empty when one of them is not evident."""
-        return _joined(
-            [
-                (entry, self.values(entry, scope, depth + 1))
-                for entry, scope in entries
-                if not (isinstance(entry, ast.Constant) and entry.value is None)
-            ]
-        )
+        return _joined([(entry, self.values(entry, scope, depth + 1)) for entry, scope in entries])
 
     def _attribute(self, node: ast.Attribute, scope: Scope, depth: int) -> tuple[Value, ...]:
         holders = self.values(node.value, scope, depth + 1)
@@ -218,17 +211,24 @@ class Inference:
     def _held(self, cls: Class, attribute: str, depth: int) -> tuple[Value, ...]:
         """What an instance of a class has as an attribute."""
         inference = self if cls.module is self.module else Inference(cls.module)
-        assigned: list[tuple[ast.expr, Scope]] = []
-        for base in self.bases(cls):
-            if base is None:
-                break
-            for value, scope in base.module.attributes(base.name).get(attribute, ()):
-                if value is None:
-                    return ()
-                assigned.append((value, scope))
-            if assigned:
-                break
-        return inference._union(assigned, depth + 1) if assigned else ()
+        line = itertools.takewhile(lambda base: base is not None, self.bases(cls))
+        found = (base.module.attributes(base.name).get(attribute) for base in line if base is not None)
+        assigned = next(filter(None, found), [])
+        return self._remembered(
+            cls,
+            attribute,
+            lambda: [(v, inference.values(v, s, depth + 1) if v is not None else ()) for v, s in assigned],
+        )
+
+    def _remembered(
+        self, holder: object, name: str, find: Callable[[], list[tuple[ast.expr | None, tuple[Value, ...]]]]
+    ) -> tuple[Value, ...]:
+        """What a name or attribute may be, found out once; what depends on itself is not evident."""
+        key = (holder, name)
+        if key not in self._known:
+            self._known[key] = ()
+            self._known[key] = _joined(find())
+        return self._known[key]
 
     def _result(self, call: ast.Call, scope: Scope, depth: int) -> tuple[Value, ...]:
         """What a call returns: an instance of the class that is called, or a list."""
@@ -289,20 +289,32 @@ class Inference:
 def _joined(found: list[tuple[ast.expr | None, tuple[Value, ...]]]) -> tuple[Value, ...]:
     """What any of several expressions may be; empty when one of them is not evident.
 
-    An empty list says nothing, and what a list grows by counts only for lists.
+    None and an empty list say nothing, and what a list grows by counts only for lists.
     """
-    others = [values for node, values in found if not isinstance(node, Growth) and not _is_empty(node)]
+    others = [values for node, values in found if not isinstance(node, Growth) and not _says_nothing(node)]
     grown = [values for node, values in found if isinstance(node, Growth)]
     if all(value.kind == "list" for values in others for value in values):
         others += grown
     return tuple(dict.fromkeys(v for values in others for v in values)) if all(others) else ()
 
 
-def _is_empty(node: ast.expr | None) -> bool:
-    """Whether an expression makes an empty list."""
+def _says_nothing(node: ast.expr | None) -> bool:
+    """Whether an expression is None or makes an empty list."""
     if isinstance(node, ast.Call) and last_name(node.func) in _LISTS:
-        return not node.args or (len(node.args) == 1 and _is_empty(node.args[0]))
-    return isinstance(node, (ast.List, ast.Tuple)) and not node.elts
+        return not node.args or (len(node.args) == 1 and _says_nothing(node.args[0]))
+    is_none = isinstance(node, ast.Constant) and node.value is None
+    return is_none or (isinstance(node, (ast.List, ast.Tuple)) and not node.elts)
+
+
+def _first_method(line: Sequence[Class | None], name: str) -> tuple[Class, Function] | None:
+    """The first definition of a method in several classes, up to one that another module defines."""
+    for base in line:
+        found = methods(base.node, name) if base is not None else []
+        if base is None or name in assigned_in(base.node):
+            return None
+        if found:
+            return (base, found[0]) if len(found) == 1 else None
+    return None
 
 
 def _looped(value: ast.expr, index: int) -> ast.expr | None:

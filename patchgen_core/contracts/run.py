@@ -16,9 +16,9 @@ from patchgen_core.contracts.places import config_location
 from patchgen_core.contracts.rule import Finding, Rule, Severity, Subject
 from patchgen_core.contracts.rules import ALLOWANCE, RULES
 from patchgen_core.contracts.verdict import Verdict
+from patchgen_core.declarations import Allowance
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
 from patchgen_core.project import Project
-from patchgen_core.spec import Allowance
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
 

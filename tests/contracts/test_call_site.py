@@ -48,6 +48,20 @@ class A:
 def f(x):
     return A(x, 1)
 """,
+    "dataclass by keyword only": """
+from dataclasses import dataclass
+
+@dataclass(kw_only=True)
+class Base:
+    x: int = 0
+
+@dataclass
+class A(Base):
+    y: int = 0
+
+def f(x):
+    return A(x, x=1), A(1, x)
+""",
     "super": """
 class Base:
     def f(self, x):

@@ -299,7 +299,7 @@ class Outer:
     )
     assert patched(work, upstream, "Outer.forward", HANDMADE.replace("self.language_model", "self.model")) == [
         "'RoutedOutputWithPast' without 'hidden_states', 'router_logits', which upstream's version hands on from "
-        "'Model'"
+        "'TextModel'"
     ]
 
 
@@ -307,6 +307,8 @@ def test_handmade_output_under_a_decorator_that_records_loses_nothing(work: Work
     write(work, TEXT_MODEL)
     body = HANDMADE.strip().replace("\n", "\n        ")
     work.config(f"""
+from acme.capturing import capture_outputs
+
 @config.replace_class("Model")
 class RecordingModel:
     _can_record_outputs = {{"hidden_states": 1, "router_logits": 2}}

@@ -11,7 +11,20 @@ import pytest
 from patchgen_core.contracts.signatures import misfit, signature_of
 
 SIGNATURES = [
-    *("", "a", "a, b", "a, b=0", "a=0, b=0", "a, /", "a, /, b", "a=0, /, b=0", "*, a", "*, a=0", "a, *, b", "a, *, b=0"),
+    *(
+        "",
+        "a",
+        "a, b",
+        "a, b=0",
+        "a=0, b=0",
+        "a, /",
+        "a, /, b",
+        "a=0, /, b=0",
+        "*, a",
+        "*, a=0",
+        "a, *, b",
+        "a, *, b=0",
+    ),
     *("*args", "a, *args", "a=0, *args, b", "**kwargs", "a, **kwargs", "a, /, **kwargs", "*, a, **kwargs"),
     *("*args, **kwargs", "a, *args, b=0, **kwargs", "a, b, /, c=0, *, d, e=0, **kwargs"),
 ]

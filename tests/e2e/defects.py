@@ -419,6 +419,29 @@ def shadowing_mutants(base: Base) -> Iterator[Mutant]:
             yield Mutant("PG207", f"{what} hides {kind}", name, text, (Expected("", (f"'{name}'",)),))
 
 
+# --- PG206: slots ------------------------------------------------------------------------------------------
+
+
+def slot_mutants(base: Base) -> Iterator[Mutant]:
+    """Every op and variant that a slot asks for is misspelt, or that of another slot."""
+    for index, statement in enumerate(base.statements):
+        node = ast.parse(statement).body[0]
+        if "OpSlot(" not in statement or "add_post_import_block" not in statement or not isinstance(node, ast.Expr):
+            continue
+        block = textwrap.dedent(ast.literal_eval(node.value.args[0]))  # type: ignore[attr-defined]
+        words = [n for n in ast.walk(ast.parse(block)) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        wrong = {"full": "standard", "standard": "full"}
+        for number, word in enumerate(words):
+            for kind, new in (("misspells a slot", f"{word.value}_"), ("asks for another", wrong.get(word.value, ""))):
+                tree = ast.parse(block)
+                constants = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+                constants[number].value = new
+                text = base.with_changes({index: f"config.add_post_import_block({ast.unparse(tree)!r})"})
+                if new:
+                    expected = (Expected("", (f"'{new}'",)),)
+                    yield Mutant("PG206", kind, f"{word.value} in line {word.lineno}", text, expected)
+
+
 # --- PG205: output fields ----------------------------------------------------------------------------------
 
 
@@ -448,5 +471,6 @@ BY_RULE: dict[str, Callable[[Base], Iterator[Mutant]]] = {
     "PG203": exclusion_mutants,
     "PG204": addition_mutants,
     "PG205": output_mutants,
+    "PG206": slot_mutants,
     "PG207": shadowing_mutants,
 }

@@ -191,13 +191,15 @@ class Reader:
         return list(dict.fromkeys(found))
 
     def _mentioned(self, value: ast.expr, place: Place, depth: int = 0) -> list[str]:
-        """The classes that are called somewhere in an expression, by name or out of a table."""
+        """The classes that are called in an expression, by name or out of a table; not in the arguments of one."""
         found: list[str] = []
-        for node in ast.walk(value):
-            if isinstance(node, ast.Call):
-                for name in ast.walk(node.func):
-                    if isinstance(name, ast.Name):
-                        found += self._named_classes(name, place)
+        waiting: list[ast.AST] = [value]
+        while waiting:
+            node = waiting.pop(0)
+            called = [n for n in ast.walk(node.func) if isinstance(n, ast.Name)] if isinstance(node, ast.Call) else []
+            classes = [cls for name in called for cls in self._named_classes(name, place)]
+            found += classes
+            waiting += [] if classes else ast.iter_child_nodes(node)
         if not found and isinstance(value, (ast.Name, ast.IfExp)) and depth < _DEPTH:
             for name in (n for n in ast.walk(value) if isinstance(n, ast.Name)):
                 for source, _, _ in self._sources(name.id, place):

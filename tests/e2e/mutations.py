@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache
 from pathlib import Path
 
 from patchgen_core.artifacts import Artifact
@@ -39,6 +39,22 @@ from tests.e2e.sweep import METHODS, choose_targets, config_text
 
 ZOO = Path(__file__).parents[2] / "examples" / "zoo"
 MODELS = ("llama", "qwen3", "qwen3_moe", "qwen3_vl_moe", "deepseek_v3", "gpt_oss", "qwen2_5_omni")
+SLOTS = """
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_post_import_block('''
+fused_norm = OpSlot("rms_norm", "standard")
+fused_rotary = OpSlot(op_name="apply_rotary_pos_emb", variant="full")
+fused = {op: OpSlot(op, "standard") for op in ("swiglu_mlp", "cross_entropy_loss")}
+''')
+"""
+KERNELS = """
+from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec
+
+KERNEL_REGISTRY.register(KernelSpec(name="liger", op_name="rms_norm", variant="standard", factory=print))
+KERNEL_REGISTRY.register(KernelSpec("liger", "apply_rotary_pos_emb", "full", print))
+for op in ("swiglu_mlp", "cross_entropy_loss"):
+    KERNEL_REGISTRY.register(KernelSpec(name="liger", op_name=op, variant="standard", factory=print))
+"""
 RULES_BY_CODE: dict[str, Rule] = {rule.code: rule for rule in RULES}
 
 
@@ -49,8 +65,8 @@ class Score:
     Attributes:
         owed: how many findings they should give.
         found: how many of them were there.
-        refused: how many could not be generated, for another reason than the rule's.
-        missed: the findings that were not there.
+        refused: how many configs are refused for another reason than the rule's; they owe nothing.
+        missed: the findings that were not there, and why configs were refused.
     """
 
     owed: int = 0
@@ -77,9 +93,12 @@ class Bench:
         while (root.parent / "__init__.py").is_file():
             root = root.parent
         prefix = ".".join(folder.relative_to(root.parent).parts)
-        self.project = Project(search_root=folder, package_prefix=prefix, root=root.parent)
+        (folder / "own_kernels.py").write_text(KERNELS, encoding="utf-8")
+        kernels = (f"{prefix}.own_kernels",)
+        self.project = Project(search_root=folder, package_prefix=prefix, root=root.parent, kernels=kernels)
         self.sources = SourceCache()
         self.contracts = Contracts(self.project, self.sources)
+        self.upstream = cache(find_upstream)
 
     def load(self, text: str) -> LoadedConfig:
         """A config of the folder."""
@@ -90,7 +109,7 @@ class Bench:
 
     def make(self, loaded: LoadedConfig) -> Artifact:
         """What a config generates, before ruff."""
-        upstream = find_upstream(loaded.config.source_module)
+        upstream = self.upstream(loaded.config.source_module)
         plan = make_plan(loaded.config, upstream, self.sources, loaded.modules, loaded.label)
         path = self.folder / "generated" / loaded.config.target_file
         return Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
@@ -103,7 +122,7 @@ class Bench:
             )
         except PatchgenError as error:
             if not any(problem.code == mutant.code for problem in error.problems):
-                return Score(refused=1)
+                return Score(refused=1, missed=[f"{mutant.kind}: {mutant.what}: refused: {error}"])
             return Score(len(mutant.expected), len(mutant.expected))
         score = Score(len(mutant.expected))
         for expected in mutant.expected:
@@ -134,7 +153,7 @@ def own_text(model: str, bench: Bench) -> Base:
     for node in tree.body:
         if isinstance(node, METHODS):
             config += f'\n\n@config.replace_function("{node.name}")\n{ast.unparse(node)}\n'
-    return _base(f"own text: {model}", config, bench, is_alone=True)
+    return _base(f"own text: {model}", f"{config}\n{SLOTS}", bench, is_alone=True)
 
 
 def zoo_configs(folder: Path) -> list[tuple[Base, Bench]]:
@@ -167,7 +186,7 @@ def judge_all(base: Base, bench: Bench, codes: Sequence[str]) -> Scores:
 
 
 def judge_model(model: str, codes: Sequence[str]) -> Scores:
-    """Break the own-text config of a model, or the zoo for an empty name."""
+    """Break the own-text config of a model, or those of the zoo for an empty name."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as root:
         folder = Path(root).resolve() / "models"
         folder.mkdir()
@@ -214,7 +233,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     models = ["", *filter(None, options.models.split(","))]
     started = time.monotonic()
     with ProcessPoolExecutor(options.jobs) as pool:
-        scores = merged(list(pool.map(partial(judge_model, codes=codes), reversed(models))))
+        tasks = [(model, [code]) for model in reversed(models) for code in codes]
+        scores = merged(list(pool.map(judge_model, *zip(*tasks))))
     print(table(scores))
     print(f"{time.monotonic() - started:.0f} s with {options.jobs} processes")
     if options.missed:

@@ -79,8 +79,8 @@ def qwen3_for_causal_lm_forward(  # PG213
     outputs = self.model(input_ids, attention_mask, position_ids, past_key_values, inputs_embeds, use_cache, **kwargs)
     hidden_states = outputs.last_hidden_state
     loss = logits = None
-    if labels is not None:  # PG218
-        loss, logits = self.loss_function(hidden_states=hidden_states, weights=self.lm_head.weight, labels=labels)
+    if labels is not None:
+        loss, logits = self.loss_function(hidden_states=hidden_states, labels=labels)  # PG218
     else:
         logits = self.lm_head(hidden_states[:, -logits_to_keep:, :])
     return CausalLMOutputWithPast(loss, logits, outputs.past_key_values, range([outputs.hidden_states]))  # PG205

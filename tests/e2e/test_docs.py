@@ -6,6 +6,8 @@ A fenced block says after its language what it is:
 - ``in=PATH`` stands in that file;
 - ``console`` lines after ``$`` are run, and the lines below are what they print (``exit=N``: the exit code
   of the last);
+- ``rule=CODE.failing.text`` and the like is that part of a rule's example, which tests/contracts runs;
+- ``rules=settings`` is a ``pyproject.toml``, and ``rules=allow`` a line of a config in that project;
 - ``python`` alone is executed; ``bash`` shows commands that set a machine up and is compared with the Makefile's
   targets and the package's name.
 
@@ -23,6 +25,9 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+
+from patchgen_core.contracts.pages import rules_page
+from patchgen_core.contracts.rules import RULES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -72,6 +77,41 @@ def check_console(text: str, options: dict[str, str], folder: Path) -> None:
         assert (output, code) == (expected, wanted), command
 
 
+ALLOWING = """
+from patchgen import PatchConfig
+
+config = PatchConfig("transformers.models.qwen3.modeling_qwen3", "patched_modeling_qwen3_gpu.py")
+
+@config.override_method("Qwen3Attention.forward")
+def forward(self, hidden_states, position_embeddings, attention_mask):
+    return hidden_states, None
+"""
+
+
+def check_example(mark: str, text: str) -> None:
+    code, which, part, *path = mark.split(".", 3)
+    value = getattr(getattr(next(rule for rule in RULES if rule.code == code), which), part)
+    wanted = value[path[0]] if path else value
+    assert text == re.sub("\n{3,}", "\n\n", f"{wanted.strip(chr(10))}\n")
+
+
+def check_rules(kind: str, text: str, folder: Path) -> None:
+    """Settings run, and what is allowed was a finding before it was."""
+    if kind == "settings":
+        (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+        for name in ("kernels", "models/qwen3/qwen3_gpu_patch_gen_config"):
+            (folder / f"acme/{name}.py").parent.mkdir(parents=True, exist_ok=True)
+            (folder / f"acme/{name}.py").write_text("" if name == "kernels" else ALLOWING, encoding="utf-8")
+        assert run("patchgen --all --diff", folder)[0] == 0
+        return
+    code, output = run("patchgen check --select PG200,PG201", folder)
+    assert (code, output.count("error: PG201")) == (1, 2), output
+    with (folder / "acme/models/qwen3/qwen3_gpu_patch_gen_config.py").open("a", encoding="utf-8") as config:
+        config.write(text)
+    code, output = run("patchgen check --fix --select PG200,PG201", folder)
+    assert (code, output.splitlines()[-1]) == (0, "contracts: 2 allowances."), output
+
+
 def check_bash(text: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for line in text.splitlines():
@@ -92,6 +132,10 @@ def check_fence(language: str, options: dict[str, str], text: str, folder: Path)
         assert text in (folder / options["in"]).read_text(encoding="utf-8")
     elif language == "console" and "example" not in options:
         check_console(text, options, folder)
+    elif "rule" in options:
+        check_example(options["rule"], text)
+    elif "rules" in options:
+        check_rules(options["rules"], text, folder)
     elif language == "bash":
         check_bash(text)
     else:
@@ -114,6 +158,11 @@ def test_every_snippet_of_a_page_works(page: Path, tmp_path: Path, monkeypatch: 
     for name, text in examples:
         STEPS[name](tmp_path)
         assert run("patchgen --check", tmp_path) == (1, text)
+
+
+def test_page_of_the_rules_is_what_they_say() -> None:
+    page = (ROOT / "docs/rules.md").read_text(encoding="utf-8")
+    assert page == rules_page(), "run 'python -m patchgen_core.contracts.pages > docs/rules.md'"
 
 
 def test_picture_of_the_red_run_shows_what_is_printed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function
 from patchgen_core.contracts.inference import Inference
-from patchgen_core.contracts.module import Module, inside
+from patchgen_core.contracts.module import Module, inside, last_name
 from patchgen_core.contracts.rule import Example, Finding, Replaced, Rule, Subject
 from patchgen_core.contracts.scopes import Scope
 
@@ -69,13 +69,8 @@ def _hands_out(name: str) -> bool:
 def _is_called(module: Module, replaced: Replaced) -> bool:
     """Whether the module itself calls it, other than to hand its result on under the same name."""
     name = replaced.dotted.rpartition(".")[2]
-    owners = (call.owner for call in module.calls if _last_name(call.node) == name)
+    owners = (call.owner for call in module.calls if last_name(call.node.func) == name)
     return any(owner.rpartition(".")[2] != name for owner in owners)
-
-
-def _last_name(call: ast.Call) -> str:
-    function = call.func
-    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
 class _Returns:

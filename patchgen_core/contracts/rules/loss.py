@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from patchgen_core.codegen.source import Function
-from patchgen_core.contracts.module import inside
+from patchgen_core.contracts.module import inside, last_name
 from patchgen_core.contracts.rule import Example, Finding, Rule, Subject
 
 _KEEP = ("logits_to_keep", "num_logits_to_keep")
@@ -99,7 +99,7 @@ def _handed_on(upstream: Function, keep: str) -> frozenset[str]:
     calls = (node for node in inside(upstream) if isinstance(node, ast.Call))
     keywords = ((call, keyword) for call in calls for keyword in call.keywords)
     found = frozenset(ast.unparse(call.func) for call, k in keywords if k.arg in _KEEP and _mentions(k.value, {keep}))
-    return found if _cuts(upstream, keep, found) else frozenset()
+    return found if found and _cuts(upstream, keep, found) else frozenset()
 
 
 class _Walk:
@@ -199,7 +199,7 @@ class _Walk:
         """Whether an expression picks positions, or leaves that to what it calls."""
         if isinstance(node, ast.Subscript):
             return _mentions(node.slice, self._positions) and "label" not in ast.unparse(node.value)
-        if not isinstance(node, ast.Call) or _last_name(node) in _NEUTRAL:
+        if not isinstance(node, ast.Call) or last_name(node.func) in _NEUTRAL:
             return False
         keywords = [] if ast.unparse(node.func) in self._handed else [keyword.value for keyword in node.keywords]
         return any(_says_positions(value, self._positions) for value in (*node.args, *keywords))
@@ -246,7 +246,7 @@ def _says_positions(node: ast.AST, names: set[str]) -> bool:
     """Whether an expression is made of the positions to keep, and not of what was picked or computed by them."""
     if isinstance(node, ast.Name):
         return node.id in names
-    if isinstance(node, ast.Subscript) or (isinstance(node, ast.Call) and _last_name(node) not in _NEUTRAL):
+    if isinstance(node, ast.Subscript) or (isinstance(node, ast.Call) and last_name(node.func) not in _NEUTRAL):
         return False
     return any(_says_positions(child, names) for child in ast.iter_child_nodes(node))
 
@@ -259,18 +259,13 @@ def _is_labels(node: ast.AST) -> bool:
     return isinstance(node, ast.Name) and node.id == _LABELS
 
 
-def _last_name(call: ast.Call) -> str:
-    function = call.func
-    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-
-
 def _is_loss(call: ast.Call, statement: ast.AST) -> bool:
     """Whether a call computes the loss: it is given labels, and it or its result is called a loss."""
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     if not any(isinstance(node, ast.Name) and "label" in node.id for value in given for node in ast.walk(value)):
         return False
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    names = [_last_name(call), *(node.id for t in targets for node in ast.walk(t) if isinstance(node, ast.Name))]
+    names = [last_name(call.func), *(node.id for t in targets for node in ast.walk(t) if isinstance(node, ast.Name))]
     return any("loss" in name or "cross_entropy" in name for name in names)
 
 
