@@ -34,6 +34,7 @@ sweep: .venv/installed  ## the generator over every modeling file of transformer
 bench: .venv/installed
 	$(BIN)/python benchmarks/check.py
 	$(BIN)/python benchmarks/plugin.py
+	$(BIN)/python benchmarks/contracts.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

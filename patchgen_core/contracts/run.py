@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
-from collections.abc import Container, Iterable, Sequence
+import gc
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -85,6 +87,18 @@ def _nearest(word: str) -> str:
     return f"{meant}'patchgen rule' lists the rules."
 
 
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Collecting cycles while syntax trees are made takes longer than making them, and finds none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class Contracts:
     """Runs rules over the configs of a project; what they share is read once.
 
@@ -113,6 +127,7 @@ class Contracts:
     def _kernels(self) -> Kernels:
         return read_kernels(self.project, self.sources)
 
+    @_without_collecting()
     def examine(self, artifact: Artifact, path: Path, codes: Container[str] | None = None) -> Verdict:
         """Run the rules over what a config makes.
 

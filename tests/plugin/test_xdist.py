@@ -190,6 +190,19 @@ def test_an_error_of_a_copy_is_told_at_the_projects_file(gated: Workspace, argum
     assert f"\n{CONFIG}:5: error: exclude_from_output: upstream defines no 'Nrom'\n" in done.stdout
 
 
+def test_a_finding_in_a_copy_is_told_at_the_projects_files(gated: Workspace, arguments: list[str]) -> None:
+    gated.config("\n@config.override_method('Head.forward')\ndef forward(self, x):\n    return rotate() + x\n")
+    report = gated.root.parent / "report.json"
+    done = remote(gated, "--patchgen-checks=contract", f"--patchgen-report={report}", *arguments)
+    assert done.returncode == 1, done.stdout
+    shown = "proj/models/toy/generated/patched_modeling_toy_gpu.py"
+    assert f"\n{CONFIG}:8: error: PG202 'Head.forward' calls 'rotate' and does not pass 'x'" in done.stdout
+    assert f"\n  {shown}:26:\n" in done.stdout
+    (result,) = json.loads(report.read_text())["results"]
+    (error,) = result["errors"]
+    assert (error["location"]["file"], error["generated"]["location"]["file"]) == (CONFIG, shown)
+
+
 @pytest.mark.parametrize("option", ["--patchgen-fix", "--patchgen-prune"])
 def test_copies_are_not_mended(gated: Workspace, option: str) -> None:
     edit(generated(gated))
