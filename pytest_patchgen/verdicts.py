@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.drift import ConfigResult, check
 from patchgen_core.errors import PatchgenError
+from patchgen_core.garbage import without_collector
 from patchgen_core.importing import Importer
 from patchgen_core.loading import Loader
 from patchgen_core.project import Project, load_project
@@ -113,7 +112,7 @@ class Verdicts:
     def _check(self, path: Path, batch: list[Path]) -> None:
         project = self.project(path)
         try:
-            with _without_collector():
+            with without_collector():
                 results = check(project, batch, loader=self.loader(project)).results
         except PatchgenError as error:
             self._found.update(dict.fromkeys(batch, error))
@@ -130,15 +129,3 @@ class Verdicts:
             importer.close()
         for known in (self._loaders, self._projects, self._importers, self._contracts, self._found):
             known.clear()
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """A batch makes many syntax trees, and looking for cycles in them takes a fifth of its time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
-import gc
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from patchgen_core.contracts.rules import ALLOWANCE, RULES
 from patchgen_core.contracts.verdict import Verdict
 from patchgen_core.declarations import Allowance
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
+from patchgen_core.garbage import without_collector
 from patchgen_core.project import Project
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
@@ -87,18 +86,6 @@ def _nearest(word: str) -> str:
     return f"{meant}'patchgen rule' lists the rules."
 
 
-@contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Collecting cycles while syntax trees are made takes longer than making them, and finds none."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 class Contracts:
     """Runs rules over the configs of a project; what they share is read once.
 
@@ -127,7 +114,7 @@ class Contracts:
     def _kernels(self) -> Kernels:
         return read_kernels(self.project, self.sources)
 
-    @_without_collecting()
+    @without_collector()
     def examine(self, artifact: Artifact, path: Path, codes: Container[str] | None = None) -> Verdict:
         """Run the rules over what a config makes.
 
@@ -137,14 +124,11 @@ class Contracts:
             codes: those of the chosen rules to run; all by default.
 
         Raises:
-            PatchgenError: the project's settings name a module that is not there.
+            PatchgenError: the project's settings name a module that is not there, or a rule has a defect.
         """
         rules = tuple(r for r in self._rules_for(path, artifact.plan.label) if codes is None or r.code in codes)
         subject = self.subject(artifact)
-        found = [(rule, finding) for rule in rules for finding in rule.check(subject)]
-        found = list(
-            {(r.code, f.message, f.declared, getattr(f.node, "lineno", 0)): (r, f) for r, f in found}.values()
-        )
+        found = _findings(rules, subject)
         allowances = artifact.plan.config.allowed
         used: set[int] = set()
         problems: dict[Severity, list[Problem]] = {"error": [], "warning": []}
@@ -211,6 +195,23 @@ class Contracts:
         elif allowance.code not in [rule.code for rule in rules]:
             return None
         return Problem(message, allowance.location, hint, self._excerpt(allowance.location), ALLOWANCE.code)
+
+
+def _findings(rules: Sequence[Rule], subject: Subject) -> list[tuple[Rule, Finding]]:
+    """What each rule finds, each thing once."""
+    found: dict[tuple[object, ...], tuple[Rule, Finding]] = {}
+    for rule in rules:
+        try:
+            for finding in rule.check(subject):
+                key = (rule.code, finding.message, finding.declared, getattr(finding.node, "lineno", 0))
+                found[key] = (rule, finding)
+        except PatchgenError:
+            raise
+        except Exception as error:
+            message = f"{rule.code} cannot be checked: {type(error).__name__}: {error}"
+            hint = f"That is a defect of the rule: please report it. Until it is mended, run without {rule.code}."
+            raise PatchgenError(message, subject.plan.config.location, hint) from error
+    return list(found.values())
 
 
 def _place(problem: Problem) -> tuple[str, int, str, int, str]:

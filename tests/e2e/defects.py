@@ -400,7 +400,7 @@ def _without_addition(statement: str) -> Iterator[tuple[str, set[str], str]]:
 
 def shadowing_mutants(base: Base) -> Iterator[Mutant]:
     """An addition of each kind takes every name that upstream imports, and every builtin that it uses."""
-    used = loaded(base.upstream)
+    used = loaded(base.upstream) & loaded(base.generated)
     imported = {
         alias.asname or alias.name.split(".")[0]
         for node in ast.parse(base.upstream).body

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import shutil
 import sys
 import tempfile
@@ -19,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -32,12 +33,12 @@ from patchgen_core.contracts.rules import RULES
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import LoadedConfig, Loader
-from patchgen_core.project import Project
+from patchgen_core.project import CONFIG_SUFFIX, Project, load_project
 from patchgen_core.upstream import find_upstream
 from tests.e2e.defects import BY_RULE, Base, Expected, Mutant, split
 from tests.e2e.sweep import METHODS, choose_targets, config_text
 
-ZOO = Path(__file__).parents[2] / "examples" / "zoo"
+ROOT = Path(__file__).parents[2]
 MODELS = ("llama", "qwen3", "qwen3_moe", "qwen3_vl_moe", "deepseek_v3", "gpt_oss", "qwen2_5_omni")
 SLOTS = """
 config.add_import("patchgen_core.ops", names=["OpSlot"])
@@ -55,6 +56,9 @@ KERNEL_REGISTRY.register(KernelSpec("liger", "apply_rotary_pos_emb", "full", pri
 for op in ("swiglu_mlp", "cross_entropy_loss"):
     KERNEL_REGISTRY.register(KernelSpec(name="liger", op_name=op, variant="standard", factory=print))
 """
+_COLLECTED_AFTER = 100
+"""Looking for garbage among syntax trees takes as long as making them: it is done once in so many mutants."""
+
 RULES_BY_CODE: dict[str, Rule] = {rule.code: rule for rule in RULES}
 
 
@@ -85,17 +89,10 @@ Scores = dict[tuple[str, str], Score]
 
 
 class Bench:
-    """Generates configs of one folder, and runs one rule over what they make."""
+    """Generates configs in one folder of a project, and runs one rule over what they make."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.number = folder, 0
-        root = folder
-        while (root.parent / "__init__.py").is_file():
-            root = root.parent
-        prefix = ".".join(folder.relative_to(root.parent).parts)
-        (folder / "own_kernels.py").write_text(KERNELS, encoding="utf-8")
-        kernels = (f"{prefix}.own_kernels",)
-        self.project = Project(search_root=folder, package_prefix=prefix, root=root.parent, kernels=kernels)
+    def __init__(self, project: Project, folder: Path) -> None:
+        self.project, self.folder, self.number = project, folder, 0
         self.sources = SourceCache()
         self.contracts = Contracts(self.project, self.sources)
         self.upstream = cache(find_upstream)
@@ -103,6 +100,8 @@ class Bench:
     def load(self, text: str) -> LoadedConfig:
         """A config of the folder."""
         self.number += 1
+        if self.number % _COLLECTED_AFTER == 0:
+            gc.collect()
         path = self.folder / f"m{self.number}_patch_gen_config.py"
         path.write_text(text, encoding="utf-8")
         return Loader(self.project, self.sources).load(path)[0]
@@ -113,6 +112,11 @@ class Bench:
         plan = make_plan(loaded.config, upstream, self.sources, loaded.modules, loaded.label)
         path = self.folder / "generated" / loaded.config.target_file
         return Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
+
+    def errors(self, text: str) -> list[str]:
+        """What all error rules say of a config."""
+        loaded = self.load(text)
+        return [problem.title for problem in self.contracts.examine(self.make(loaded), loaded.path).errors]
 
     def judge(self, mutant: Mutant) -> Score:
         """Which of the findings that are owed for a mutant are there."""
@@ -144,8 +148,11 @@ def _fits(finding: Finding, expected: Expected) -> bool:
 # --- correct configs -------------------------------------------------------------------------------------
 
 
-def own_text(model: str, bench: Bench) -> Base:
+def own_text(model: str, folder: Path) -> tuple[Base, Bench]:
     """A config that overrides every method and function of a model with its own text."""
+    (folder / "kernels.py").write_text(KERNELS, encoding="utf-8")
+    kernels = (f"{folder.name}.kernels",)
+    bench = Bench(Project(search_root=folder, package_prefix=folder.name, root=folder.parent, kernels=kernels), folder)
     module = f"transformers.models.{model}.modeling_{model}"
     text = find_upstream(module).path.read_text(encoding="utf-8")
     tree = ast.parse(text)
@@ -153,16 +160,20 @@ def own_text(model: str, bench: Bench) -> Base:
     for node in tree.body:
         if isinstance(node, METHODS):
             config += f'\n\n@config.replace_function("{node.name}")\n{ast.unparse(node)}\n'
-    return _base(f"own text: {model}", f"{config}\n{SLOTS}", bench, is_alone=True)
+    return _base(f"own text: {model}", f"{config}\n{SLOTS}", bench, is_alone=True), bench
 
 
 def zoo_configs(folder: Path) -> list[tuple[Base, Bench]]:
     """The configs of the zoo, in a copy of it."""
-    shutil.copytree(ZOO, folder / "zoo", ignore=shutil.ignore_patterns("__pycache__", "generated"))
+    zoo = load_project(ROOT)
+    copy = folder / zoo.search_root.name
+    shutil.copytree(zoo.search_root, copy, ignore=shutil.ignore_patterns("__pycache__", "generated"))
+    project = replace(zoo, search_root=copy, root=folder)
     found = []
-    for path in sorted((folder / "zoo").glob("*/*_patch_gen_config.py")):
-        bench = Bench(path.parent)
-        found.append((_base(f"zoo: {path.name.removesuffix('_patch_gen_config.py')}", path.read_text(), bench), bench))
+    for path in project.find_configs():
+        bench = Bench(project, path.parent)
+        text = path.read_text(encoding="utf-8")
+        found.append((_base(f"zoo: {path.name.removesuffix(CONFIG_SUFFIX)}", text, bench), bench))
     return found
 
 
@@ -187,13 +198,15 @@ def judge_all(base: Base, bench: Bench, codes: Sequence[str]) -> Scores:
 
 def judge_model(model: str, codes: Sequence[str]) -> Scores:
     """Break the own-text config of a model, or those of the zoo for an empty name."""
-    with tempfile.TemporaryDirectory(prefix="mutations-") as root:
-        folder = Path(root).resolve() / "models"
-        folder.mkdir()
-        if not model:
-            return merged([judge_all(base, bench, codes) for base, bench in zoo_configs(folder)])
-        bench = Bench(folder)
-        return judge_all(own_text(model, bench), bench, codes)
+    gc.disable()
+    try:
+        with tempfile.TemporaryDirectory(prefix="mutations-") as root:
+            folder = Path(root).resolve() / "models"
+            folder.mkdir()
+            bases = [own_text(model, folder)] if model else zoo_configs(folder)
+            return merged([judge_all(base, bench, codes) for base, bench in bases])
+    finally:
+        gc.enable()
 
 
 def merged(parts: Sequence[Scores]) -> Scores:
