@@ -257,7 +257,8 @@ class Inference:
             is_held = any(b is not None and node.attr in b.module.attributes(b.name) for b in self.bases(holder.cls))
             if holder.kind == "instance" and is_held:
                 return None
-            if found is None or decorator_names(found[1]) & _PROPERTIES:
+            is_metaclass = node.attr == "__new__" and holder.kind == "instance"
+            if found is None or is_metaclass or decorator_names(found[1]) & _PROPERTIES:
                 return ()
             callees.append(_callee(*found, bound=holder.kind != "class"))
         return tuple(callees)

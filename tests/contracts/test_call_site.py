@@ -388,6 +388,26 @@ class A:
 def f(x):
     return A(x, 1)
 """,
+    "__new__ of a metaclass's instance": """
+class Meta(type):
+    def __new__(metacls, name, bases, members):
+        return super().__new__(metacls, name, bases, members)
+
+    def make(cls, value):
+        return cls.__new__(cls)
+""",
+    "an abstract method, which subclasses define with other parameters": """
+class Base:
+    def g(self):
+        raise NotImplementedError
+
+    def h(self):
+        '''To be overridden.'''
+        raise NotImplementedError("h")
+
+    def f(self, x):
+        return self.g(x) + self.h(x)
+""",
     "__new__ of a base": """
 class Base:
     def __new__(cls, x):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
+from patchgen_core.codegen.source import Function
 from patchgen_core.contracts.inference import Callee
 from patchgen_core.contracts.module import decorator_name
 from patchgen_core.contracts.rule import Example, Finding, Rule, Subject
@@ -82,7 +84,17 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _misfit(call: Call, callee: Callee) -> str:
     keywords = _Keywords(callee)
-    return misfit(call.node, callee.signature, keywords) if keywords.are_known else ""
+    is_evident = keywords.are_known and not (callee.function and _is_abstract(callee.function))
+    return misfit(call.node, callee.signature, keywords) if is_evident else ""
+
+
+def _is_abstract(function: Function) -> bool:
+    """Whether a function only raises, so that what is called is a subclass's."""
+    last = function.body[-1]
+    raised = last.exc.func if isinstance(last, ast.Raise) and isinstance(last.exc, ast.Call) else None
+    raised = last.exc if isinstance(last, ast.Raise) and raised is None else raised
+    is_first = len(function.body) == 1 or (len(function.body) == 2 and ast.get_docstring(function) is not None)
+    return is_first and isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
 
 
 def _fitted_upstream(subject: Subject, call: Call, callee: Callee) -> bool:
