@@ -28,7 +28,7 @@ check-patchgen: .venv/installed
 screenshot: .venv/installed  ## the picture of the README
 	$(BIN)/python -m tests.e2e.screenshot
 
-sweep: .venv/installed  ## the generator over every modeling file of transformers
+sweep: .venv/installed  ## the generator and the contract rules over every modeling file of transformers
 	$(BIN)/python -m tests.e2e.sweep
 
 bench: .venv/installed

@@ -212,8 +212,10 @@ class Inference:
         """What an instance of a class has as an attribute."""
         inference = self if cls.module is self.module else Inference(cls.module)
         line = itertools.takewhile(lambda base: base is not None, self.bases(cls))
-        found = (base.module.attributes(base.name).get(attribute) for base in line if base is not None)
-        assigned = next(filter(None, found), [])
+        home = next((b for b in line if b is not None and attribute in b.module.attributes(b.name)), None)
+        if home is None:
+            return ()
+        assigned = [*home.module.attributes(home.name)[attribute], *home.module.growth(home.name).get(attribute, [])]
         return self._remembered(
             cls,
             attribute,

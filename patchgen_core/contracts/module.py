@@ -75,6 +75,10 @@ class Module:
         """What the methods of a class assign to attributes of ``self``; None for what cannot be told."""
         return self._walked.attributes.get(cls, {})
 
+    def growth(self, cls: str) -> dict[str, list[tuple[ast.expr | None, Scope]]]:
+        """What the methods of a class add to lists that attributes of ``self`` hold, each a ``Growth``."""
+        return self._walked.growth.get(cls, {})
+
     def scope_of(self, function: ast.AST) -> Scope | None:
         """The scope of a function of this module."""
         return self._walked.scopes.get(id(function))

@@ -40,8 +40,9 @@ kernels = ["acme.kernels"]
 The patterns of `per_config_ignore` are of a config's dotted name, or of its path from the project's root. `kernels`
 names the modules, or packages of modules, that register kernels for op slots (PG206).
 
-What one config breaks on purpose it allows, with the reason; the third argument limits that to one class, method or
-function. `patchgen check -v` shows what is allowed.
+What one config breaks on purpose it allows, with the reason; the third argument limits that to one class with its
+methods, one method or one function. `patchgen check -v` shows what is allowed, and an allowance that nothing comes of
+is an error (PG200).
 
 ```python rules=allow
 config.allow("PG201", "the serving engine is the only caller", "Qwen3Attention.forward")

@@ -11,7 +11,7 @@ Moment = Literal["import", "call", "annotation"]
 
 
 class Growth(ast.List):
-    """The items that a call like ``blocks.append(...)`` adds to a list, as a list of their own."""
+    """The items that a list gets by ``blocks.append(...)`` or ``blocks[0] = ...``, as a list of their own."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,10 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _GROWING = frozenset(["append", "extend", "insert"])
 
 
+Attributes = dict[str, dict[str, list[tuple[ast.expr | None, Scope]]]]
+"""By class and name: expressions, None for what cannot be told, with the scopes that their names mean something in."""
+
+
 class Walker:
     """One pass over a tree that notes scopes, references, calls and attributes of ``self``.
 
@@ -24,13 +28,15 @@ class Walker:
         calls: every call.
         strings: string literals that are no docstrings, each with its owner.
         attributes: by class, what its methods assign to attributes of ``self``.
+        growth: by class, what lists in attributes of ``self`` get beside what they are made of, each a ``Growth``.
         rebound: names of the top level that functions assign.
     """
 
     def __init__(self, tree: ast.Module) -> None:
         self.calls: list[Call] = []
         self.strings: list[tuple[ast.Constant, str]] = []
-        self.attributes: dict[str, dict[str, list[tuple[ast.expr | None, Scope]]]] = {}
+        self.attributes: Attributes = {}
+        self.growth: Attributes = {}
         self.scopes: dict[int, Scope] = {}
         self.rebound: set[str] = set()
         self.type_parameters: list[str] = []
@@ -243,17 +249,19 @@ class Walker:
             self._target(target.value, Binding())
         else:
             is_plain = binding.index is None and not binding.is_item
-            held = target.value if isinstance(target, ast.Subscript) else target
-            self._hold(held, binding.value if is_plain and held is target else None)
+            self._hold(self.attributes, target, binding.value if is_plain else None)
+            if isinstance(target, ast.Subscript):
+                item = binding.value if is_plain and binding.value is not None else target
+                self._hold(self.growth, target.value, ast.copy_location(Growth([item], ast.Load()), target))
             self._visit(target)
 
-    def _hold(self, target: ast.expr, value: ast.expr | None) -> None:
-        """Note what an attribute of ``self`` is assigned."""
+    def _hold(self, held: Attributes, target: ast.expr, value: ast.expr | None) -> None:
+        """Note what an attribute of ``self`` is assigned, or grows by."""
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and self.scope.cls:
             name = target.value.id
             home = self.scope.find(name)
             if home is not None and home.is_method and name == home.self_name:
-                self.attributes.setdefault(home.cls, {}).setdefault(target.attr, []).append((value, self.scope))
+                held.setdefault(home.cls, {}).setdefault(target.attr, []).append((value, self.scope))
 
     def _assign(self, node: ast.Assign) -> None:
         self._visit(node.value)
@@ -331,7 +339,7 @@ class Walker:
             home = self.scope.find(holder.id)
             if home is not None:
                 home.bound[holder.id].append(Binding(items if home is self.scope else None))
-        self._hold(holder, items)
+        self._hold(self.growth, holder, items)
 
     def _expr(self, node: ast.Expr) -> None:
         if not isinstance(node.value, ast.Constant):  # a docstring, or another constant that says nothing

@@ -522,6 +522,19 @@ class C:
     def f(self, x):
         return self.blocks[-1].g(x, 1)
 """,
+    "an instance that has items": """
+class A(dict):
+    def g(self, x):
+        return x
+
+class C:
+    def __init__(self, other):
+        self.a = A()
+        self.a["x"] = other
+
+    def f(self, x):
+        return self.a.g(x)
+""",
     "branches that belong together": """
 class A:
     def g(self, x):

@@ -11,6 +11,7 @@ import pytest
 
 from patchgen_core.codegen.source import parse_source
 from patchgen_core.contracts.module import Module
+from patchgen_core.contracts.scopes import Growth
 from tests.contracts.compiled import loaded
 
 
@@ -227,7 +228,7 @@ def test_attributes_are_those_of_the_instance() -> None:
             @staticmethod
             def make(self): self.q = 1
 
-            def rest(this): this.r = self.s = 1
+            def rest(this): this.r = self.q = this.s = 1
 
             class Inner:
                 def __init__(self): self.t = 1
@@ -235,9 +236,16 @@ def test_attributes_are_those_of_the_instance() -> None:
         def outside(self): self.u = 1
         """
     found = module(text).attributes("Model")
-    assert set(found) == set("abcdefghklmnr")
+    assert set(found) == set("abcdefghknrs")
     known = {name for name, values in found.items() if all(value is not None for value, _ in values)}
-    assert known == set("afklnr")
+    assert known == set("afknrs")
+    grown = module(text).growth("Model")
+    assert {
+        n: [ast.unparse(v.elts[0]) for v, _ in values if isinstance(v, Growth)] for n, values in grown.items()
+    } == {
+        "l": ["2"],
+        "m": ["1"],
+    }
     assert module(text).attributes("Inner") == {}
 
 

@@ -315,7 +315,7 @@ def signature(arguments: ast.arguments, bound: bool) -> inspect.Signature:
     namespace: dict[str, object] = {}
     tree = ast.fix_missing_locations(ast.Module([plain], []))
     exec(compile(tree, "<signature>", "exec"), namespace)
-    found = inspect.signature(namespace["f"])  # type: ignore[arg-type]
+    found = inspect.signature(namespace["f"])
     parameters = list(found.parameters.values())
     is_first = bool(parameters) and parameters[0].kind in (
         inspect.Parameter.POSITIONAL_ONLY,

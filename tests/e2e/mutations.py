@@ -35,7 +35,8 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.project import CONFIG_SUFFIX, Project, load_project
 from patchgen_core.upstream import find_upstream
-from tests.e2e.defects import BY_RULE, Base, Expected, Mutant, split
+from tests.e2e.defects import BY_RULE
+from tests.e2e.defects.base import Base, Expected, Mutant, split
 from tests.e2e.sweep import METHODS, choose_targets, config_text
 
 ROOT = Path(__file__).parents[2]

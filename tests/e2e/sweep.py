@@ -1,4 +1,4 @@
-"""The generator over every modeling file of the installed transformers: does it change nothing by itself?
+"""Every modeling file of the installed transformers: does the generator change nothing, do the rules find nothing?
 
 For each file ``transformers/models/*/modeling_*.py`` two configs are written into a temporary project and
 taken through loading, planning and generating, up to the text before ruff:
@@ -9,6 +9,9 @@ taken through loading, planning and generating, up to the text before ruff:
 
 Both must give back upstream's syntax tree with absolute imports. What that tree is, which classes and
 methods there are and what their text is, is worked out here with ``ast`` and nothing of the generator.
+
+(c) Then every contract rule runs over what two configs generate: one without a patch, and one that overrides
+every method with its own text. Whatever a rule finds there is a defect of transformers, or one of the rule.
 
     python -m tests.e2e.sweep [--jobs N] [--files PATTERN] [--every-method]
 """
@@ -40,6 +43,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.project import Project
 from patchgen_core.upstream import find_upstream
+from tests.e2e import judged
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -128,11 +132,28 @@ def sweep(module: str, folder: Path, every_method: bool = False) -> Result:
     return result
 
 
+def contracts(module: str, folder: Path) -> list[judged.Found]:
+    """Run (c) over one module."""
+    text = find_upstream(module).path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    found = []
+    for mode, targets in (("none", []), ("own", choose_targets(tree, every_method=True))):
+        config = folder / f"{module.rpartition('.')[2]}_c_{mode}_patch_gen_config.py"
+        config.write_text(config_text(module, text, tree, targets), encoding="utf-8")
+        loaded, sources = load(config, folder)
+        found += judged.examine(mode, project_of(folder), loaded, sources)
+    return found
+
+
+def project_of(folder: Path) -> Project:
+    """The project whose search root is a folder."""
+    return Project(search_root=folder, package_prefix=folder.name, root=folder.parent)
+
+
 def load(config: Path, folder: Path) -> tuple[LoadedConfig, SourceCache]:
     """A config of the project whose search root is ``folder``, and the sources it was read from."""
     sources = SourceCache()
-    project = Project(search_root=folder, package_prefix=folder.name, root=folder.parent)
-    return Loader(project, sources).load(config)[0], sources
+    return Loader(project_of(folder), sources).load(config)[0], sources
 
 
 def generated_text(loaded: LoadedConfig, sources: SourceCache) -> str:
@@ -328,7 +349,7 @@ def report(results: Sequence[Result], seconds: float, jobs: int) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the sweep; 0 when every tree is upstream's, 1 when one is not, 2 when there is nothing to sweep."""
+    """Run the sweep; 1 when a tree is not upstream's or a rule finds what it should not, 2 for nothing to sweep."""
     parser = argparse.ArgumentParser(prog="python -m tests.e2e.sweep", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--files", default="*", metavar="PATTERN", help="such as 'modeling_q*'")
@@ -343,8 +364,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder.mkdir()
         one = partial(sweep, folder=folder, every_method=options.every_method)
         results = list(pool.map(one, modules, chunksize=4))
-    print(report(results, time.monotonic() - started, options.jobs))
-    return 1 if any(result.unpatched or result.failures for result in results) else 0
+        print(report(results, time.monotonic() - started, options.jobs), flush=True)
+        found = [entry for part in pool.map(partial(contracts, folder=folder), modules, chunksize=4) for entry in part]
+    print(judged.report(found, len(modules)))
+    is_bad = any(result.unpatched or result.failures for result in results) or judged.unexpected(found)
+    return 1 if is_bad else 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.sweep import Absolute, Result, choose_targets, config_text, difference, fates, main, report, sweep
+from patchgen_core.codegen.source import read_source
+from patchgen_core.contracts.module import Module
+from patchgen_core.upstream import find_upstream
+from tests.contracts.compiled import loaded
+from tests.e2e import judged
+from tests.e2e.sweep import (
+    Absolute,
+    Result,
+    choose_targets,
+    config_text,
+    contracts,
+    difference,
+    fates,
+    load,
+    main,
+    project_of,
+    report,
+    sweep,
+)
 
 SAMPLE = {
     "auto.modeling_auto": "a class under TYPE_CHECKING, tables of names",
@@ -33,6 +51,21 @@ def test_generating_gives_back_upstreams_tree(module: str, tmp_path: Path) -> No
     assert result.failures == []
     assert result.imported == []
     assert sum(result.classes.values())
+
+
+@pytest.mark.parametrize("module", SAMPLE)
+def test_rules_find_nothing_in_upstreams_own_code(module: str, tmp_path: Path) -> None:
+    found = contracts(f"transformers.models.{module}", tmp_path)
+    assert [str(entry) for entry in judged.unexpected(found)] == []
+    assert {entry.mode for entry in found} == {"own"}
+
+
+@pytest.mark.parametrize("module", SAMPLE)
+def test_names_mean_what_python_takes_them_for(module: str) -> None:
+    source = read_source(find_upstream(f"transformers.models.{module}").path)
+    assert {use.name for use in Module(source).uses if use.moment != "annotation"} - {"__name__"} == loaded(
+        source.text
+    )
 
 
 def test_a_patch_that_changes_something_is_seen() -> None:
@@ -126,6 +159,63 @@ imported for real: b.modeling_b, config 'own': it iterates over b.C
 (a) b.modeling_b: upstream's line 1: expected 1, got 2
 (b) b.modeling_b: B.f: not valid Python"""
     )
+
+
+DEBERTA = judged.KNOWN[0]
+FINDINGS = [
+    judged.Found("none", DEBERTA.code, f"a.{DEBERTA.module}", 7, f"upstream's own: 'x' {DEBERTA.part}: it takes (y)"),
+    judged.Found("own", DEBERTA.code, f"a.{DEBERTA.module}", 9, f"'x' {DEBERTA.part}: it takes (y)"),
+    judged.Found("own", "PG214", "a.modeling_a", 3, "'A.f' is upstream's own"),
+    judged.Found("own", "PG214", "a.modeling_a", 5, "'A.g' is upstream's own"),
+]
+WRONG = [
+    judged.Found("none", "PG214", "a.modeling_a", 3, "an import that nothing uses"),
+    judged.Found("own", DEBERTA.code, f"a.{DEBERTA.module}", 11, "'x' calls 'y'"),
+    judged.Found("own", DEBERTA.code, "a.modeling_a", 11, DEBERTA.part),
+    judged.Found("own", judged.CRASH, "a.modeling_a", 0, "IndexError"),
+]
+
+
+def test_findings_are_told_from_what_is_known() -> None:
+    assert judged.unexpected(FINDINGS) == []
+    assert judged.unexpected([*WRONG, *FINDINGS]) == WRONG
+
+
+def test_findings_are_listed_by_rule() -> None:
+    rows = judged.report([*WRONG, *FINDINGS], 2).split("\n")
+    assert rows == [
+        "(c) contracts: 4 findings to look into in 2 files, without a patch and with own text",
+        "    PG202",
+        "        modeling_deberta:11 (own) 'x' calls 'y'",
+        f"        modeling_a:11 (own) {DEBERTA.part}",
+        "    PG214",
+        "        modeling_a:3 (none) an import that nothing uses",
+        "    crash",
+        "        modeling_a:0 (own) IndexError",
+        f"    PG202 defect of transformers: modeling_deberta:7 (none), modeling_deberta:9 (own): {DEBERTA.part}: "
+        f"{DEBERTA.why}",
+        f"    PG214 2 times: {judged.LITERAL['PG214']}",
+    ]
+
+
+def test_a_rule_that_raises_is_a_finding(tmp_path: Path) -> None:
+    config = tmp_path / "toy_patch_gen_config.py"
+    config.write_text('from patchgen import PatchConfig\nconfig = PatchConfig("transformers.nothing", "a.py")\n')
+    loaded, sources = load(config, tmp_path)
+    found = judged.examine("none", project_of(tmp_path), loaded, sources)
+    assert [(entry.code, entry.module) for entry in found] == [(judged.CRASH, "transformers.nothing")]
+    assert "upstream has no module 'transformers.nothing'" in found[0].message
+
+
+def test_command_fails_for_findings_that_are_not_known(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["--files", "modeling_deberta", "--jobs", "1"]
+    assert main(arguments) == 0
+    assert f"PG202 defect of transformers: {DEBERTA.module}:" in capsys.readouterr().out
+    monkeypatch.setattr(judged, "KNOWN", ())
+    assert main(arguments) == 1
+    assert "(c) contracts: 2 findings to look into in 1 files" in capsys.readouterr().out
 
 
 def test_command_says_when_nothing_matches(capsys: pytest.CaptureFixture[str]) -> None:
