@@ -12,7 +12,7 @@ test: .venv/installed lint  ## everything that must pass: the tests, and the gat
 
 test-core: EXTRAS := xdist,dev
 test-core: .venv/installed  ## what needs neither torch nor transformers
-	$(BIN)/python -m pytest -n auto tests/core tests/plugin
+	$(BIN)/python -m pytest -n auto tests/core tests/contracts tests/plugin
 
 lint: .venv/installed
 	$(BIN)/ruff check .

@@ -92,7 +92,7 @@ def _files(project: Project, name: str) -> Sequence[Path]:
             raise PatchgenError(
                 f"[tool.patchgen] kernels: there is no module '{name}'",
                 project.key_location("kernels"),
-                did_you_mean(name, known),
+                did_you_mean(name, known) or "Name a module of the project or an installed one, with its dots.",
             ) from None
     if path.name != "__init__.py":
         return [path]

@@ -75,6 +75,12 @@ def _check_codes(entries: Iterable[str], where: str, location: Location | None =
             raise PatchgenError(f"{where}: there is no rule '{entry}'", location, _nearest(entry))
 
 
+def _names(project: Project, path: Path, label: str) -> tuple[str, str]:
+    """What patterns for a config are of: its label, and its path from the project's root."""
+    base = project.base
+    return label, path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
+
+
 def _nearest(word: str) -> str:
     """What to do about a word that is no code; it may be the name of a rule."""
     alike = {rule.code: sum(a == b for a, b in zip(rule.code, word.upper())) for rule in RULES}
@@ -158,8 +164,7 @@ class Contracts:
 
     def _rules_for(self, path: Path, label: str) -> tuple[Rule, ...]:
         """The rules for one config; patterns are of its dotted name or of its path from the project's root."""
-        base = self.project.base
-        names = (label, path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix())
+        names = _names(self.project, path, label)
         ignored = [
             code
             for pattern, codes in self.project.per_config_ignore

@@ -66,13 +66,13 @@ def override(target: str, parameters: str, body: str = "return x", decorator: st
         (
             "Model.forward",
             "self, x, *, scale=1, **kwargs",
-            ["drops the parameter 'mask' of upstream's, which now ends up in **kwargs unread"],
+            ["drops the parameter 'mask' of upstream's, which only **kwargs takes now"],
         ),
         (
             "Model.forward",
             "self, x, mask=None, **kwargs",
             [
-                "drops the parameter 'scale' of upstream's, which now ends up in **kwargs unread",
+                "drops the parameter 'scale' of upstream's, which only **kwargs takes now",
             ],
         ),
         ("Model.forward", "self, x, mask=None, *, scale=1", ["loses **kwargs of upstream's"]),
@@ -166,7 +166,7 @@ def test_changes_that_no_caller_notices_pass(work: Workspace, target: str, param
 def test_stars_hand_on_what_is_not_passed_beside_them(work: Workspace) -> None:
     body = "return self.strict(*args, mask=2, **kwargs)"
     found = messages(work, override("Model.forward", "self, *args, **kwargs", body))
-    assert found == ["'Model.forward' drops the parameter 'mask' of upstream's, which now ends up in **kwargs unread"]
+    assert found == ["'Model.forward' drops the parameter 'mask' of upstream's, which only **kwargs takes now"]
 
 
 def test_what_a_wrapper_of_the_constructor_takes(work: Workspace) -> None:

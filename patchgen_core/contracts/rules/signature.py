@@ -41,6 +41,7 @@ def _differences(replaced: Replaced, upstream: Function) -> Iterator[str]:
     takes_all = ours.takes_args and ours.takes_kwargs
     passed_beside = _passed_beside(replaced.node, ours.kwargs_name) if takes_all else set()
     renamed = _renamed(ours, theirs)
+    dropped = []
     for parameter in theirs.parameters:
         found = ours.find(parameter.name)
         if found is None:
@@ -49,13 +50,15 @@ def _differences(replaced: Replaced, upstream: Function) -> Iterator[str]:
             elif takes_all and parameter.name not in passed_beside:
                 continue
             elif parameter.name not in _read_from_kwargs(replaced.node, ours.kwargs_name):
-                where = ", which now ends up in **kwargs unread" if ours.takes_kwargs else ""
-                yield f"drops the parameter '{parameter.name}' of upstream's{where}"
+                dropped.append(f"'{parameter.name}'")
         elif found.required and not parameter.required:
             yield f"requires '{parameter.name}', for which upstream's has a default"
         elif found.kind == "keyword" != parameter.kind or (found.kind == "position" != parameter.kind):
             how = "keyword" if found.kind == "keyword" else "position"
             yield f"takes '{parameter.name}' by {how} only, unlike upstream's"
+    if dropped:
+        where = ", which only **kwargs takes now" if ours.takes_kwargs else ""
+        yield f"drops the parameter{'s' * (len(dropped) > 1)} {', '.join(dropped)} of upstream's{where}"
     yield from _moved(ours, theirs, renamed)
     for parameter in ours.parameters:
         is_new = theirs.find(parameter.name) is None and parameter.name not in renamed.values()
