@@ -479,6 +479,49 @@ def f(x, other):
     change()
     return a.g(x, 1)
 """,
+    "a nested function reads what another one changes": """
+class A:
+    def g(self, x):
+        return x
+
+def f(x, other):
+    a = A()
+    def change():
+        nonlocal a
+        a = A()
+        other(change)
+        return a.g(x, 1)
+    return change
+""",
+    "self is given another value": """
+class A:
+    def g(self, x):
+        return x
+
+    def f(self, other):
+        self = other
+        return self.g(1, 2)
+""",
+    "__new__ calls a method by its class": """
+class A:
+    def __new__(cls, x):
+        a = object.__new__(cls)
+        cls.set(a, x)
+        return a
+
+    def set(self, x):
+        self.x = x
+""",
+    "an instance that is called as its base says": """
+class A(dict):
+    pass
+
+class B:
+    pass
+
+def f(x):
+    return A()(x, 1), B()(x)
+""",
     "a list of two kinds": """
 class A:
     def g(self, x):

@@ -20,6 +20,7 @@ class A: ...
 class B(A): ...
 
 TABLE = {"a": A, "b": B}
+OTHER = {"a": A}
 MIXED = {"a": A, "b": other}
 
 class Holder:
@@ -46,10 +47,17 @@ class Holder:
     @classmethod
     def make(cls, xs):
         first = cls(1, 2)
-        for n, (x, y) in enumerate(xs): ...
         parts = [A() for _ in xs]
+        for n, (x, y) in enumerate(parts): ...
         parts.append(B())
         return first
+
+    def local(self, TABLE, part):
+        return TABLE, OTHER
+
+    def elsewhere(self):
+        global OTHER
+        OTHER = self.given
 
 class Child(Holder):
     def __init__(self):
@@ -110,6 +118,11 @@ def test_what_an_expression_is(expression: str, expected: set[tuple[str, str]]) 
 )
 def test_what_a_local_name_is(expression: str, expected: set[tuple[str, str]]) -> None:
     assert values(expression, "Holder.make") == expected
+
+
+def test_tables_are_those_of_the_top_level() -> None:
+    assert values("TABLE['a']", "Holder.local") == set()
+    assert values("OTHER['a']", "Holder.local") == set()
 
 
 def test_what_a_subclass_assigns_comes_first() -> None:

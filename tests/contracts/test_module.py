@@ -140,6 +140,13 @@ ODD = {
         def f(d: E) -> F:
             def g(h: I): ...
         """,
+    "annotations that another module calls so": "from compat import annotations\na: B = c\n",
+    "another future": "from __future__ import division\na: B = c\n",
+    "a class in a function": "def f():\n    class A: ...\n    return A, B\n",
+    "two loops in one comprehension": "a = [x for y in z if p for x in q if r]\n",
+    "a name that is deleted": "def f():\n    del a\n    return a\n",
+    "a method without parameters": "class A:\n    def f(): return a\n    def g(*b): return b\n",
+    "an append of nothing": "def f(a):\n    a.append()\n    b.extend()\n",
     "super": "class A:\n    def f(self):\n        return super().f\n",
     "augmented assignment to attributes": "def f(a):\n    a.b += c\n    d.e -= f\n    g[h] *= i\n",
     "a star": "def f(*a, **b):\n    return g(*a, *c, **b, **d), [*e, h], {**i}, (*j,)\n",
@@ -222,8 +229,13 @@ def test_attributes_are_those_of_the_instance() -> None:
                 def closing(x): self.k = 1
                 self.l.append(2)
                 self.m[0] = 1
+                self.m[1], o = n
+                for self.m[2] in n: ...
                 (self.n) = (o := 1)
                 other.self.p = 1
+
+            async def wait(self, n):
+                async for self.t in n: ...
 
             @staticmethod
             def make(self): self.q = 1
@@ -231,12 +243,12 @@ def test_attributes_are_those_of_the_instance() -> None:
             def rest(this): this.r = self.q = this.s = 1
 
             class Inner:
-                def __init__(self): self.t = 1
+                def __init__(self): self.v = 1
 
         def outside(self): self.u = 1
         """
     found = module(text).attributes("Model")
-    assert set(found) == set("abcdefghknrs")
+    assert set(found) == set("abcdefghknrst")
     known = {name for name, values in found.items() if all(value is not None for value, _ in values)}
     assert known == set("afknrs")
     grown = module(text).growth("Model")
@@ -244,7 +256,7 @@ def test_attributes_are_those_of_the_instance() -> None:
         n: [ast.unparse(v.elts[0]) for v, _ in values if isinstance(v, Growth)] for n, values in grown.items()
     } == {
         "l": ["2"],
-        "m": ["1"],
+        "m": ["1", "self.m[1]", "self.m[2]"],
     }
     assert module(text).attributes("Inner") == {}
 

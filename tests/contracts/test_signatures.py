@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -34,18 +35,18 @@ KEYWORDS = ["", "a=1", "b=1", "a=1, b=1", "c=1, d=1", "e=1", "**y", "a=1, **y", 
 
 def possible(signature: str, call: ast.Call) -> bool:
     """Whether Python takes a call, for some lengths of ``x`` and some keys of ``y``."""
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}
     exec(f"def f({signature}): ...", namespace)
-    taken = inspect.signature(namespace["f"])  # type: ignore[arg-type]
+    parameters = inspect.signature(namespace["f"]).parameters
     has_args = any(isinstance(argument, ast.Starred) for argument in call.args)
     has_kwargs = any(keyword.arg is None for keyword in call.keywords)
     given = {keyword.arg: 1 for keyword in call.keywords if keyword.arg is not None}
-    names = [name for name in taken.parameters if name not in given]
+    names = [name for name in parameters if name not in given]
     for count, chosen in product(range(6 if has_args else 1), product((0, 1), repeat=len(names) if has_kwargs else 0)):
         args = [1] * (len(call.args) - has_args + count)
         more = {name: 1 for name, is_chosen in zip(names, chosen) if is_chosen}
         try:
-            taken.bind(*args, **given, **more)
+            namespace["f"](*args, **given, **more)
         except TypeError:
             continue
         return True
