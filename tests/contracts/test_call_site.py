@@ -48,6 +48,25 @@ class A:
 def f(x):
     return A(x, 1)
 """,
+    "dataclass without what it requires": """
+from dataclasses import dataclass
+
+@dataclass(frozen=True, kw_only=False)
+class A(ModelOutput):
+    x: int
+    y: int = 0
+
+def f(x):
+    return A(x, 1), A(y=x)
+""",
+    "a class with an abstract metaclass and another keyword": """
+class A(Base, metaclass=ABCMeta, flag=True):
+    def __init__(self, x):
+        self.x = x
+
+def f(x):
+    return A(x, 1)
+""",
     "dataclass by keyword only": """
 from dataclasses import dataclass
 
@@ -124,7 +143,7 @@ class A:
     def __call__(self, x):
         return x
 
-    def forward(self, x, y, z):
+    def forward(self, x, y):
         return x
 
 def f(x):
@@ -187,6 +206,10 @@ HELD = {
     "by a builder": ("self.block = Block._from_config(flag)", "self.block(x, 1, 2)"),
     "a class chosen before": ("cls = Block if flag else Other\n        self.block = cls()", "self.block(x, 1, 2)"),
     "a class out of a table": ("self.block = TABLE[flag]()", "self.block(x, 1, 2)"),
+    "something that is appended to": (
+        "self.block = Block()\n        self.block.append(1)\n        self.block[0] = 1",
+        "self.block(x, 1, 2)",
+    ),
     "a list, in a loop": (
         "self.blocks = nn.ModuleList([Block() for _ in range(3)])",
         "[block(x, 1, 2) for block in self.blocks]",
@@ -380,9 +403,9 @@ def f(x):
     "a class with __new__": """
 class A:
     def __new__(cls, x, y):
-        return super().__new__(cls)
+        return make(x, y)
 
-    def __init__(self, *args):
+    def __init__(self, x):
         pass
 
 def f(x):
@@ -407,6 +430,85 @@ class Base:
 
     def f(self, x):
         return self.g(x) + self.h(x)
+""",
+    "an enumeration": """
+class A(IntEnum):
+    ONE = (1, 2)
+
+    def __init__(self, x, y):
+        self.x = x
+
+def f(x):
+    return A(x)
+""",
+    "methods called in every way": """
+class A:
+    @staticmethod
+    def g(x):
+        return x
+
+    @classmethod
+    def h(cls, x):
+        return x
+
+    def i(self, x):
+        return x
+
+    def f(self, x):
+        return self.g(x), A.g(x), self.h(x), A.h(x), self.i(x), A.i(self, x)
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        return cls.i(cls(), 1)
+""",
+    "super that starts elsewhere": """
+class First:
+    def f(self, x):
+        return x
+
+class Second(First):
+    def f(self, x, y):
+        return x
+
+class Third(Second):
+    def f(self, x):
+        return super(Second, self).f(x)
+""",
+    "pairs in a loop": """
+class A:
+    def g(self, x):
+        return x
+
+def f(pairs):
+    for n, a in pairs:
+        a.g(1, 2)
+    for n, a in [(1, A())]:
+        a.g(1, 2)
+""",
+    "constructors beside a dataclass's": """
+from dataclasses import dataclass
+
+@dataclass
+class A:
+    x: int
+
+    def __init__(self, x, y):
+        self.x = x
+
+@dataclass
+class B:
+    x: int
+
+class C(B):
+    def __init__(self):
+        super().__init__(1)
+
+@dataclass
+class D(Outside):
+    x: int
+
+def f(x):
+    return A(x, 1), C(), D(x, 1)
 """,
     "__new__ of a base": """
 class Base:
@@ -676,6 +778,33 @@ class A:
 @pytest.mark.parametrize("name", FITTING)
 def test_valid_python_passes(work: Workspace, name: str) -> None:
     assert messages(work, FITTING[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("decorator", "keyword"),
+    [
+        *((name, "output_attentions") for name in ("can_return_tuple", "capture_outputs", "check_model_inputs")),
+        ("merge_with_config_defaults", "use_cache"),
+        ("accepts_precomputed_kwargs('image')", "max_length_q"),
+        ("filter_out_non_signature_kwargs()", "anything"),
+    ],
+)
+def test_decorators_of_transformers_take_keywords(work: Workspace, decorator: str, keyword: str) -> None:
+    text = f"""
+        class A:
+            @{decorator}
+            def g(self, x):
+                return x
+
+            def f(self, x):
+                return self.g(x, {keyword}=True), self.g()
+        """
+    assert messages(work, text) == ["'A.f' calls 'A.g' and does not pass 'x': it takes (x)"]
+
+
+def test_calls_at_the_top_level_are_the_modules(work: Workspace) -> None:
+    found = messages(work, "\ndef g(x):\n    return x\n\ny = g(1, 2)\n")
+    assert found == ["the module calls 'g' and passes 2 arguments by position where 1 fit: it takes (x)"]
 
 
 def test_decorators_of_transformers_do_not_hide_a_wrong_call(work: Workspace) -> None:

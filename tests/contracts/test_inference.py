@@ -40,6 +40,7 @@ class Holder:
         self.empty = nn.ModuleList([])
         self.none = None
         self.loop = self.loop
+        self.zero = A() if flag else 0
 
     def build(self):
         self.late = B.from_pretrained("b")
@@ -98,8 +99,23 @@ def values(expression: str, owner: str = "Holder.build") -> set[tuple[str, str]]
         ("[x for x in self.several]", set()),
         ("TABLE['a']", {("class", "A"), ("class", "B")}),
         ("(x := self.a)", {("instance", "A")}),
-        *((f"self.{name}", set()) for name in ("given", "mixed", "unsure", "nested", "empty", "none", "loop", "gone")),
-        *((text, set()) for text in ("self.a.b.c", "self.several.a", "self.a[0]", "unknown()", "1", "nn.Linear(1)")),
+        *(
+            (f"self.{name}", set())
+            for name in ("given", "mixed", "unsure", "nested", "empty", "none", "loop", "gone", "zero")
+        ),
+        *(
+            (text, set())
+            for text in (
+                "self.a.b.c",
+                "self.several.a",
+                "self.a[0]",
+                "unknown()",
+                "1",
+                "nn.Linear(1)",
+                "A.make()",
+                "from_pretrained()",
+            )
+        ),
     ],
 )
 def test_what_an_expression_is(expression: str, expected: set[tuple[str, str]]) -> None:
