@@ -136,6 +136,19 @@ def test_what_a_local_name_is(expression: str, expected: set[tuple[str, str]]) -
     assert values(expression, "Holder.make") == expected
 
 
+def test_what_goes_through_too_many_names_is_not_followed() -> None:
+    lines = [f"    x{number + 1} = x{number}" for number in range(3000)]
+    text = "\n".join(["class A: ...", "def f():", "    x0 = A()", *lines, "    return x3000"])
+    module = Module(parse_source(Path("toy.py"), text))
+    function = module.function("f")
+    assert function is not None
+    scope = module.scope_of(function)
+    assert scope is not None
+    inference = Inference(module)
+    assert inference.values(ast.Name("x3000", ast.Load()), scope) == ()
+    assert len(Inference(module).values(ast.Name("x30", ast.Load()), scope)) == 1
+
+
 def test_tables_are_those_of_the_top_level() -> None:
     assert values("TABLE['a']", "Holder.local") == set()
     assert values("OTHER['a']", "Holder.local") == set()

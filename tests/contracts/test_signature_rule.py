@@ -128,6 +128,10 @@ def override(target: str, parameters: str, body: str = "return x", decorator: st
         ),
         ("Model.strict", "self, y, x", ["has 'y' in another place than upstream's"]),
         ("Model.strict", "self, x", ["drops the parameter 'y' of upstream's"]),
+        ("Model.strict", "self, y", ["drops the parameter 'x' of upstream's"]),
+        ("Model.strict", "self, x, z", ["calls 'z' what upstream's calls 'y'"]),
+        ("Model.strict", "self, a, y", ["calls 'a' what upstream's calls 'x'"]),
+        ("Model.strict", "self, *args", ["drops the parameters 'x', 'y' of upstream's"]),
         ("Model.open", "self, x, size=0, **kwargs", ["loses *args of upstream's"]),
         ("Child.strict", "self, x", ["drops the parameter 'y' of upstream's"]),
         ("rotate", "q, k", ["drops the parameter 'dim' of upstream's"]),
@@ -152,6 +156,7 @@ def test_changes_that_callers_notice_are_found(
         ("Model.forward", "self, x, mask=None, **kwargs", "return x * kwargs['scale']"),
         ("Model.forward", "self, x, mask=None, **kwargs", "return x * kwargs.pop('scale')"),
         ("Model.open", "self, x, *args, **kwargs", "return super().open(x, *args, **kwargs)"),
+        ("Model.open", "self, x, mode, *args, size=0, **kwargs", "return x"),
         ("Model.strict", "self, x, y=0", "return x"),
         ("Model.strict", "self, x, y, z=0, *args, w=0, **kwargs", "return x"),
         ("Model.reset", "self, everything, anew", "return self"),
@@ -161,6 +166,18 @@ def test_changes_that_callers_notice_are_found(
 def test_changes_that_no_caller_notices_pass(work: Workspace, target: str, parameters: str, body: str) -> None:
     config = override(target.replace("Outside", "Child") + ("_too" if "Outside" in target else ""), parameters, body)
     assert messages(work, config) == []
+
+
+@pytest.mark.parametrize("body", ["return x['scale']", "return x.get('scale')", "return kwargs.get()"])
+def test_what_is_not_read_from_the_keywords_is_dropped(work: Workspace, body: str) -> None:
+    found = messages(work, override("Model.forward", "self, x, mask=None, **kwargs", body))
+    assert found == ["'Model.forward' drops the parameter 'scale' of upstream's, which only **kwargs takes now"]
+
+
+@pytest.mark.parametrize("call", ["self.strict(mask=1, x=kwargs)", "self.strict(mask=1)", "self.strict(mask=1, **{})"])
+def test_stars_are_handed_on_by_another_call(work: Workspace, call: str) -> None:
+    body = f"return self.strict(*args, **kwargs), {call}"
+    assert messages(work, override("Model.forward", "self, *args, **kwargs", body)) == []
 
 
 def test_stars_hand_on_what_is_not_passed_beside_them(work: Workspace) -> None:
