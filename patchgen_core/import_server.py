@@ -38,13 +38,14 @@ class _Text(importlib.machinery.SourceFileLoader):
         raise OSError("not on disk")
 
 
-class _TextFinder(importlib.abc.MetaPathFinder):
+class TextFinder(importlib.abc.MetaPathFinder):
     """Finds one module, whose folder need not exist yet."""
 
     def __init__(self, module: str, path: str, text: str) -> None:
         self.module, self.path, self.text = module, path, text
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        """The module, or its folder when that does not exist."""
         folder = os.path.dirname(self.path)
         if name == self.module:
             loader = _Text(name, self.path)
@@ -55,6 +56,12 @@ class _TextFinder(importlib.abc.MetaPathFinder):
             spec.submodule_search_locations = [folder]
             return spec
         return None
+
+
+def give_text(module: str, path: str, text: str) -> None:
+    """Have a module imported from a text, whatever stands on disk."""
+    sys.meta_path.insert(0, TextFinder(module, path, text))
+    linecache.cache[path] = (len(text), None, text.splitlines(True), path)
 
 
 def serve() -> None:
@@ -121,8 +128,7 @@ def _run(request: dict[str, Any], output: int, answer: int) -> None:
 def _import(request: dict[str, Any]) -> dict[str, Any]:
     name, path, text = request["module"], request["path"], request["text"]
     if text is not None:
-        sys.meta_path.insert(0, _TextFinder(name, path, text))
-        linecache.cache[path] = (len(text), None, text.splitlines(True), path)
+        give_text(name, path, text)
     try:
         module = importlib.import_module(name)
         exported = [str(entry) for entry in getattr(module, "__all__", ())]

@@ -6,13 +6,7 @@ has imported can stand in for what the module lacks, and so that torch stays out
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +18,7 @@ from patchgen_core.codegen.exports import exported_names, has_listing
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
 from patchgen_core.files import read_text
+from patchgen_core.processes import Server
 from patchgen_core.project import Project
 
 _SERVER = Path(__file__).with_name("import_server.py")
@@ -52,8 +47,8 @@ class Importer:
     """
 
     def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
-        self.project, self.time_limit = project, time_limit
-        self._process: subprocess.Popen[str] | None = None
+        self.project = project
+        self.server = Server(_SERVER, time_limit)
 
     def __enter__(self) -> Importer:
         return self
@@ -65,9 +60,7 @@ class Importer:
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            _kill(self._process)
-            self._process = None
+        self.server.close()
 
     def check(self, artifact: Artifact, fresh: bool = False) -> ImportVerdict:
         """Import a config's module and compare what it exports with upstream.
@@ -89,81 +82,18 @@ class Importer:
                 "text": text if fresh else None,
                 "names": _expected(artifact.plan),
                 "preload": _preload(self.project, artifact.plan),
-                "search": self._search_path(),
+                "search": self.project.search_path,
             }
         )
         if answer.get("lacks", "").partition(".")[0] in self.project.optional_packages:
             return ImportVerdict(missing=answer["lacks"])
         return ImportVerdict(tuple(_problems(artifact, text, answer)))
 
-    def _search_path(self) -> list[str]:
-        return list(dict.fromkeys([*map(str, self.project.import_roots), *map(os.path.abspath, sys.path)]))
-
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        process = self._running()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        late = threading.Event()
-
-        def give_up() -> None:
-            late.set()
-            _kill(process)
-
-        timer = threading.Timer(self.time_limit, give_up)
-        timer.start()
         try:
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        except BaseException:  # a test that is interrupted leaves no answer behind for the next one
-            self.close()
-            raise
-        finally:
-            timer.cancel()
-        if line:
-            answer: dict[str, Any] = json.loads(line)
-            return answer
-        self.close()
-        why = f"no answer within {self.time_limit:g} s" if late.is_set() else "its process has ended"
-        return {"died": why, "output": ""}
-
-    def _running(self) -> subprocess.Popen[str]:
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            self._process = _start()
-        return self._process
-
-
-def _start() -> subprocess.Popen[str]:
-    try:
-        return subprocess.Popen(
-            [sys.executable, str(_SERVER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise PatchgenError(f"no process to import in can be started: {error.strerror}") from None
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    try:
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)  # with the child that is importing
-        else:
-            process.kill()
-    except ProcessLookupError:
-        pass
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
+            return self.server.ask(request)
+        except OSError as error:
+            raise PatchgenError(f"no process to import in can be started: {error.strerror}") from None
 
 
 def _preload(project: Project, plan: Plan) -> list[str]:

@@ -17,6 +17,9 @@ CHECKS = {
     "drift": "the checked-in files are what the config makes",
     "import": "the generated module imports and exports what upstream exports",
     "contract": "the generated module keeps what upstream and its other patches rely on",
+    "converter": "the hub's checkpoints load through the config's converter, and go back",
+    "plan": "the config's parallel plan fits the parameters",
+    "kernel": "a kernel computes what the eager function of its op computes",
 }
 """The built-in checks, in the order in which a config's run."""
 

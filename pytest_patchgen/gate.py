@@ -16,9 +16,11 @@ from patchgen_core.report.record import clean
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.items import GATE, CheckItem, ConfigFile, ContractItem, DriftItem, ImportItem, ProjectFile
+from pytest_patchgen.model_items import ConverterItem, KernelItem, PlanItem
 from pytest_patchgen.verdicts import Verdicts
 
 _PYPROJECT = "pyproject.toml"
+_BUILT_IN = (DriftItem, ImportItem, ContractItem, ConverterItem, PlanItem, KernelItem)
 
 
 def start(config: pytest.Config, is_on: bool, is_asked: bool) -> None:
@@ -119,7 +121,7 @@ class Gate:
         """What is to be collected beside what the session collects anyway."""
         folders = [self._argument(argument) for argument in self.config.args if "::" not in argument]
         wanted = [path for path in self.configs if self.is_whole and not self._is_ignored(path)]
-        if self.project is not None and DriftItem in self.checks:
+        if self.project is not None and self._concern_project():
             root = self.project.search_root
             if self.is_whole or any(root.is_relative_to(folder) for folder in folders):
                 wanted.append(self.project.base / _PYPROJECT)
@@ -181,8 +183,12 @@ class Gate:
     def _kind(self, path: Path) -> type[pytest.File] | None:
         if self.is_config(path):
             return ConfigFile if self.is_on or path in self._arguments else None
-        is_project = path.name == _PYPROJECT and self.is_on and DriftItem in self.checks
+        is_project = path.name == _PYPROJECT and self.is_on and self._concern_project()
         return ProjectFile if is_project and declares_project(path) else None
+
+    def _concern_project(self) -> bool:
+        """Whether a chosen check has items that concern no single config."""
+        return DriftItem in self.checks or KernelItem in self.checks
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is going to run: configs are checked in batches."""
@@ -253,7 +259,7 @@ def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:
     Raises:
         PatchgenError: a check that is chosen is unknown; names the nearest.
     """
-    known: dict[str, type[CheckItem]] = {check.check: check for check in (DriftItem, ImportItem, ContractItem)}
+    known: dict[str, type[CheckItem]] = {check.check: check for check in _BUILT_IN}
     for more in reversed(config.hook.pytest_patchgen_checks(config=config)):
         for check in more:
             if check.check in known:

@@ -241,7 +241,15 @@ class ProjectFile(pytest.File):
 
     def collect(self) -> Iterator[CheckItem]:
         """What concerns no config of the project."""
-        yield OrphansItem.from_parent(self, name="orphans")
+        from pytest_patchgen.model_items import KernelItem, uses_kernels
+
+        gate = self.config.stash[GATE]
+        if DriftItem in gate.checks:
+            yield OrphansItem.from_parent(self, name="orphans")
+        if KernelItem in gate.checks:
+            project = gate.verdicts.project(self.path)
+            if uses_kernels(project.find_configs(), bool(project.kernels)):
+                yield from KernelItem.make_all(self, gate.verdicts.models(project))
 
 
 class OrphansItem(CheckItem):

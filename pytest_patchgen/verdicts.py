@@ -12,6 +12,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.garbage import without_collector
 from patchgen_core.importing import Importer
 from patchgen_core.loading import Loader
+from patchgen_core.parity.client import ModelChecks
 from patchgen_core.project import Project, load_project
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Verdicts:
         self._loaders: dict[Project, Loader] = {}
         self._projects: dict[Path, Project] = {}
         self._importers: dict[Project, Importer] = {}
+        self._models: dict[Project, ModelChecks] = {}
         self._contracts: dict[Project, Contracts] = {}
         self._found: dict[Path, list[ConfigResult] | PatchgenError] = {}
 
@@ -67,6 +69,10 @@ class Verdicts:
     def importer(self, project: Project) -> Importer:
         """What imports a project's generated modules."""
         return self._importers.setdefault(project, Importer(project))
+
+    def models(self, project: Project) -> ModelChecks:
+        """What runs a project's models and kernels."""
+        return self._models.setdefault(project, ModelChecks(project))
 
     def contracts(self, project: Project) -> Contracts:
         """What runs contract rules over a project's generated modules.
@@ -127,5 +133,7 @@ class Verdicts:
         """End the processes that modules are imported in, and forget everything."""
         for importer in self._importers.values():
             importer.close()
-        for known in (self._loaders, self._projects, self._importers, self._contracts, self._found):
+        for models in self._models.values():
+            models.close()
+        for known in (self._loaders, self._projects, self._importers, self._models, self._contracts, self._found):
             known.clear()

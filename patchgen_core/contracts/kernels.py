@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from patchgen_core.codegen.source import SourceCache, SourceFile
@@ -13,9 +14,13 @@ from patchgen_core.contracts.literals import ANY, Literals
 from patchgen_core.contracts.module import Module, last_name
 from patchgen_core.contracts.scopes import Call
 from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.ops import kernels
+from patchgen_core.ops.hardware import is_installed
+from patchgen_core.ops.registry import ENTRY_POINTS
 from patchgen_core.project import Project, walk_files
 from patchgen_core.upstream import find_upstream
 
+_OWN = Path(kernels.__file__)
 _SPEC = "KernelSpec"
 _SPEC_FIELDS = ("name", "op_name", "variant")
 _SLOT = "OpSlot"
@@ -74,10 +79,15 @@ def find_slots(module: Module) -> list[Slot]:
 def read_kernels(project: Project, sources: SourceCache) -> Kernels:
     """Read every module of ``[tool.patchgen] kernels``; a package with all modules in it.
 
+    The kernels of this package count as well, and those of modules that installed packages name as entry points.
+
     Raises:
         PatchgenError: there is no such module.
     """
-    paths = dict.fromkeys(path for name in project.kernels for path in _files(project, name))
+    installed = [point.module for point in entry_points(group=ENTRY_POINTS)]
+    there = [name for name in installed if is_installed(name.partition(".")[0])]
+    names = dict.fromkeys([*project.kernels, *there])
+    paths = dict.fromkeys([_OWN, *(path for name in names for path in _files(project, name))])
     registering = _Registering([sources.get(path) for path in paths])
     return Kernels(project.kernels, frozenset(registering.pairs()))
 

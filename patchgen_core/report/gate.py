@@ -23,7 +23,7 @@ from patchgen_core.report.terminal import STATUS_STYLE
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>&~|#])")
 _ESCAPED = r"\\\1"
-_ORDER = ("drift", "import", "contract", "parity", "converter", "plan")
+_ORDER = ("drift", "import", "contract", "parity", "converter", "plan", "kernel")
 _WORST: tuple[Status, ...] = ("error", "drifted", "failed", "fixed", "skipped", "clean")
 
 

@@ -89,11 +89,11 @@ def test_slot_of_a_helper_is_found_in_the_config(work: Workspace) -> None:
 @pytest.mark.parametrize(
     ("kernels", "hint"),
     [
-        (SPEC, "'rms_norm' has kernels for: 'standard'."),
-        (f"{SPEC}\nKernelSpec('a', 'rms_norm', 'fulll')", "Did you mean 'fulll'?"),
+        ("KernelSpec('a', 'scan', 'standard')", "'scan' has kernels for: 'standard'."),
+        ("KernelSpec('a', 'scan', 'fulll')", "Did you mean 'fulll'?"),
         (
-            "KernelSpec('a', 'rms_norms', 'full')",
-            "Did you mean 'rms_norms'? Register a kernel in proj.models.kernels, or name the module that does in "
+            "KernelSpec('a', 'scans', 'full')",
+            "Did you mean 'scans'? Register a kernel in proj.models.kernels, or name the module that does in "
             "[tool.patchgen] kernels.",
         ),
         ("", "Register a kernel in proj.models.kernels, or name the module that does in [tool.patchgen] kernels."),
@@ -101,15 +101,32 @@ def test_slot_of_a_helper_is_found_in_the_config(work: Workspace) -> None:
 )
 def test_hint_names_what_there_is(work: Workspace, kernels: str, hint: str) -> None:
     register(work, kernels)
-    slots(work, "norm = OpSlot('rms_norm', 'full')")
+    slots(work, "norm = OpSlot('scan', 'full')")
     (problem,) = examine(work, select=["PG206"]).errors
     assert problem.hint == hint
 
 
 def test_hint_where_no_module_is_named(work: Workspace) -> None:
+    slots(work, "norm = OpSlot('scan', 'full')")
+    (problem,) = examine(work, select=["PG206"]).errors
+    assert problem.hint == "Register a kernel for it, and name the module that does in [tool.patchgen] kernels."
+
+
+def test_kernels_of_this_package_count(work: Workspace) -> None:
+    assert slots(work, "norm = OpSlot('rms_norm', 'one_plus_weight')") == []
     slots(work, "norm = OpSlot('rms_norm', 'full')")
     (problem,) = examine(work, select=["PG206"]).errors
-    assert problem.hint == "Name the modules that register the kernels in [tool.patchgen] kernels."
+    assert problem.hint == "'rms_norm' has kernels for: 'one_plus_weight', 'standard'."
+
+
+def test_kernels_of_an_installed_package_count(work: Workspace) -> None:
+    """An entry point names the module; reading it imports nothing."""
+    info = work.site / "fast_kernels-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fast-kernels\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[patchgen.kernels]\nfast = fast_kernels:register\n")
+    (work.site / "fast_kernels.py").write_text("raise ImportError('not here')\nKernelSpec('a', 'scan', 'full')\n")
+    assert slots(work, "norm = OpSlot('scan', 'full')") == []
 
 
 @pytest.mark.parametrize(

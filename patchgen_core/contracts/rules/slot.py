@@ -58,15 +58,13 @@ def _name(module: Module, slot: Slot) -> str:
 
 
 def _hint(slot: Slot, kernels: Kernels) -> str:
-    if not kernels.modules:
-        return "Name the modules that register the kernels in [tool.patchgen] kernels."
     variants = kernels.variants(slot.op)
     if variants:
         has = ", ".join(f"'{variant}'" for variant in variants)
         return did_you_mean(slot.variant, variants) or f"'{slot.op}' has kernels for: {has}."
     where = ", ".join(kernels.modules)
-    rest = f"Register a kernel in {where}, or name the module that does in [tool.patchgen] kernels."
-    return f"{did_you_mean(slot.op, kernels.ops)} {rest}".strip()
+    rest = f"Register a kernel in {where}, or name" if where else "Register a kernel for it, and name"
+    return f"{did_you_mean(slot.op, kernels.ops)} {rest} the module that does in [tool.patchgen] kernels.".strip()
 
 
 RULE = Rule(
@@ -77,7 +75,8 @@ RULE = Rule(
         "An `OpSlot` is bound to a kernel by its op and variant when a model is built. With a variant that nobody "
         "registered, or an op whose registration was left for later, choosing a fused implementation raises a "
         "KeyError at that moment, on the machine that asks for it; where eager is the default the slot never binds "
-        "and training runs at upstream's speed. The kernels are read from the modules that `[tool.patchgen] kernels` "
+        "and training runs at upstream's speed. Beside the kernels of `patchgen_core.ops` and of installed packages "
+        "(entry points of the group `patchgen.kernels`), they are read from the modules that `[tool.patchgen] kernels` "
         "names."
     ),
     failing=Example(

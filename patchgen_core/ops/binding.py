@@ -1,0 +1,170 @@
+"""Binding kernels to the slots of a generated module, or of one model."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.ops.config import SUFFIX, OpsConfig, implementations
+from patchgen_core.ops.registry import EAGER, Kernel
+from patchgen_core.ops.slot import OpSlot, find_kernel, rebound
+from patchgen_core.ops.variants import Variant, find_variant, key_of, origin, refuse_held, slots_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A slot that was bound.
+
+    Attributes:
+        module: dotted name of the generated module.
+        name: the slot's name there.
+        op_name, variant: what the slot asks for.
+        implementation: what it got.
+    """
+
+    module: str
+    name: str
+    op_name: str
+    variant: str
+    implementation: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name} ({self.op_name}/{self.variant}): {self.implementation}"
+
+
+def bind_ops(target: ModuleType | nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> tuple[Binding, ...]:
+    """Bind every slot of a generated module, or those of one model.
+
+    A module's bindings hold for all its models, those that exist and those to come, but for models that were bound by
+    themselves. A model's hold for that model alone (and for what is copied or unpickled from it), whatever its module
+    or other models of the same classes are bound to, at no cost per call. Bind a model before it is wrapped by parts
+    (FSDP, a compiled layer, hooks that keep its ``forward``).
+
+    Args:
+        target: the module, or a model whose classes are of such modules.
+        ops_config: the implementation of each op; ops that a mapping leaves out are eager.
+
+    Returns:
+        What was bound, one entry a slot.
+
+    Raises:
+        PatchgenError: there is no slot, an implementation is unknown or cannot run here, or a model uses its slots in
+            a way that only its whole module can be bound. Nothing is bound then.
+    """
+    torch = sys.modules.get("torch")
+    if isinstance(target, ModuleType):
+        return _bind_module(target, ops_config)
+    if torch is not None and isinstance(target, torch.nn.Module):
+        return _bind_model(target, ops_config)
+    raise PatchgenError(f"bind_ops takes a generated module or a model, not {target!r}")
+
+
+def _bind_module(module: ModuleType, ops_config: OpsConfig | Mapping[str, str]) -> tuple[Binding, ...]:
+    slots = slots_of(module)
+    _refuse_none(slots, module.__name__)
+    chosen = _choose({module.__name__: slots}, ops_config)
+    before = {slot: slot.implementation for slot in slots.values()}
+    for name, slot in slots.items():
+        slot.set(*chosen[module.__name__, name])
+    changed = [(slot, was) for slot, was in before.items() if was not in (None, slot.implementation)]
+    if changed:
+        warnings.warn(rebound(changed), RuntimeWarning, stacklevel=3)
+    return _bindings(module, slots, {name: chosen[module.__name__, name][0] for name in slots})
+
+
+def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> tuple[Binding, ...]:
+    modules = _modules_of(model)
+    slots = {module.__name__: slots_of(module) for module in modules}
+    _refuse_none([name for found in slots.values() for name in found], type(model).__name__)
+    chosen = _choose(slots, ops_config)
+    keys = {
+        module.__name__: tuple(sorted((name, chosen[module.__name__, name][0]) for name in slots[module.__name__]))
+        for module in modules
+    }
+    variants = [find_variant(module, keys[module.__name__]) for module in modules]
+    classes = _classes(model, variants)
+    rows = [(part, type(part), classes[type(part)]) for part in model.modules()]
+    changed = {type(part).__name__ for part, cls, new in rows if key_of(cls) is not None and new is not cls}
+    for part, cls, new in rows:
+        if new is not cls:
+            part.__class__ = new
+    if changed:
+        warnings.warn(
+            f"{type(model).__name__} was bound by itself before; parts of these classes are bound anew, also for "
+            f"other models that share them: {', '.join(sorted(changed))}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return tuple(
+        binding
+        for variant in variants
+        for binding in _bindings(variant.module, slots[variant.module.__name__], dict(variant.key))
+    )
+
+
+def _classes(model: nn.Module, variants: Iterable[Variant]) -> dict[type, type]:
+    """The new class for each class of the model's parts."""
+    found: dict[type, type] = {}
+    for name, part in model.named_modules():
+        for variant in variants:
+            refuse_held(name or type(part).__name__, part, variant.module)
+        if type(part) not in found:
+            found[type(part)] = _class_for(origin(type(part)), variants)
+    return found
+
+
+def _class_for(cls: type, variants: Iterable[Variant]) -> type:
+    made = [new for variant in variants if (new := variant.class_for(cls)) is not cls]
+    if len(made) > 1:
+        raise PatchgenError(f"{cls.__qualname__} reads slots of two modules", None, "Bind these modules instead.")
+    return made[0] if made else cls
+
+
+def _modules_of(model: nn.Module) -> list[ModuleType]:
+    """The modules with slots that classes of the model's parts are of."""
+    names = dict.fromkeys(cls.__module__ for part in model.modules() for cls in type(part).__mro__)
+    found = [sys.modules[name] for name in names if name in sys.modules]
+    return [module for module in found if slots_of(module)]
+
+
+def _refuse_none(slots: Iterable[Any], name: str) -> None:
+    if not list(slots):
+        raise PatchgenError(
+            f"{name} has no op slot to bind", None, "Declare one in the patch config: OpSlot('rms_norm'), for example."
+        )
+
+
+def _choose(
+    slots: Mapping[str, Mapping[str, OpSlot]], ops_config: OpsConfig | Mapping[str, str]
+) -> dict[tuple[str, str], tuple[str, Kernel | None]]:
+    """Name and kernel for each slot; warns of implementations that no slot takes."""
+    rows = [(module, name, slot) for module, found in slots.items() for name, slot in found.items()]
+    given = implementations(ops_config, {slot.op_name for _, _, slot in rows})
+    chosen: dict[tuple[str, str], tuple[str, Kernel | None]] = {}
+    problems: list[Problem] = []
+    for module, name, slot in rows:
+        implementation = given.get(slot.op_name, EAGER)
+        try:
+            chosen[module, name] = implementation, find_kernel(slot, implementation)
+        except PatchgenError as error:
+            problems += error.problems
+    if problems:
+        raise PatchgenError.from_problems(list(dict.fromkeys(problems)))
+    ops = {slot.op_name for _, _, slot in rows}
+    idle = [f"{op}{SUFFIX}={value!r}" for op, value in given.items() if op not in ops and value != EAGER]
+    if idle:
+        warnings.warn(f"no slot of {', '.join(slots)} takes {', '.join(idle)}", RuntimeWarning, stacklevel=4)
+    return chosen
+
+
+def _bindings(module: ModuleType, slots: Mapping[str, OpSlot], chosen: Mapping[str, str]) -> tuple[Binding, ...]:
+    found = sorted(slots.items())
+    return tuple(Binding(module.__name__, name, slot.op_name, slot.variant, chosen[name]) for name, slot in found)

@@ -1,0 +1,53 @@
+"""Which implementation each op gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
+
+SUFFIX = "_implementation"
+
+
+@dataclass(frozen=True)
+class OpsConfig:
+    """The implementation of each op; a plain mapping with these names does as well, and may name ops of others.
+
+    Every value is the name of a registered kernel: "eager" for upstream's own lines, "liger_kernel", "npu", ...
+    """
+
+    rms_norm_implementation: str = EAGER
+    rotary_pos_emb_implementation: str = EAGER
+    swiglu_mlp_implementation: str = EAGER
+    geglu_mlp_implementation: str = EAGER
+    layer_norm_implementation: str = EAGER
+    cross_entropy_loss_implementation: str = EAGER
+    moe_experts_implementation: str = EAGER
+    moe_load_balancing_loss_implementation: str = EAGER
+
+
+def implementations(ops_config: OpsConfig | Mapping[str, str], ops: Iterable[str]) -> dict[str, str]:
+    """What an ops config says by op; an op it does not name is eager.
+
+    Args:
+        ops_config: an :class:`OpsConfig`, or a mapping of ``<op>_implementation`` to names.
+        ops: the ops of the slots to bind, which a mapping may name beside the registered ones.
+
+    Raises:
+        PatchgenError: it is neither, or names an op that nobody knows; names the nearest.
+    """
+    if isinstance(ops_config, OpsConfig):
+        given = {field.name: getattr(ops_config, field.name) for field in fields(ops_config)}
+    elif isinstance(ops_config, Mapping):
+        given = dict(ops_config)
+    else:
+        raise PatchgenError(f"an ops config is an OpsConfig or a mapping of its fields, not {ops_config!r}")
+    known = {f"{op}{SUFFIX}" for op in (*ops, *(spec.op_name for spec in KERNEL_REGISTRY.specs()))}
+    known |= {field.name for field in fields(OpsConfig)}
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(str(name), known) or f"There are: {', '.join(sorted(known))}."
+            raise PatchgenError(f"the ops config names {name!r}, which no op has", None, hint)
+    return {name[: -len(SUFFIX)]: value for name, value in given.items()}

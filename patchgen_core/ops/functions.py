@@ -1,0 +1,166 @@
+"""Which functions read op slots, and copies of functions that read others."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.ops.slot import OpSlot
+
+Namespace = dict[str, Any]
+_GLOBAL_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+
+
+def reached(value: Any) -> Iterator[FunctionType | OpSlot]:
+    """The functions and slots that a call of ``value`` may use without naming a global.
+
+    Functions, methods and descriptors, what they close over, wrap and have as defaults; the entries of containers; the
+    attributes of other objects that can be called. Not what classes, modules and layers hold.
+    """
+    seen: dict[int, Any] = {}
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if id(value) not in seen:
+            seen[id(value)] = value
+            if isinstance(value, (FunctionType, OpSlot)):
+                yield value
+            waiting.extend(_parts(value))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, FunctionType):
+        kept = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values())
+        return (*map(content, value.__closure__ or ()), *kept)
+    if isinstance(value, (staticmethod, classmethod, MethodType)):
+        return (value.__func__,)
+    if isinstance(value, property):
+        return (value.fget, value.fset, value.fdel)
+    if isinstance(value, (functools.partial, functools.partialmethod)):
+        return (value.func, *value.args, *value.keywords.values())
+    if isinstance(value, functools.cached_property):
+        return (value.func,)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return tuple(value)
+    if isinstance(value, dict):
+        return tuple(dict.values(value))  # not those of a subclass, which may import what they stand for
+    if isinstance(value, Mapping):
+        return tuple(value.values())
+    if isinstance(value, (type, ModuleType, OpSlot)) or is_layer(value):
+        return ()
+    can_run = callable(value) or hasattr(type(value), "__get__")
+    return tuple(getattr(value, "__dict__", {}).values()) if can_run else ()
+
+
+def is_layer(value: Any) -> bool:
+    """Whether it is a ``torch.nn.Module``."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def content(cell: CellType) -> Any:
+    """What is in a cell of a closure; None when nothing is yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def readers(namespace: Namespace) -> frozenset[str]:
+    """The names of a module's slots, and of what runs code of the module that reads one of these names."""
+    names = {name for name, value in namespace.items() if isinstance(value, OpSlot)}
+    if not names:
+        return frozenset()
+    slots = {id(namespace[name]) for name in names}
+    reads: dict[str, frozenset[str]] = {}
+    for name, value in namespace.items():
+        if name == "__builtins__" or isinstance(value, (type, OpSlot)):
+            continue
+        found = list(reached(value))
+        if any(id(part) in slots for part in found):
+            names.add(name)
+        mine = [f for f in found if isinstance(f, FunctionType) and f.__globals__ is namespace]
+        reads[name] = frozenset().union(*(read_globals(f.__code__) for f in mine))
+    while True:
+        more = {name for name, read in reads.items() if name not in names and not names.isdisjoint(read)}
+        if not more:
+            return frozenset(names)
+        names |= more
+
+
+def reads_slots(function: FunctionType) -> bool:
+    """Whether the code of a function reads a slot of its module, or names what reads one."""
+    names = read_globals(function.__code__)
+    return not names.isdisjoint(readers(function.__globals__))
+
+
+def foreign(function: FunctionType) -> str:
+    """The name of a function of another module that ``function`` names and that reads slots there; empty for none."""
+    for name in sorted({name for code in _codes(function.__code__) for name in code.co_names}):
+        other = function.__globals__.get(name)
+        if isinstance(other, FunctionType) and other.__globals__ is not function.__globals__ and reads_slots(other):
+            return name
+    return ""
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A code object and those nested in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+@functools.cache
+def read_globals(code: CodeType) -> frozenset[str]:
+    """The global names that a code object or one nested in it reads."""
+    return frozenset().union(*map(_own_reads, _codes(code)))
+
+
+def _own_reads(code: CodeType) -> set[str]:
+    return {step.argval for step in dis.get_instructions(code) if step.opname in _GLOBAL_READS}
+
+
+def attributes_of_globals(code: CodeType) -> Iterator[tuple[str, str]]:
+    """Pairs of a global name and an attribute that is looked up on it, or that may be on another name for it."""
+    for part in _codes(code):
+        steps = [step for step in dis.get_instructions(part) if step.opname not in ("CACHE", "PUSH_NULL")]
+        looked_up = [step.argval for step in steps if _looks_up(step)]
+        for step, after in zip(steps, steps[1:]):
+            if step.opname in _GLOBAL_READS and _looks_up(after):
+                yield step.argval, after.argval
+            elif step.opname in _GLOBAL_READS and after.opname.startswith("STORE_"):
+                yield from ((step.argval, attribute) for attribute in looked_up)
+
+
+def _looks_up(step: dis.Instruction) -> bool:
+    return step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD"))
+
+
+def renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
+    """A code object that reads other globals.
+
+    Args:
+        code: the code; what is nested in it is renamed as well.
+        names: the new names by the old ones.
+
+    Raises:
+        PatchgenError: one of the names is an attribute's as well, which shares the name's place in the code.
+    """
+    read = names.keys() & _own_reads(code)
+    for step in dis.get_instructions(code):
+        if step.opcode in dis.hasname and step.opname not in _GLOBAL_READS and step.argval in read:
+            raise PatchgenError(
+                f"{code.co_name} reads the slot or function '{step.argval}' and an attribute of the same name",
+                None,
+                "Give the slot another name in the patch config, and generate again.",
+            )
+    return code.replace(
+        co_names=tuple(names[name] if name in read else name for name in code.co_names),
+        co_consts=tuple(renamed(c, names) if isinstance(c, CodeType) else c for c in code.co_consts),
+    )

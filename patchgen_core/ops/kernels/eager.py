@@ -1,0 +1,187 @@
+"""The eager implementations: upstream's own formulas, in the calling conventions that every implementation shares.
+
+Their numbers are upstream's bit for bit in float32 and bfloat16. Where upstream computes in float32 they compute in
+float64 when they are given that, which makes them the reference of the kernel parity check. No implementation
+overwrites what it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.ops.losses import IGNORE, cross_entropy, widen
+
+
+def rms_norm(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """``rms_norm/standard``: Llama's RMSNorm.
+
+    Args:
+        hidden_states: [..., H].
+        weight: [H].
+        eps: added to the mean of squares.
+
+    Returns:
+        [..., H] in the dtype of ``hidden_states``: normalized in float32, cast back, multiplied by the weight.
+    """
+    return (weight * _normalize(hidden_states, eps).to(hidden_states.dtype)).to(hidden_states.dtype)
+
+
+def rms_norm_one_plus_weight(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """``rms_norm/one_plus_weight``: the RMSNorm of Gemma and Qwen3-Next, whose weight is stored less one.
+
+    The same arguments as :func:`rms_norm`; all is computed in float32 and cast back at the end.
+    """
+    return (_normalize(hidden_states, eps) * (1.0 + widen(weight))).to(hidden_states.dtype)
+
+
+def layer_norm(hidden_states: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
+    """``layer_norm/standard``: ``torch.nn.LayerNorm`` over the last dimension.
+
+    Args:
+        hidden_states: [..., H].
+        weight: [H].
+        bias: [H], or None for a norm without.
+        eps: added to the variance.
+
+    Returns:
+        [..., H] in the dtype of ``hidden_states``.
+    """
+    return F.layer_norm(hidden_states, weight.shape, weight, bias, eps)
+
+
+def rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
+    """``rotary_pos_emb/full``: Llama's rotation of whole heads by halves.
+
+    Args:
+        q: queries, [B, heads, S, D]; [B, S, heads, D] with ``unsqueeze_dim=2``.
+        k: keys, likewise, with as many heads as there are of keys.
+        cos, sin: [B, S, D], or [1, S, D] for all of the batch. The second half of D repeats the first, as
+            ``cat((freqs, freqs), -1)`` makes it; implementations may read the first half alone, and give no gradient.
+        unsqueeze_dim: the dimension of q and k that counts heads, 1 or 2.
+
+    Returns:
+        The rotated q and k, in their dtypes. ``q`` and ``k`` keep their values.
+
+    Raises:
+        PatchgenError: the shapes do not fit, such as a rotation of part of a head.
+    """
+    check_rotary(q, k, cos, sin, unsqueeze_dim)
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    return ((q * cos) + (_rotate_half(q) * sin)).to(q.dtype), ((k * cos) + (_rotate_half(k) * sin)).to(k.dtype)
+
+
+def swiglu_mlp(gate: Tensor, up: Tensor) -> Tensor:
+    """``swiglu_mlp/standard``: ``silu(gate) * up``, of [..., I] and [..., I] of one dtype."""
+    check_gated(gate, up)
+    return F.silu(gate) * up
+
+
+def geglu_mlp(gate: Tensor, up: Tensor) -> Tensor:
+    """``geglu_mlp/standard``: ``gelu(gate) * up`` with GELU's tanh form, of [..., I] and [..., I] of one dtype."""
+    check_gated(gate, up)
+    return F.gelu(gate, approximate="tanh") * up
+
+
+def cross_entropy_loss(
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    ignore_index: int = IGNORE,
+    num_items_in_batch: int | Tensor | None = None,
+) -> Tensor:
+    """``cross_entropy_loss/standard``: cross entropy of logits that are there.
+
+    Args:
+        logits: [N, V].
+        labels: classes, [N], of int64; nothing is shifted.
+        ignore_index: the label that counts for nothing. Without ``num_items_in_batch`` the loss is NaN when no other
+            is left.
+        num_items_in_batch: what the sum of the losses is divided by; the loss is the mean without it.
+
+    Returns:
+        The loss: a scalar of float32. ``logits`` keep their values.
+    """
+    return cross_entropy(logits, labels, ignore_index, num_items_in_batch)
+
+
+def moe_load_balancing_loss(
+    router_logits: Sequence[Tensor], num_experts: int, top_k: int, attention_mask: Tensor | None = None
+) -> Tensor:
+    """``moe_load_balancing_loss/standard``: the auxiliary loss of the Switch Transformer, as Mixtral and Qwen3-MoE do.
+
+    The share of all assignments that each expert gets times its mean probability, summed over experts, times their
+    number; over the tokens of all layers together.
+
+    Args:
+        router_logits: one tensor [T, E] for each layer.
+        num_experts: E.
+        top_k: how many experts a token is given to.
+        attention_mask: [B, S] with B * S = T; tokens where it is 0 are not counted.
+
+    Returns:
+        The loss: a scalar tensor of float32.
+
+    Raises:
+        PatchgenError: there are no router logits (upstream returns the number 0 then), or they are of other experts.
+    """
+    if isinstance(router_logits, Tensor) or not router_logits:
+        what = "one tensor" if isinstance(router_logits, Tensor) else repr(router_logits)
+        hint = "Run the model with output_router_logits=True, and pass what it returns as router_logits."
+        raise PatchgenError(f"the load-balancing loss takes the router logits of every layer, not {what}", None, hint)
+    device = router_logits[0].device
+    mask = None if attention_mask is None else widen(attention_mask.reshape(-1).to(device))
+    counts, probabilities, tokens = [], [], []
+    for logits in router_logits:
+        if logits.dim() != 2 or logits.shape[1] != num_experts:
+            raise PatchgenError(f"router logits have shape {tuple(logits.shape)}, not (tokens, {num_experts})")
+        routing = F.softmax(logits.to(device), dim=-1)
+        chosen = F.one_hot(routing.topk(top_k, dim=-1).indices, num_experts).sum(dim=1)
+        weight = widen(torch.ones_like(routing[:, 0])) if mask is None else mask
+        counts.append((chosen * weight[:, None]).sum(dim=0))
+        probabilities.append((widen(routing) * weight[:, None]).sum(dim=0))
+        tokens.append(weight.sum())
+    total = torch.stack(tokens).sum()
+    share, probability = torch.stack(counts).sum(dim=0) / total, torch.stack(probabilities).sum(dim=0) / total
+    return torch.sum(share * probability) * num_experts
+
+
+def check_rotary(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int) -> None:
+    """Refuse what :func:`rotary_pos_emb` does not take."""
+    if unsqueeze_dim not in (1, 2) or q.dim() != 4 or k.dim() != 4:
+        shapes = f"{tuple(q.shape)} and {tuple(k.shape)}"
+        raise PatchgenError(
+            f"rotary_pos_emb/full takes q and k of 4 dimensions and unsqueeze_dim 1 or 2, not {shapes}"
+        )
+    positions = q.shape[3 - unsqueeze_dim]
+    fits = q.shape[0] == k.shape[0] and k.shape[3 - unsqueeze_dim] == positions and q.shape[3] == k.shape[3]
+    fits = fits and cos.shape == sin.shape and cos.dim() == 3 and cos.shape[0] in (1, q.shape[0])
+    if not (fits and cos.shape[1] == positions and cos.shape[2] == q.shape[3] and q.shape[3] % 2 == 0):
+        shapes = ", ".join(f"{name} {tuple(t.shape)}" for name, t in (("q", q), ("k", k), ("cos", cos), ("sin", sin)))
+        raise PatchgenError(
+            f"rotary_pos_emb/full does not fit {shapes} with unsqueeze_dim={unsqueeze_dim}",
+            None,
+            "It rotates whole heads: cos and sin are [batch, sequence, head size]. Where a model rotates a part of "
+            "each head, call it with that part.",
+        )
+
+
+def check_gated(gate: Tensor, up: Tensor) -> None:
+    """Refuse a gate and an up projection that differ in shape or dtype."""
+    if gate.shape != up.shape or gate.dtype != up.dtype:
+        one, other = (f"{tuple(tensor.shape)} of {tensor.dtype}" for tensor in (gate, up))
+        raise PatchgenError(f"gate and up must be alike: gate is {one}, up {other}")
+
+
+def _normalize(hidden_states: Tensor, eps: float) -> Tensor:
+    wide = widen(hidden_states)
+    return wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
+
+
+def _rotate_half(x: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    return torch.cat((-x[..., half:], x[..., :half]), dim=-1)

@@ -1,0 +1,150 @@
+"""The experts of a mixture: ``moe_experts/standard``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.ops.kernels.operators import operator
+
+_ALIGNED_BYTES = 16
+"""What torch's grouped matrix multiply wants the strides of its matrices to be multiples of."""
+
+
+def eager_experts(
+    hidden_states: Tensor,
+    top_k_index: Tensor,
+    top_k_weights: Tensor,
+    gate_up_proj: Tensor,
+    down_proj: Tensor,
+    act_fn: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """``moe_experts/standard``: each token's weighted sum of ``down(act(gate) * up)`` of its experts.
+
+    This is upstream's loop over the experts that got tokens.
+
+    Args:
+        hidden_states: [T, H].
+        top_k_index: the experts of each token, [T, K]. An index of E is no expert: it adds nothing, as upstream
+            marks the experts of other ranks.
+        top_k_weights: their weights, [T, K], in any floating dtype.
+        gate_up_proj: [E, 2 * I, H]; an expert's gate is the first I rows.
+        down_proj: [E, H, I].
+        act_fn: the activation of the gate, elementwise.
+
+    Returns:
+        [T, H] in the dtype of ``hidden_states``.
+    """
+    num_experts = _check(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj)
+    output = torch.zeros_like(hidden_states)
+    with torch.no_grad():
+        mask = F.one_hot(top_k_index, num_classes=num_experts + 1).permute(2, 1, 0)
+        hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero().flatten()
+    for expert in hit[hit < num_experts]:
+        position, token = torch.where(mask[expert])
+        gate, up = F.linear(hidden_states[token], gate_up_proj[expert]).chunk(2, dim=-1)
+        current = F.linear(act_fn(gate) * up, down_proj[expert]) * top_k_weights[token, position, None]
+        output.index_add_(0, token, current.to(output.dtype))
+    return output
+
+
+def grouped_mm_experts(
+    hidden_states: Tensor,
+    top_k_index: Tensor,
+    top_k_weights: Tensor,
+    gate_up_proj: Tensor,
+    down_proj: Tensor,
+    act_fn: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """``moe_experts/standard`` by torch's grouped matrix multiply: all experts in two calls, without a loop.
+
+    The arguments are those of :func:`eager_experts`, in bfloat16, float16 or float32. Nothing waits for the device,
+    the order of summation is fixed, and it compiles without a graph break. Sizes whose rows are no multiples of
+    16 bytes are padded, which copies the weights in every call. Tokens for experts of other ranks are computed and
+    dropped. On CUDA it needs compute capability 8.0.
+    """
+    num_experts = _check(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj)
+    tokens, choices = top_k_index.shape
+    elsewhere = top_k_index >= num_experts
+    expert, order = top_k_index.clamp(max=num_experts - 1).flatten().sort(stable=True)
+    ends = torch.searchsorted(expert, torch.arange(num_experts, device=expert.device), right=True).to(torch.int32)
+
+    gate, up = grouped_linear(hidden_states[order // choices], gate_up_proj, ends).chunk(2, dim=-1)
+    rows = grouped_linear(act_fn(gate) * up, down_proj, ends)
+    back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
+    weights = top_k_weights.masked_fill(elsewhere, 0)
+    output = rows[back].view(tokens, choices, -1) * weights[..., None]
+    return output.sum(dim=1).to(hidden_states.dtype)
+
+
+def grouped_linear(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
+    """Rows, sorted by group, times the transposed weight of their group.
+
+    Args:
+        rows: [N, in].
+        weight: [groups, out, in].
+        ends: where each group's rows end, [groups], of int32.
+
+    Returns:
+        [N, out], in the dtype of the weight, or autocast's where that is on.
+    """
+    device = weight.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+    rows, weight = rows.to(dtype), weight.to(dtype)
+    out, inner = weight.shape[1:]
+    multiple = _ALIGNED_BYTES // weight.element_size()
+    more_out, more_inner = -out % multiple, -inner % multiple
+    if more_out or more_inner:
+        rows, weight = F.pad(rows, (0, more_inner)), F.pad(weight, (0, more_inner, 0, more_out))
+    if dtype == torch.bfloat16:
+        found: Tensor = F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
+    else:
+        found = _GroupedLinear.apply(rows, weight, ends)  # type: ignore[no-untyped-call]
+    return found[:, :out] if more_out else found
+
+
+class _GroupedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, weight, ends)
+        return grouped_linear_forward(rows, weight, ends)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return *grouped_linear_backward(*grads, *ctx.saved_tensors), None
+
+
+@operator(lambda rows, weight, ends: rows.new_empty(rows.shape[0], weight.shape[1]))
+def grouped_linear_forward(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
+    """What :func:`grouped_linear` returns, of sizes that are aligned."""
+    return F.grouped_mm(rows.contiguous(), weight.contiguous().transpose(1, 2), offs=ends)
+
+
+@operator(lambda grad, rows, weight, ends: (rows.new_empty(rows.shape), weight.new_empty(weight.shape)))
+def grouped_linear_backward(grad: Tensor, rows: Tensor, weight: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of rows and weight."""
+    grad = grad.contiguous()
+    d_weight = F.grouped_mm(grad.t(), rows.contiguous(), offs=ends)
+    return F.grouped_mm(grad, weight.contiguous(), offs=ends), d_weight
+
+
+def _check(hidden_states: Tensor, index: Tensor, weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor) -> int:
+    """The number of experts; refuses shapes that do not fit."""
+    tokens, hidden = hidden_states.shape
+    experts, _, inner = down_proj.shape
+    if index.shape != weights.shape or index.dim() != 2 or index.shape[0] != tokens:
+        raise PatchgenError(
+            f"moe_experts: top_k_index {tuple(index.shape)} and top_k_weights {tuple(weights.shape)} must both be "
+            f"(tokens, choices) for hidden states of shape {tuple(hidden_states.shape)}"
+        )
+    if gate_up_proj.shape != (experts, 2 * inner, hidden) or down_proj.shape[1] != hidden:
+        raise PatchgenError(
+            f"moe_experts: gate_up_proj {tuple(gate_up_proj.shape)} and down_proj {tuple(down_proj.shape)} must be "
+            f"(experts, 2 * size, {hidden}) and (experts, {hidden}, size)"
+        )
+    return experts

@@ -1,0 +1,249 @@
+"""Kernels by op, variant and name, and which of them can run here."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from patchgen_core.errors import Location, PatchgenError, did_you_mean
+from patchgen_core.ops.hardware import HardwareRequirement, lacking, this_machine
+
+EAGER = "eager"
+ENTRY_POINTS = "patchgen.kernels"
+
+Kernel = Callable[..., Any]
+_Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """One implementation of an op.
+
+    Attributes:
+        name: what a user writes in ``<op>_implementation`` to get it: "liger_kernel", "npu", ...
+        op_name: the op: "rms_norm", "rotary_pos_emb", ...
+        variant: which formula or calling convention of the op it has; a slot asks for one. All implementations of
+            a variant take the same arguments and return the same values.
+        factory: makes the kernel, a callable. Called once, when the kernel is first bound: what the kernel needs is
+            imported here.
+        hardware: what it needs of the machine; None when it runs wherever torch does.
+        description: one line for lists.
+        packages: what must be installed: import names, with a lowest version where there is one ("torch>=2.10").
+    """
+
+    name: str
+    op_name: str
+    variant: str
+    factory: Callable[[], Kernel]
+    hardware: HardwareRequirement | None = None
+    description: str = ""
+    packages: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for field in ("name", "op_name", "variant"):
+            value = getattr(self, field)
+            if not isinstance(value, str) or not value:
+                raise PatchgenError(f"KernelSpec: {field} must be a name, not {value!r}")
+        if not callable(self.factory):
+            raise PatchgenError(f"KernelSpec: factory must be a callable that makes the kernel, not {self.factory!r}")
+        if isinstance(self.packages, str):
+            raise PatchgenError(f"KernelSpec: packages must be a tuple of names, not {self.packages!r}")
+
+    @property
+    def label(self) -> str:
+        """The op, variant and name, as lists and test ids show them."""
+        return f"{self.op_name}-{self.variant}-{self.name}"
+
+    def missing_package(self) -> str:
+        """What is not installed, in words; empty when everything is. Imports nothing."""
+        return next(filter(None, map(lacking, self.packages)), "")
+
+    def why_not_here(self) -> str:
+        """Why the kernel cannot run on this machine; empty when it can."""
+        missing = self.missing_package()
+        if missing:
+            return f"needs {missing}"
+        if self.hardware is not None and not self.hardware.is_met():
+            return f"needs {self.hardware}"
+        return ""
+
+
+class KernelRegistry:
+    """Kernels that can be bound to op slots.
+
+    Args:
+        fill: registers the kernels that are there from the start, when the registry is first asked or told something.
+        entry_points: name of the group of entry points by which other packages register kernels; they are loaded
+            when the registry is first asked for something. An entry point is a function that takes the registry, or
+            a module that registers at import.
+    """
+
+    def __init__(self, fill: Callable[[KernelRegistry], None] | None = None, entry_points: str = "") -> None:
+        self._fill, self._entry_points = fill, entry_points
+        self._specs: dict[_Key, KernelSpec] = {}
+        self._places: dict[_Key, Location] = {}
+        self._made: dict[_Key, Kernel] = {}
+        self._lock = threading.RLock()
+
+    def register(self, spec: KernelSpec, force: bool = False) -> KernelSpec:
+        """Add a kernel.
+
+        Args:
+            spec: the kernel.
+            force: replace one of the same op, variant and name. Slots that are bound keep what they have.
+
+        Raises:
+            PatchgenError: there is one of the same op, variant and name; names both places.
+        """
+        with self._lock:
+            self._fill_once()
+            key = (spec.op_name, spec.variant, spec.name)
+            place = _caller()
+            if key in self._specs and not force:
+                raise PatchgenError(
+                    f"kernel '{spec.name}' for {_slot(*key[:2])} is registered twice: "
+                    f"at {self._places[key]} and at {place}",
+                    place,
+                    "Give one of them another name, or pass force=True to replace the first.",
+                )
+            self._specs[key], self._places[key] = spec, place
+            self._made.pop(key, None)
+        return spec
+
+    def specs(self, op_name: str | None = None, variant: str | None = None) -> tuple[KernelSpec, ...]:
+        """The registered kernels, whether or not they can run here, ordered by op, variant and name."""
+        self._load()
+        return tuple(
+            spec
+            for (op, other, _), spec in sorted(self._specs.items())
+            if op_name in (None, op) and variant in (None, other)
+        )
+
+    def list_available(self, op_name: str | None = None, variant: str | None = None) -> tuple[str, ...]:
+        """The names of the kernels that can run on this machine."""
+        found = self.specs(op_name, variant)
+        return tuple(dict.fromkeys(spec.name for spec in found if not spec.why_not_here()))
+
+    def resolve(self, op_name: str, name: str, variant: str = "standard") -> Kernel:
+        """The kernel of that name, made when it is first asked for.
+
+        Raises:
+            PatchgenError: there is none, its package is not installed, or this machine lacks the hardware. The error
+                lists what there is; there is no falling back to another.
+        """
+        self._load()
+        key = (op_name, variant, name)
+        if key not in self._specs:
+            raise self._unknown(op_name, variant, name)
+        spec = self._specs[key]
+        reason = spec.why_not_here()
+        if reason:
+            raise PatchgenError(
+                f"kernel '{name}' for {_slot(op_name, variant)} {reason}",
+                self._places[key],
+                f"This machine has: {this_machine()}. {self._choice(op_name, variant)}",
+            )
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = self._make(spec)
+            return self._made[key]
+
+    def _make(self, spec: KernelSpec) -> Kernel:
+        place = self._places[spec.op_name, spec.variant, spec.name]
+        where = f"kernel '{spec.name}' for {_slot(spec.op_name, spec.variant)}"
+        try:
+            kernel = spec.factory()
+        except ImportError as error:
+            hint = self._choice(spec.op_name, spec.variant)
+            raise PatchgenError(f"{where} cannot be imported: {error}", place, hint) from error
+        if not callable(kernel):
+            raise PatchgenError(f"the factory of {where} returned {kernel!r}, which cannot be called", place)
+        return kernel
+
+    def _unknown(self, op_name: str, variant: str, name: str) -> PatchgenError:
+        ops = {spec.op_name for spec in self.specs()}
+        if op_name not in ops:
+            hint = did_you_mean(op_name, ops) or f"There are: {', '.join(sorted(ops))}."
+            return PatchgenError(f"no kernel is registered for the op '{op_name}'", None, hint)
+        variants = {spec.variant for spec in self.specs(op_name)}
+        if variant not in variants:
+            hint = did_you_mean(variant, variants) or f"There are: {', '.join(sorted(variants))}."
+            return PatchgenError(f"op '{op_name}' has no variant '{variant}'", None, hint)
+        near = did_you_mean(name, (spec.name for spec in self.specs(op_name, variant)))
+        hint = f"{near} {self._choice(op_name, variant)}".strip()
+        return PatchgenError(f"there is no kernel '{name}' for {_slot(op_name, variant)}", None, hint)
+
+    def _choice(self, op_name: str, variant: str) -> str:
+        """What there is for a slot, and why some of it cannot run here."""
+        rows = [f"{EAGER}"]
+        for spec in self.specs(op_name, variant):
+            if spec.name != EAGER:
+                reason = spec.why_not_here()
+                rows.append(f"{spec.name} ({reason})" if reason else spec.name)
+        return f"There are: {', '.join(rows)}."
+
+    def _fill_once(self) -> None:
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+
+    def _load(self) -> None:
+        """Register what there is from the start, and what other packages bring."""
+        with self._lock:
+            self._fill_once()
+            group, self._entry_points = self._entry_points, ""
+            try:
+                for point in _sorted(importlib.metadata.entry_points(group=group)) if group else ():
+                    self._load_one(point)
+            except BaseException:  # whoever asks next is told as well
+                self._entry_points = group
+                raise
+
+    def _load_one(self, point: importlib.metadata.EntryPoint) -> None:
+        before = dict(self._specs), dict(self._places)
+        try:
+            found = point.load()
+            if not isinstance(found, types.ModuleType):
+                found(self)
+        except Exception as error:
+            self._specs, self._places = before
+            package = point.dist.name if point.dist else "an installed package"
+            raise PatchgenError(
+                f"the kernels of {package} cannot be registered: {type(error).__name__}: {error}",
+                None,
+                f"Its entry point '{point.name}' of the group '{point.group}' is {point.value}.",
+            ) from error
+
+
+def _sorted(points: Iterable[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
+    return sorted(points, key=lambda point: (point.name, point.value))
+
+
+def _slot(op_name: str, variant: str) -> str:
+    return f"{op_name}/{variant}"
+
+
+def _caller() -> Location:
+    """The line outside of this module that is registering."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return Location(os.path.abspath(frame.f_code.co_filename), frame.f_lineno)
+
+
+def _register_defaults(registry: KernelRegistry) -> None:
+    from patchgen_core.ops.kernels import DEFAULTS
+
+    for spec in DEFAULTS:
+        registry.register(spec)
+
+
+KERNEL_REGISTRY = KernelRegistry(_register_defaults, ENTRY_POINTS)
+"""The registry that op slots are bound from."""

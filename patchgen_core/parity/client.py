@@ -1,0 +1,113 @@
+"""Asks for the checks that run models, which happen in a process of their own; imports no torch."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.artifacts import Artifact
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
+from patchgen_core.parity.verdict import CheckVerdict
+from patchgen_core.processes import Server
+from patchgen_core.project import Project
+
+CONVERTER_FILE = "checkpoint_tensor_converter.py"
+PLAN_FILE = "parallel_plan.py"
+_SERVER = Path(__file__).with_name("server.py")
+_TIME_LIMIT = 600.0
+_LINES_SHOWN = 12
+
+KernelName = tuple[str, str, str]
+"""Op, variant and name of a kernel."""
+
+
+class ModelChecks:
+    """Runs checks over models of a project, in a process that has imported what the models need.
+
+    Args:
+        project: the project.
+        time_limit: seconds that one check may take.
+
+    Attributes:
+        server: the process.
+    """
+
+    def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
+        self.project = project
+        self.server = Server(_SERVER, time_limit)
+
+    def close(self) -> None:
+        """End the process."""
+        self.server.close()
+
+    def kernels(self) -> list[KernelName]:
+        """The kernels that can be checked here, as far as their packages tell.
+
+        Those of this package and, without importing them in this process, those that the project's modules and
+        installed packages register.
+
+        Raises:
+            PatchgenError: one of these modules does not import.
+        """
+        if not self.project.kernels and not entry_points(group=ENTRY_POINTS):
+            specs = KERNEL_REGISTRY.specs()
+            return [(s.op_name, s.variant, s.name) for s in specs if not s.missing_package()]
+        answer = self._ask("kernels")
+        if "kernels" not in answer:
+            raise PatchgenError.from_problems(self._verdict(answer, "the modules that register kernels").problems)
+        return [(op, variant, name) for op, variant, name in answer["kernels"]]
+
+    def kernel(self, kernel: KernelName) -> CheckVerdict:
+        """Compare a kernel with the eager function of its op, forward and backward."""
+        return self._verdict(self._ask("kernel", kernel=kernel), f"kernel {'-'.join(kernel)}")
+
+    def converter(self, artifact: Artifact, folder: Path, fresh: bool = False) -> CheckVerdict:
+        """Load checkpoints through the converter in a config's folder into the generated module.
+
+        Args:
+            artifact: what the config makes.
+            folder: the config's folder.
+            fresh: use the text that was generated now, whatever stands on disk.
+        """
+        return self._beside("converter", artifact, folder / CONVERTER_FILE, fresh)
+
+    def plan(self, artifact: Artifact, folder: Path, fresh: bool = False) -> CheckVerdict:
+        """Check the parallel plan in a config's folder against the generated module; takes what converter takes."""
+        return self._beside("plan", artifact, folder / PLAN_FILE, fresh)
+
+    def _beside(self, check: str, artifact: Artifact, path: Path, fresh: bool) -> CheckVerdict:
+        answer = self._ask(
+            check,
+            module=self.project.module_name(artifact.path),
+            path=str(artifact.path),
+            text=artifact.text if fresh else None,
+            beside=self.project.module_name(path),
+            upstream=artifact.plan.upstream.module,
+        )
+        return self._verdict(answer, artifact.path.name)
+
+    def _ask(self, check: str, **more: Any) -> dict[str, Any]:
+        request = {"check": check, "search": self.project.search_path, "modules": self.project.kernels, **more}
+        try:
+            return self.server.ask(request)
+        except OSError as error:
+            raise PatchgenError(f"no process to run models in can be started: {error.strerror}") from None
+
+    def _verdict(self, answer: dict[str, Any], what: str) -> CheckVerdict:
+        if "died" in answer:
+            output = "\n".join(answer["output"].splitlines()[-_LINES_SHOWN:])
+            return CheckVerdict((Problem(f"checking {what} dies: {answer['died']}", excerpt=output),))
+        if "error" in answer:
+            lacks = answer.get("lacks", "")
+            if lacks.partition(".")[0] in self.project.optional_packages:
+                return CheckVerdict(skipped=f"optional package '{lacks}' is not installed")
+            trace = "\n".join(answer["trace"].rstrip().splitlines()[-_LINES_SHOWN:])
+            return CheckVerdict((Problem(f"checking {what} raises {answer['error']}", excerpt=trace),))
+        return CheckVerdict(
+            tuple(Problem(**problem) for problem in answer["problems"]),
+            answer.get("skipped", ""),
+            tuple(answer.get("notes", ())),
+            answer.get("figures", {}),
+        )

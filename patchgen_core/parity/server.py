@@ -1,0 +1,176 @@
+"""Runs the checks that need models, one request each; run as a script by :mod:`patchgen_core.parity.client`.
+
+Every line of standard input is a request, answered by one line of standard output, both JSON. torch, transformers and
+the project's modules are imported once and stay, which is why this is a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from patchgen_core.errors import Problem
+    from patchgen_core.parity.verdict import CheckVerdict
+
+Request = dict[str, Any]
+_HEADS = ("ForCausalLM", "ForConditionalGeneration")
+
+
+def serve() -> None:
+    """Answer requests until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what is printed is no answer
+    for line in sys.stdin:
+        request = json.loads(line)
+        sys.path[:] = request["search"]
+        answers.write(json.dumps(_answer(request)) + "\n")
+        answers.flush()
+
+
+def _answer(request: Request) -> dict[str, Any]:
+    from patchgen_core.errors import PatchgenError
+
+    try:
+        return _CHECKS[request["check"]](request)
+    except PatchgenError as error:
+        return {"problems": [_packed(problem) for problem in error.problems]}
+    except ModuleNotFoundError as error:
+        return {"error": _said(error), "lacks": error.name or "", "trace": traceback.format_exc()}
+    except Exception as error:
+        return {"error": _said(error), "trace": traceback.format_exc()}
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _packed(problem: Problem) -> dict[str, str]:
+    return {"message": problem.message, "hint": problem.hint, "excerpt": problem.excerpt}
+
+
+def _verdict(verdict: CheckVerdict) -> dict[str, Any]:
+    return {
+        "problems": [_packed(problem) for problem in verdict.problems],
+        "skipped": verdict.skipped,
+        "notes": list(verdict.notes),
+        "figures": dict(verdict.figures),
+    }
+
+
+def _register(request: Request) -> None:
+    """Let the project's modules register their kernels."""
+    for name in request["modules"]:
+        importlib.import_module(name)
+
+
+def _kernels(request: Request) -> dict[str, Any]:
+    """The registered kernels whose packages are here."""
+    from patchgen_core.ops import KERNEL_REGISTRY
+
+    _register(request)
+    specs = KERNEL_REGISTRY.specs()
+    return {"kernels": [[s.op_name, s.variant, s.name] for s in specs if not s.missing_package()]}
+
+
+def _kernel(request: Request) -> dict[str, Any]:
+    from patchgen_core.parity.interpreter import switch_on
+
+    switch_on()
+    _register(request)
+    from patchgen_core.parity.kernels import check_kernel
+
+    return _verdict(check_kernel(*request["kernel"]))
+
+
+def _converter(request: Request) -> dict[str, Any]:
+    from patchgen_core.parity.converters import check_converter
+
+    factory = _one_function(
+        importlib.import_module(request["beside"]),
+        lambda name: name.startswith("create_") and name.endswith("checkpoint_tensor_converter"),
+        "create_<model>_checkpoint_tensor_converter(model)",
+    )
+    upstream = importlib.import_module(request["upstream"])
+    return _all_heads(request, lambda cls: check_converter(cls, factory, upstream_class=_same(cls, upstream)))
+
+
+def _plan(request: Request) -> dict[str, Any]:
+    from patchgen_core.parity.plans import check_plan
+
+    module = importlib.import_module(request["beside"])
+    make = _one_function(module, lambda name: name == "get_parallel_plan", "get_parallel_plan()")
+    return _all_heads(request, lambda cls: check_plan(cls, make()))
+
+
+def _one_function(module: ModuleType, is_it: Callable[[str], bool], wanted: str) -> Callable[..., Any]:
+    from patchgen_core.errors import PatchgenError
+
+    found = {name: value for name, value in vars(module).items() if is_it(name) and callable(value)}
+    own = {name: value for name, value in found.items() if getattr(value, "__module__", "") == module.__name__}
+    chosen = own or found
+    if len(chosen) != 1:
+        has = f"it has {', '.join(sorted(chosen))}" if chosen else "it has none"
+        raise PatchgenError(f"{module.__name__} must have one function {wanted}; {has}")
+    function: Callable[..., Any] = next(iter(chosen.values()))
+    return function
+
+
+def _same(cls: type, upstream: ModuleType) -> Any:
+    """Upstream's class of the same name."""
+    from patchgen_core.errors import PatchgenError
+
+    if not hasattr(upstream, cls.__name__):
+        raise PatchgenError(f"upstream has no class '{cls.__name__}' to compare with")
+    return getattr(upstream, cls.__name__)
+
+
+def _all_heads(request: Request, check: Callable[[type[PreTrainedModel]], CheckVerdict]) -> dict[str, Any]:
+    """The verdicts on the generated module's heads as one."""
+    from patchgen_core.errors import PatchgenError
+
+    if request["text"] is not None and request["module"] not in sys.modules:
+        from patchgen_core.import_server import give_text
+
+        give_text(request["module"], request["path"], request["text"])
+    heads = list(_heads(importlib.import_module(request["module"])))
+    if not heads:
+        raise PatchgenError(f"{request['module']} has no class that ends in {' or '.join(_HEADS)}")
+    rows = [(cls.__name__, _verdict(check(cls))) for cls in heads]
+    whole: dict[str, Any] = {"problems": [], "skipped": "", "notes": [], "figures": {}}
+    for name, row in rows:
+        whole["problems"] += [{**problem, "message": f"{name}: {problem['message']}"} for problem in row["problems"]]
+        whole["notes"] += [f"{name}: {note}" for note in row["notes"]]
+        whole["figures"] |= {f"{name}: {figure}": value for figure, value in row["figures"].items()}
+    skipped = [f"{name}: {row['skipped']}" for name, row in rows if row["skipped"]]
+    return {**whole, "skipped": "; ".join(skipped) if len(skipped) == len(rows) else ""}
+
+
+def _heads(module: ModuleType) -> Iterator[type[PreTrainedModel]]:
+    """The module's own model classes that are trained and loaded as a whole."""
+    from transformers import PreTrainedModel
+
+    for name, value in vars(module).items():
+        is_own = inspect.isclass(value) and value.__module__ == module.__name__ and name == value.__name__
+        if is_own and issubclass(value, PreTrainedModel) and name.endswith(_HEADS):
+            yield value
+
+
+_CHECKS: dict[str, Callable[[Request], dict[str, Any]]] = {
+    "kernels": _kernels,
+    "kernel": _kernel,
+    "converter": _converter,
+    "plan": _plan,
+}
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,133 @@
+"""Processes that answer requests, a line of JSON each, for what must not happen in this one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+_OUTPUT_KEPT = 4000
+
+
+class Server:
+    """A script in a process of its own; a context manager that ends it.
+
+    The process is started by the first request, and again by the first one after it has died.
+
+    Args:
+        script: the script. It answers every line of standard input by one of standard output, both JSON.
+        time_limit: seconds that one request may take.
+    """
+
+    def __init__(self, script: Path, time_limit: float) -> None:
+        self.script, self.time_limit = script, time_limit
+        self._process: subprocess.Popen[str] | None = None
+        self._said: IO[bytes] | None = None
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, with the children it has."""
+        if self._process is not None:
+            _kill(self._process)
+            self._process = None
+        if self._said is not None:
+            self._said.close()
+            self._said = None
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request.
+
+        Returns:
+            What the script answers; ``died``, why there is none, and ``output``, the last that it said, when its
+            process ends or takes too long.
+
+        Raises:
+            OSError: no process can be started.
+        """
+        process = self._running()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            _kill(process)
+
+        timer = threading.Timer(self.time_limit, give_up)
+        timer.start()
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        except BaseException:  # a test that is interrupted leaves no answer behind for the next one
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+        if line:
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        ended = f"no answer within {self.time_limit:g} s" if late.is_set() else f"its process has ended{_how(process)}"
+        output = self._output()
+        self.close()
+        return {"died": ended, "output": output}
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._said = tempfile.TemporaryFile()
+            self._process = subprocess.Popen(
+                [sys.executable, str(self.script)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                text=True,
+                encoding="utf-8",
+                start_new_session=True,
+            )
+        return self._process
+
+    def _output(self) -> str:
+        if self._said is None:
+            return ""
+        self._said.seek(0)
+        return self._said.read()[-_OUTPUT_KEPT:].decode("utf-8", "replace")
+
+
+def _how(process: subprocess.Popen[str]) -> str:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        code = process.wait(5)
+        return f" by signal {-code}" if code < 0 else f" with exit code {code}"
+    return ""
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)  # with the children
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
