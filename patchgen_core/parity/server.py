@@ -6,6 +6,7 @@ the project's modules are imported once and stay, which is why this is a process
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import json
@@ -33,8 +34,17 @@ def serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         sys.path[:] = request["search"]
+        _set_up()
         answers.write(json.dumps(_answer(request)) + "\n")
         answers.flush()
+
+
+@functools.cache
+def _set_up() -> None:
+    """Have Triton's kernels interpreted where there is no GPU, before anything imports triton."""
+    from patchgen_core.parity.interpreter import switch_on
+
+    switch_on()
 
 
 def _answer(request: Request) -> dict[str, Any]:
@@ -83,9 +93,6 @@ def _kernels(request: Request) -> dict[str, Any]:
 
 
 def _kernel(request: Request) -> dict[str, Any]:
-    from patchgen_core.parity.interpreter import switch_on
-
-    switch_on()
     _register(request)
     from patchgen_core.parity.kernels import check_kernel
 

@@ -1,0 +1,230 @@
+"""Qwen3-MoE by op slots: upstream's code stays, and a kernel takes over where one is bound.
+
+patchgen zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config --diff
+"""
+
+import torch
+from patchgen import PatchConfig
+from transformers.modeling_outputs import MoeCausalLMOutputWithPast, MoeModelOutputWithPast
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
+
+config = PatchConfig(
+    source_module="transformers.models.qwen3_moe.modeling_qwen3_moe",
+    target_file="patched_modeling_qwen3_moe_gpu.py",
+    description="Qwen3-MoE with op slots for GPU training",
+)
+
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_post_import_block(
+    """
+    slot_rms_norm = OpSlot("rms_norm", "standard")
+    slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+    slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+    slot_moe_experts = OpSlot("moe_experts", "standard")
+    slot_load_balancing_loss = OpSlot("moe_load_balancing_loss", "standard")
+    slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    """
+)
+
+# Kernels of the hub, and transformers' own choice of experts, would take the place of what is patched below.
+config.drop_decorators("Qwen3MoeRMSNorm", "use_kernel_forward_from_hub")
+config.drop_decorators("Qwen3MoeAttention", "use_kernelized_func")
+config.drop_decorators("Qwen3MoeExperts", "use_experts_implementation")
+
+
+# ================================================================
+# Patch: Qwen3MoeRMSNorm.forward
+# 1. fused kernel where one is bound
+# ================================================================
+@config.override_method("Qwen3MoeRMSNorm.forward", description="Op slot for RMSNorm")
+def qwen3_moe_rms_norm_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+    # --- Patch.1 ---
+    if slot_rms_norm.has_kernel:
+        return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
+    # --- Patch.1 ---
+    input_dtype = hidden_states.dtype
+    hidden_states = hidden_states.to(torch.float32)
+    variance = hidden_states.pow(2).mean(-1, keepdim=True)
+    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+    return self.weight * hidden_states.to(input_dtype)
+
+
+# ================================================================
+# Patch: Qwen3MoeMLP.forward
+# 1. fused SiLU and product where a kernel is bound
+# ================================================================
+@config.override_method("Qwen3MoeMLP.forward", description="Op slot for SwiGLU")
+def qwen3_moe_mlp_forward(self, x):
+    # --- Patch.1 ---
+    if slot_swiglu_mlp.has_kernel:
+        if self.config.hidden_act not in ("silu", "swish"):
+            raise ValueError(f"slot_swiglu_mlp computes SwiGLU, and hidden_act is {self.config.hidden_act!r}")
+        return self.down_proj(slot_swiglu_mlp(self.gate_proj(x), self.up_proj(x)))
+    # --- Patch.1 ---
+    down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+    return down_proj
+
+
+# ================================================================
+# Patch: Qwen3MoeExperts.forward
+# 1. all experts in one grouped matrix multiply where a kernel is bound
+# ================================================================
+@config.override_method("Qwen3MoeExperts.forward", description="Op slot for the experts")
+def qwen3_moe_experts_forward(
+    self,
+    hidden_states: torch.Tensor,
+    top_k_index: torch.Tensor,
+    top_k_weights: torch.Tensor,
+) -> torch.Tensor:
+    # --- Patch.1 ---
+    if slot_moe_experts.has_kernel:
+        return slot_moe_experts(
+            hidden_states, top_k_index, top_k_weights, self.gate_up_proj, self.down_proj, self.act_fn
+        )
+    # --- Patch.1 ---
+    final_hidden_states = torch.zeros_like(hidden_states)
+    with torch.no_grad():
+        expert_mask = torch.nn.functional.one_hot(top_k_index, num_classes=self.num_experts + 1)
+        expert_mask = expert_mask.permute(2, 1, 0)
+        expert_hit = torch.greater(expert_mask.sum(dim=(-1, -2)), 0).nonzero()
+
+    for expert_idx in expert_hit:
+        expert_idx = expert_idx[0]
+        if expert_idx == self.num_experts:
+            continue
+        top_k_pos, token_idx = torch.where(expert_mask[expert_idx])
+        current_state = hidden_states[token_idx]
+        gate, up = torch.nn.functional.linear(current_state, self.gate_up_proj[expert_idx]).chunk(2, dim=-1)
+        current_hidden_states = self.act_fn(gate) * up
+        current_hidden_states = torch.nn.functional.linear(current_hidden_states, self.down_proj[expert_idx])
+        current_hidden_states = current_hidden_states * top_k_weights[token_idx, top_k_pos, None]
+        final_hidden_states.index_add_(0, token_idx, current_hidden_states.to(final_hidden_states.dtype))
+
+    return final_hidden_states
+
+
+# ================================================================
+# Patch: apply_rotary_pos_emb
+# 1. fused kernel where one is bound
+# ================================================================
+@config.replace_function("apply_rotary_pos_emb", description="Op slot for the rotary embedding")
+def qwen3_moe_apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    """Applies Rotary Position Embedding to the query and key tensors.
+
+    Args:
+        q (`torch.Tensor`): The query tensor.
+        k (`torch.Tensor`): The key tensor.
+        cos (`torch.Tensor`): The cosine part of the rotary embedding.
+        sin (`torch.Tensor`): The sine part of the rotary embedding.
+        unsqueeze_dim (`int`, *optional*, defaults to 1):
+            The dimension along which cos and sin get one more, so that they can be broadcast to q and k.
+    Returns:
+        `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
+    """
+    # --- Patch.1 ---
+    if slot_rotary_pos_emb.has_kernel:
+        return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
+    # --- Patch.1 ---
+    cos = cos.unsqueeze(unsqueeze_dim)
+    sin = sin.unsqueeze(unsqueeze_dim)
+    q_embed = (q * cos) + (rotate_half(q) * sin)
+    k_embed = (k * cos) + (rotate_half(k) * sin)
+    return q_embed, k_embed
+
+
+# ================================================================
+# Patch: Qwen3MoeForCausalLM.forward
+# 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# 2. load-balancing loss by its slot
+# ================================================================
+@config.override_method("Qwen3MoeForCausalLM.forward", description="Op slots for the losses")
+def qwen3_moe_for_causal_lm_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    labels: torch.LongTensor | None = None,
+    use_cache: bool | None = None,
+    output_router_logits: bool | None = None,
+    logits_to_keep: int | torch.Tensor = 0,
+    **kwargs: Unpack[TransformersKwargs],
+) -> MoeCausalLMOutputWithPast:
+    output_router_logits = (
+        output_router_logits if output_router_logits is not None else self.config.output_router_logits
+    )
+
+    # decoder outputs consists of (dec_features, layer_state, dec_hidden, dec_attn)
+    outputs: MoeModelOutputWithPast = self.model(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        output_router_logits=output_router_logits,
+        **kwargs,
+    )
+
+    hidden_states = outputs.last_hidden_state
+    loss = None
+    logits = None
+    # --- Patch.1 ---
+    if labels is not None and slot_causal_lm_loss.has_kernel:
+        shift_labels = kwargs.get("shift_labels")
+        loss = slot_causal_lm_loss(
+            hidden_states,
+            self.lm_head.weight,
+            labels if shift_labels is None else None,
+            shift_labels=shift_labels,
+            logits_to_keep=logits_to_keep,
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    else:
+        # --- Patch.1 ---
+        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+        logits = self.lm_head(hidden_states)
+        if labels is not None:
+            loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+
+    aux_loss = None
+    if output_router_logits:
+        # --- Patch.2 ---
+        balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+        aux_loss = balance(
+            outputs.router_logits,
+            self.num_experts,
+            self.num_experts_per_tok,
+            attention_mask,
+        )
+        # --- Patch.2 ---
+        if labels is not None:
+            loss += self.router_aux_loss_coef * aux_loss.to(loss.device)  # make sure to reside in the same device
+
+    return MoeCausalLMOutputWithPast(
+        loss=loss,
+        aux_loss=aux_loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+        router_logits=outputs.router_logits,
+    )
+
+
+# ================================================================
+# Patch: Qwen3MoeForCausalLM.get_parallel_plan
+# 1. new - a trainer asks the model which parameters it may split
+# ================================================================
+@config.override_method(
+    "Qwen3MoeForCausalLM.get_parallel_plan", description="Expert parallel plan for trainers", add=True
+)
+def qwen3_moe_get_parallel_plan(self):
+    # --- Patch.1 ---
+    from zoo.qwen3_moe.parallel_plan import get_parallel_plan
+
+    return get_parallel_plan()
+    # --- Patch.1 ---
