@@ -1,6 +1,8 @@
 """Qwen3-MoE by op slots: upstream's code stays, and a kernel takes over where one is bound.
 
-patchgen zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config --diff
+Where nothing is bound, the generated module runs upstream's own lines.
+
+    patchgen zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config --diff
 """
 
 import torch

@@ -1,5 +1,7 @@
 """Qwen3-VL-MoE by op slots: the text model's patches are those of Qwen3-MoE.
 
+Where nothing is bound, the generated module runs upstream's own lines.
+
     patchgen zoo.qwen3_vl_moe.qwen3_vl_moe_gpu_patch_gen_config --diff
 """
 
