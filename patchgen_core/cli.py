@@ -16,23 +16,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from patchgen_core.artifacts import Progress
 from patchgen_core.codegen.source import SourceCache
+from patchgen_core.commands import COMMANDS, add_printing, make_console, split_codes
 from patchgen_core.drift import DriftReport, check, fix
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.loading import Loader
 from patchgen_core.project import Project, load_project, no_configs
 from patchgen_core.report.record import BAD, Record, contract_record
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 Main = Callable[..., int]
 
 _PROGRESS_AFTER = 1.0
-_CHECK, _REPORT, _RULE = "check", "report", "rule"
+_CHECK = "check"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,7 +68,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         prog=prog,
         description="Generate patched Hugging Face modeling files, and check that the checked-in ones are current.",
         epilog="'patchgen check' is 'patchgen --check' and the contract rules; 'patchgen rule' lists these; "
-        "'patchgen report --help' tells of merging reports. "
+        "'patchgen report --help' tells of merging reports, "
+        "'patchgen adopt --help' of moving over from monkey patches. "
         "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
     )
     add = parser.add_argument
@@ -87,49 +86,21 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--prune", action="store_true", help="with --check --fix: remove generated files that no config makes")
     add("--select", metavar="CODES", help="check the contract rules of these codes, or beginnings of codes")
     add("--ignore", metavar="CODES", help="with contract rules: leave these out")
-    _add_printing(parser, "print results as JSON")
+    add_printing(parser, "print results as JSON")
     parser.set_defaults(contracts=False)
     return parser
 
 
-def _add_printing(parser: argparse.ArgumentParser, json_help: str) -> None:
-    parser.add_argument("--json", action="store_true", help=json_help)
-    parser.add_argument("--no-color", action="store_true", help="print without colours")
-
-
-def _rule_parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"{prog} {_RULE}", description="Explain contract rules: why they are there, and how to keep them."
-    )
-    parser.add_argument("codes", nargs="*", help="code of a rule, such as PG202; without one, all are listed")
-    _add_printing(parser, "print as JSON")
-    return parser
-
-
-def _report_parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=f"{prog} {_REPORT}",
-        description="Merge reports that 'pytest --patchgen-report' wrote, such as those of the jobs of a CI run.",
-        epilog="Exit codes: those of the merged report, as of 'patchgen --check'.",
-    )
-    add = parser.add_argument
-    add("reports", nargs="+", type=Path, help="report to read, a .json file")
-    add("-o", "--output", type=Path, help="file to write the merged report to, .json or .md")
-    add("-v", "--verbose", action="store_true", help="show a row for every config")
-    _add_printing(parser, "print the merged report as JSON")
-    return parser
-
-
 def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
-    options = _options(list(argv), prog)
+    word = argv[0] if argv else ""
+    command = COMMANDS.get(word)
+    options = command.parser(f"{prog} {word}").parse_args(argv[1:]) if command else _options(list(argv), prog)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        if "reports" in options:
-            return _report(options)
-        if "codes" in options:
-            return _rule(options)
+        if command is not None:
+            return command.run(options, project)
         return _run(options, project or load_project())
     except PatchgenError as error:
         _print_error(error, options)
@@ -144,20 +115,14 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
 
 def _options(arguments: list[str], prog: str) -> argparse.Namespace:
     word = arguments[0] if arguments else ""
-    if word in (_REPORT, _RULE):
-        return (_report_parser if word == _REPORT else _rule_parser)(prog).parse_args(arguments[1:])
     parser = _parser(prog)
     options = parser.parse_args(["--check", *arguments[1:]] if word == _CHECK else arguments)
     for key in ("select", "ignore"):
         given = getattr(options, key)
-        setattr(options, key, None if given is None else _codes(given))
+        setattr(options, key, None if given is None else split_codes(given))
     _check_usage(parser, options)
     options.contracts = word == _CHECK or options.select is not None or options.ignore is not None
     return options
-
-
-def _codes(text: str) -> list[str]:
-    return [code.strip().upper() for code in text.split(",") if code.strip()]
 
 
 def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -249,7 +214,7 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
         return 0
     from patchgen_core.report.terminal import print_generated
 
-    print_generated(_console(options), results, options.dry_run, options.diff, options.verbose)
+    print_generated(make_console(options), results, options.dry_run, options.diff, options.verbose)
     return 0
 
 
@@ -269,9 +234,9 @@ def _check(options: argparse.Namespace, project: Project) -> int:
         return exit_code
     from patchgen_core.report.terminal import print_contracts, print_drift
 
-    print_drift(_console(options), report, options.verbose)
+    print_drift(make_console(options), report, options.verbose)
     if options.contracts:
-        print_contracts(_console(options), contracts, options.verbose)
+        print_contracts(make_console(options), contracts, options.verbose)
     return exit_code
 
 
@@ -287,53 +252,7 @@ def _contracts(
     return [contract_record(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts)]
 
 
-def _rule(options: argparse.Namespace) -> int:
-    from patchgen_core.contracts.pages import rule_data, rule_page
-    from patchgen_core.contracts.rules import RULES
-    from patchgen_core.contracts.run import find_rules
-
-    named = {rule.code: rule for word in options.codes for code in _codes(word) for rule in find_rules(code)}
-    rules = list(named.values())
-    if options.json:
-        print(json.dumps([rule_data(rule) for rule in rules or RULES], indent=2))
-        return 0
-    if not rules:
-        for rule in RULES:
-            print(f"{rule.code}  {rule.severity:<8} {rule.name}")
-        return 0
-    from rich.markdown import Markdown
-
-    console = _console(options)
-    text = "\n".join(rule_page(rule) for rule in rules)
-    if console.is_terminal:
-        console.print(Markdown(text))
-    else:
-        print(text, end="")
-    return 0
-
-
-def _report(options: argparse.Namespace) -> int:
-    from patchgen_core.report.gate import gate_json, merge, print_gate, read_report, write_report
-
-    report = merge(read_report(path, Path.cwd()) for path in options.reports)
-    if options.output is not None:
-        write_report(report, options.output, Path.cwd())
-    if options.json:
-        print(gate_json(report, Path.cwd()), end="")
-        return report.exit_code
-    console = _console(options)
-    print_gate(console, report, options.verbose)
-    console.print(report.summary(), style="green" if report.is_green else "red", soft_wrap=True)
-    return report.exit_code
-
-
 # --- printing --------------------------------------------------------------------------------------
-
-
-def _console(options: argparse.Namespace, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    return Console(stderr=stderr, no_color=options.no_color or None, highlight=False, markup=False, emoji=False)
 
 
 def _print_error(error: PatchgenError, options: argparse.Namespace) -> None:
@@ -344,7 +263,7 @@ def _print_error(error: PatchgenError, options: argparse.Namespace) -> None:
         return
     from patchgen_core.report.terminal import print_problems
 
-    print_problems(_console(options, stderr=True), error.problems)
+    print_problems(make_console(options, stderr=True), error.problems)
 
 
 @contextmanager
@@ -357,7 +276,7 @@ def _progress(options: argparse.Namespace) -> Iterator[Progress | None]:
     from rich.progress import Progress as Bar
 
     bar = Bar(
-        TextColumn("patchgen"), BarColumn(), MofNCompleteColumn(), console=_console(options, True), transient=True
+        TextColumn("patchgen"), BarColumn(), MofNCompleteColumn(), console=make_console(options, True), transient=True
     )
     task = bar.add_task("", total=None)
     started = time.monotonic()

@@ -1,0 +1,144 @@
+"""The subcommands of ``patchgen`` that generate and check nothing: their arguments, and what they print."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen_core.project import Project, load_project
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True)
+class Command:
+    """A subcommand.
+
+    Attributes:
+        parser: makes the parser of its arguments, given how it is called.
+        run: runs it, given the arguments and the project that the command was mounted for; returns the exit code.
+    """
+
+    parser: Callable[[str], argparse.ArgumentParser]
+    run: Callable[[argparse.Namespace, Project | None], int]
+
+
+def add_printing(parser: argparse.ArgumentParser, json_help: str) -> None:
+    """Add what concerns how results are printed."""
+    parser.add_argument("--json", action="store_true", help=json_help)
+    parser.add_argument("--no-color", action="store_true", help="print without colours")
+
+
+def make_console(options: argparse.Namespace, stderr: bool = False) -> Console:
+    """A console that prints as the options say, and text as it is."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, no_color=options.no_color or None, highlight=False, markup=False, emoji=False)
+
+
+def split_codes(text: str) -> list[str]:
+    """The codes of rules that an argument names, separated by commas."""
+    return [code.strip().upper() for code in text.split(",") if code.strip()]
+
+
+def _rule_parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Explain contract rules: why they are there, and how to keep them."
+    )
+    parser.add_argument("codes", nargs="*", help="code of a rule, such as PG202; without one, all are listed")
+    add_printing(parser, "print as JSON")
+    return parser
+
+
+def _report_parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Merge reports that 'pytest --patchgen-report' wrote, such as those of the jobs of a CI run.",
+        epilog="Exit codes: those of the merged report, as of 'patchgen --check'.",
+    )
+    add = parser.add_argument
+    add("reports", nargs="+", type=Path, help="report to read, a .json file")
+    add("-o", "--output", type=Path, help="file to write the merged report to, .json or .md")
+    add("-v", "--verbose", action="store_true", help="show a row for every config")
+    add_printing(parser, "print the merged report as JSON")
+    return parser
+
+
+def _rule(options: argparse.Namespace, _: Project | None) -> int:
+    from patchgen_core.contracts.pages import rule_data, rule_page
+    from patchgen_core.contracts.rules import RULES
+    from patchgen_core.contracts.run import find_rules
+
+    named = {rule.code: rule for word in options.codes for code in split_codes(word) for rule in find_rules(code)}
+    rules = list(named.values())
+    if options.json:
+        print(json.dumps([rule_data(rule) for rule in rules or RULES], indent=2))
+        return 0
+    if not rules:
+        for rule in RULES:
+            print(f"{rule.code}  {rule.severity:<8} {rule.name}")
+        return 0
+    from rich.markdown import Markdown
+
+    console = make_console(options)
+    text = "\n".join(rule_page(rule) for rule in rules)
+    if console.is_terminal:
+        console.print(Markdown(text))
+    else:
+        print(text, end="")
+    return 0
+
+
+def _report(options: argparse.Namespace, _: Project | None) -> int:
+    from patchgen_core.report.gate import gate_json, merge, print_gate, read_report, write_report
+
+    report = merge(read_report(path, Path.cwd()) for path in options.reports)
+    if options.output is not None:
+        write_report(report, options.output, Path.cwd())
+    if options.json:
+        print(gate_json(report, Path.cwd()), end="")
+        return report.exit_code
+    console = make_console(options)
+    print_gate(console, report, options.verbose)
+    console.print(report.summary(), style="green" if report.is_green else "red", soft_wrap=True)
+    return report.exit_code
+
+
+def _adopt_parser(prog: str) -> argparse.ArgumentParser:
+    from patchgen_core.adopt.command import build_parser
+
+    return build_parser(prog)
+
+
+def _adopt(options: argparse.Namespace, project: Project | None) -> int:
+    from patchgen_core.adopt.adopting import adopt
+    from patchgen_core.adopt.command import adopted_data, parse_arguments, print_adopted
+
+    project = project or load_project()
+    result = adopt(
+        project,
+        options.adopted_model,
+        options.patcher,
+        output=options.output,
+        arguments=parse_arguments(options.kwargs),
+        imports=options.imports,
+        force=options.force,
+    )
+    if options.json:
+        print(json.dumps(adopted_data(result), indent=2))
+    else:
+        print_adopted(make_console(options), result, f"patchgen {project.module_name(result.path)} --diff")
+    return int(bool(result.findings))
+
+
+COMMANDS = {
+    "adopt": Command(_adopt_parser, _adopt),
+    "report": Command(_report_parser, _report),
+    "rule": Command(_rule_parser, _rule),
+}
+"""The subcommands by name."""
