@@ -11,7 +11,7 @@ import pytest
 
 from patchgen_core.artifacts import Artifact
 from patchgen_core.drift import ConfigResult
-from patchgen_core.errors import Location
+from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.parity.client import CONVERTER_FILE, PLAN_FILE, KernelName, ModelChecks
 from patchgen_core.parity.verdict import CheckVerdict
 from patchgen_core.report.record import Record, Status
@@ -83,7 +83,8 @@ class KernelItem(CheckItem):
     """A kernel computes what the eager function of its op computes."""
 
     check = "kernel"
-    kernel: KernelName
+    kernel: KernelName = ("", "", "")
+    problems: tuple[Problem, ...] = ()
 
     @classmethod
     def make(cls, parent: ConfigFile) -> Iterator[CheckItem]:
@@ -92,14 +93,23 @@ class KernelItem(CheckItem):
 
     @classmethod
     def make_all(cls, parent: pytest.File, checks: ModelChecks) -> Iterator[KernelItem]:
-        """One item for every kernel that can run here."""
-        for kernel in checks.kernels():
-            item: KernelItem = cls.from_parent(parent, name=f"{cls.check}[{'-'.join(kernel)}]")
+        """One item for every kernel that can run here; one that fails when they cannot be told."""
+        try:
+            kernels = checks.kernels()
+        except PatchgenError as error:
+            item: KernelItem = cls.from_parent(parent, name=cls.check)
+            item.problems = error.problems
+            yield item
+            return
+        for kernel in kernels:
+            item = cls.from_parent(parent, name=f"{cls.check}[{'-'.join(kernel)}]")
             item.kernel = kernel
             yield item
 
     def examine(self) -> Sequence[Record]:
         """Compare forward and backward over random inputs."""
+        if self.problems:
+            raise PatchgenError.from_problems(self.problems)
         checks = self.gate.verdicts.models(self.gate.verdicts.project(self.path))
         verdict = checks.kernel(self.kernel)
         status, reason = _outcome(verdict.problems, verdict)

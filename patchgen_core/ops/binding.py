@@ -13,7 +13,7 @@ from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.ops.config import SUFFIX, OpsConfig, implementations
 from patchgen_core.ops.registry import EAGER, Kernel
 from patchgen_core.ops.slot import OpSlot, find_kernel, rebound
-from patchgen_core.ops.variants import Variant, find_variant, key_of, origin, refuse_held, slots_of
+from patchgen_core.ops.variants import LOCK, Variant, find_variant, key_of, origin, refuse_strays, slots_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -89,13 +89,12 @@ def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> 
         module.__name__: tuple(sorted((name, chosen[module.__name__, name][0]) for name in slots[module.__name__]))
         for module in modules
     }
-    variants = [find_variant(module, keys[module.__name__]) for module in modules]
-    classes = _classes(model, variants)
-    rows = [(part, type(part), classes[type(part)]) for part in model.modules()]
-    changed = {type(part).__name__ for part, cls, new in rows if key_of(cls) is not None and new is not cls}
-    for part, cls, new in rows:
-        if new is not cls:
-            part.__class__ = new
+    with LOCK:
+        variants = [find_variant(module, keys[module.__name__]) for module in modules]
+        rows = _new_classes(model, variants)
+        changed = {cls.__name__ for _, cls, _ in rows if key_of(cls) is not None}
+        for part, _, new in rows:
+            object.__setattr__(part, "__class__", new)
     if changed:
         warnings.warn(
             f"{type(model).__name__} was bound by itself before; parts of these classes are bound anew, also for "
@@ -110,19 +109,21 @@ def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> 
     )
 
 
-def _classes(model: nn.Module, variants: Iterable[Variant]) -> dict[type, type]:
-    """The new class for each class of the model's parts."""
-    found: dict[type, type] = {}
-    for name, part in model.named_modules():
-        for variant in variants:
-            refuse_held(name or type(part).__name__, part, variant.module)
-        if type(part) not in found:
-            found[type(part)] = _class_for(origin(type(part)), variants)
-    return found
+def _new_classes(model: nn.Module, variants: list[Variant]) -> list[tuple[nn.Module, type, type]]:
+    """Parts of the model whose class changes: the part, its class and the new one."""
+    new = {cls: _class_for(cls, variants) for cls in dict.fromkeys(map(type, model.modules()))}
+    rows = [(part, type(part), new[type(part)]) for part in model.modules() if new[type(part)] is not type(part)]
+    reads = any(key_of(cls) is not None for cls in new.values())
+    if rows or not reads:
+        refuse_strays(model, variants)
+    if not reads:
+        of = ", ".join(variant.module.__name__ for variant in variants)
+        raise PatchgenError(f"{type(model).__name__} has no part that reads the slots of {of}")
+    return rows
 
 
 def _class_for(cls: type, variants: Iterable[Variant]) -> type:
-    made = [new for variant in variants if (new := variant.class_for(cls)) is not cls]
+    made = [new for variant in variants if (new := variant.class_for(cls)) is not origin(cls)]
     if len(made) > 1:
         raise PatchgenError(f"{cls.__qualname__} reads slots of two modules", None, "Bind these modules instead.")
     return made[0] if made else cls

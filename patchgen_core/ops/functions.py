@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -71,18 +72,24 @@ def content(cell: CellType) -> Any:
         return None
 
 
-def readers(namespace: Namespace) -> frozenset[str]:
-    """The names of a module's slots, and of what runs code of the module that reads one of these names."""
-    names = {name for name, value in namespace.items() if isinstance(value, OpSlot)}
-    if not names:
+def readers(namespace: Namespace, slots: Mapping[str, OpSlot] | None = None) -> frozenset[str]:
+    """The names of a module's slots, and of what runs code of the module that reads one of these names.
+
+    Args:
+        namespace: the module's.
+        slots: the slots by name; all that the namespace has by default.
+    """
+    if slots is None:
+        slots = {name: value for name, value in namespace.items() if isinstance(value, OpSlot)}
+    if not slots:
         return frozenset()
-    slots = {id(namespace[name]) for name in names}
+    names, ids = set(slots), set(map(id, slots.values()))
     reads: dict[str, frozenset[str]] = {}
     for name, value in namespace.items():
         if name == "__builtins__" or isinstance(value, (type, OpSlot)):
             continue
         found = list(reached(value))
-        if any(id(part) in slots for part in found):
+        if any(id(part) in ids for part in found):
             names.add(name)
         mine = [f for f in found if isinstance(f, FunctionType) and f.__globals__ is namespace]
         reads[name] = frozenset().union(*(read_globals(f.__code__) for f in mine))
@@ -95,17 +102,23 @@ def readers(namespace: Namespace) -> frozenset[str]:
 
 def reads_slots(function: FunctionType) -> bool:
     """Whether the code of a function reads a slot of its module, or names what reads one."""
-    names = read_globals(function.__code__)
-    return not names.isdisjoint(readers(function.__globals__))
+    names = readers(function.__globals__)
+    return bool(names) and not names.isdisjoint(read_globals(function.__code__))
 
 
 def foreign(function: FunctionType) -> str:
     """The name of a function of another module that ``function`` names and that reads slots there; empty for none."""
-    for name in sorted({name for code in _codes(function.__code__) for name in code.co_names}):
+    for name in sorted(names_in(function.__code__)):
         other = function.__globals__.get(name)
         if isinstance(other, FunctionType) and other.__globals__ is not function.__globals__ and reads_slots(other):
             return name
     return ""
+
+
+@functools.cache
+def names_in(code: CodeType) -> frozenset[str]:
+    """The names of globals and attributes in a code object and those nested in it; quicker than what tells them."""
+    return frozenset(name for part in _codes(code) for name in part.co_names)
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -126,16 +139,20 @@ def _own_reads(code: CodeType) -> set[str]:
     return {step.argval for step in dis.get_instructions(code) if step.opname in _GLOBAL_READS}
 
 
-def attributes_of_globals(code: CodeType) -> Iterator[tuple[str, str]]:
+@functools.cache
+def attributes_of_globals(code: CodeType) -> tuple[tuple[str, str], ...]:
     """Pairs of a global name and an attribute that is looked up on it, or that may be on another name for it."""
-    for part in _codes(code):
-        steps = [step for step in dis.get_instructions(part) if step.opname not in ("CACHE", "PUSH_NULL")]
-        looked_up = [step.argval for step in steps if _looks_up(step)]
-        for step, after in zip(steps, steps[1:]):
-            if step.opname in _GLOBAL_READS and _looks_up(after):
-                yield step.argval, after.argval
-            elif step.opname in _GLOBAL_READS and after.opname.startswith("STORE_"):
-                yield from ((step.argval, attribute) for attribute in looked_up)
+    return tuple(pair for part in _codes(code) for pair in _own_attributes(part))
+
+
+def _own_attributes(code: CodeType) -> Iterator[tuple[str, str]]:
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "PUSH_NULL")]
+    looked_up = [step.argval for step in steps if _looks_up(step)]
+    for step, after in itertools.pairwise(steps):
+        if step.opname in _GLOBAL_READS and _looks_up(after):
+            yield step.argval, after.argval
+        elif step.opname in _GLOBAL_READS and after.opname.startswith("STORE_"):
+            yield from ((step.argval, attribute) for attribute in looked_up)
 
 
 def _looks_up(step: dis.Instruction) -> bool:

@@ -197,7 +197,8 @@ def _positions(states: Tensor, logits_to_keep: int | Tensor) -> Tensor:
         raise PatchgenError(f"logits_to_keep={logits_to_keep!r} picks positions, which pooled hidden states lack")
     if isinstance(logits_to_keep, int) and logits_to_keep > 0:
         return states[..., -logits_to_keep:, :]
-    if isinstance(logits_to_keep, Tensor) and logits_to_keep.dim() == 1 and not logits_to_keep.is_floating_point():
+    is_index = isinstance(logits_to_keep, Tensor) and logits_to_keep.dtype in (torch.int64, torch.int32)
+    if isinstance(logits_to_keep, Tensor) and is_index and logits_to_keep.dim() == 1:
         return states[..., logits_to_keep.to(states.device), :]
     raise PatchgenError(
         f"logits_to_keep is 0 for all positions, a number of last ones or a 1-D tensor of positions, "

@@ -53,6 +53,8 @@ class KernelSpec:
                 raise PatchgenError(f"KernelSpec: {field} must be a name, not {value!r}")
         if not callable(self.factory):
             raise PatchgenError(f"KernelSpec: factory must be a callable that makes the kernel, not {self.factory!r}")
+        if not isinstance(self.hardware, (HardwareRequirement, type(None))):
+            raise PatchgenError(f"KernelSpec: hardware must be a HardwareRequirement or None, not {self.hardware!r}")
         if isinstance(self.packages, str):
             raise PatchgenError(f"KernelSpec: packages must be a tuple of names, not {self.packages!r}")
 
@@ -87,6 +89,7 @@ class KernelRegistry:
 
     def __init__(self, fill: Callable[[KernelRegistry], None] | None = None, entry_points: str = "") -> None:
         self._fill, self._entry_points = fill, entry_points
+        self._pending: list[importlib.metadata.EntryPoint] = []
         self._specs: dict[_Key, KernelSpec] = {}
         self._places: dict[_Key, Location] = {}
         self._made: dict[_Key, Kernel] = {}
@@ -102,10 +105,15 @@ class KernelRegistry:
         Raises:
             PatchgenError: there is one of the same op, variant and name; names both places.
         """
+        if not isinstance(spec, KernelSpec):
+            raise PatchgenError(f"a KernelSpec is registered, not {spec!r}")
         with self._lock:
             self._fill_once()
+            return self._add(spec, _caller(), force)
+
+    def _add(self, spec: KernelSpec, place: Location, force: bool = False) -> KernelSpec:
+        with self._lock:
             key = (spec.op_name, spec.variant, spec.name)
-            place = _caller()
             if key in self._specs and not force:
                 raise PatchgenError(
                     f"kernel '{spec.name}' for {_slot(*key[:2])} is registered twice: "
@@ -191,20 +199,28 @@ class KernelRegistry:
 
     def _fill_once(self) -> None:
         fill, self._fill = self._fill, None
-        if fill is not None:
-            fill(self)
+        try:
+            if fill is not None:
+                fill(self)
+        except BaseException:  # whoever asks next is told as well
+            self._fill = fill
+            self._specs.clear()
+            raise
 
     def _load(self) -> None:
         """Register what there is from the start, and what other packages bring."""
         with self._lock:
             self._fill_once()
             group, self._entry_points = self._entry_points, ""
+            if group:
+                self._pending = _sorted(importlib.metadata.entry_points(group=group))
+            points, self._pending = self._pending, []
             try:
-                for point in _sorted(importlib.metadata.entry_points(group=group)) if group else ():
-                    self._load_one(point)
-            except BaseException:  # whoever asks next is told as well
-                self._entry_points = group
-                raise
+                while points:
+                    self._load_one(points[0])
+                    del points[0]
+            finally:
+                self._pending = points  # one that failed tells whoever asks next as well
 
     def _load_one(self, point: importlib.metadata.EntryPoint) -> None:
         before = dict(self._specs), dict(self._places)
@@ -239,10 +255,11 @@ def _caller() -> Location:
 
 
 def _register_defaults(registry: KernelRegistry) -> None:
-    from patchgen_core.ops.kernels import DEFAULTS
+    from patchgen_core.ops import kernels
 
-    for spec in DEFAULTS:
-        registry.register(spec)
+    place = Location(os.path.abspath(kernels.__file__))
+    for spec in kernels.DEFAULTS:
+        registry._add(spec, place)
 
 
 KERNEL_REGISTRY = KernelRegistry(_register_defaults, ENTRY_POINTS)

@@ -154,11 +154,16 @@ def _models_of(modules: list[str]) -> list[str]:
         kind = type(entry)
         if issubclass(kind, torch.nn.Module) and any(cls.__module__ in modules for cls in kind.__mro__):
             found[id(entry)] = entry
-    inner = {id(child) for entry in found.values() for child in entry.modules() if child is not entry}
-    outer = [entry for key, entry in found.items() if key not in inner and not _is_bound_itself(entry)]
+    made = {key: entry for key, entry in found.items() if "_modules" in vars(entry)}  # not one whose __init__ failed
+    inner = {id(child) for entry in made.values() for child in entry.modules() if child is not entry}
+    outer = [entry for key, entry in made.items() if key not in inner and _follows(entry)]
     names = sorted(type(entry).__name__ for entry in outer)
     return [f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
 
 
-def _is_bound_itself(model: Any) -> bool:
-    return any("_patchgen_origin" in vars(type(part)) for part in model.modules())
+def _follows(model: Any) -> bool:
+    """Whether some part of a model reads its module's slots, rather than slots of the model's own."""
+    from patchgen_core.ops.variants import follows_module, key_of
+
+    classes = {type(part) for part in model.modules()}
+    return all(key_of(cls) is None for cls in classes) or any(map(follows_module, classes))

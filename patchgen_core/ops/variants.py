@@ -5,35 +5,55 @@ own: each slot gets a second name in the module's namespace, and every class tha
 same name in which the functions that read them, and those that call such functions, have the second names in their
 code. A model is bound by making its submodules instances of these subclasses. A call looks nothing up that it would
 not look up without, and all else that a function reads stays the module's.
+
+The subclass of a class inherits from the subclasses of its bases as well, so that ``super()`` finds the variant's
+methods. What reaches a slot in ways that no copy of a function can change is refused.
 """
 
 from __future__ import annotations
 
 import copyreg
-import dis
 import functools
 import importlib
 import itertools
-import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.ops.slot import OpSlot
+from patchgen_core.ops.functions import (
+    attributes_of_globals,
+    content,
+    foreign,
+    is_layer,
+    names_in,
+    reached,
+    read_globals,
+    readers,
+    reads_slots,
+    renamed,
+)
+from patchgen_core.ops.slot import OpSlot, find_kernel
 
 Key = tuple[tuple[str, str], ...]
 """What a variant binds: pairs of a slot's name in the module and an implementation, sorted."""
 
+LOCK = threading.RLock()
+"""Held while variants and their classes are made."""
+
 _ATTRIBUTE = "_patchgen_variants"
-_FULL = "of all its models: call bind_ops with the module instead of the model"
+_INSTEAD = "Bind the slots of all its models: call bind_ops with the module instead of the model."
+
+
+class _VariantSlot(OpSlot):
+    """A slot of a variant."""
 
 
 def slots_of(module: ModuleType) -> dict[str, OpSlot]:
     """The slots of a module's namespace by name, without those of variants."""
-    variants: Mapping[Key, Variant] = vars(module).get(_ATTRIBUTE, {})
-    mine = {name for variant in variants.values() for name in variant.names.values()}
-    return {name: value for name, value in vars(module).items() if isinstance(value, OpSlot) and name not in mine}
+    found = vars(module).items()
+    return {name: value for name, value in found if isinstance(value, OpSlot) and type(value) is not _VariantSlot}
 
 
 def origin(cls: type) -> type:
@@ -42,21 +62,35 @@ def origin(cls: type) -> type:
     return found
 
 
+def is_variant(cls: type) -> bool:
+    """Whether a class is of a variant itself, not by what it inherits."""
+    return "_patchgen_origin" in vars(cls)
+
+
 def key_of(cls: type) -> Key | None:
     """What the variant of a class binds; None when the class is of no variant."""
-    return next((vars(base)["_patchgen_key"] for base in cls.__mro__ if "_patchgen_key" in vars(base)), None)
+    return next((vars(base)["_patchgen_key"] for base in cls.__mro__ if is_variant(base)), None)
+
+
+def follows_module(cls: type) -> bool:
+    """Whether methods of a class read slots that are their module's."""
+    if key_of(cls) is not None:
+        return False
+    found = (part for base in cls.__mro__ for value in vars(base).values() for part in reached(value))
+    return any(isinstance(part, FunctionType) and reads_slots(part) for part in found)
 
 
 def find_variant(module: ModuleType, key: Key) -> Variant:
     """The variant of a module with these bindings, made when it is first asked for.
 
     Raises:
-        PatchgenError: the module uses slots in a way that only the module as a whole can be bound.
+        PatchgenError: the module uses slots in a way that only the module as a whole can be bound, or has other slots.
     """
-    known: dict[Key, Variant] = vars(module).setdefault(_ATTRIBUTE, {})
-    if key not in known or not known[key].is_current():
-        known[key] = Variant(module, key)
-    return known[key]
+    with LOCK:
+        known: dict[Key, Variant] = vars(module).setdefault(_ATTRIBUTE, {})
+        if key not in known or not known[key].is_current():
+            known[key] = Variant(module, key)
+        return known[key]
 
 
 class Variant:
@@ -72,30 +106,38 @@ class Variant:
     def __init__(self, module: ModuleType, key: Key) -> None:
         self.module, self.key = module, key
         self._own = slots_of(module)
-        self.slots = {name: OpSlot(self._own[name].op_name, self._own[name].variant) for name, _ in key}
+        if self._own.keys() != dict(key).keys():
+            bound, has = ", ".join(sorted(dict(key))), ", ".join(sorted(self._own)) or "none"
+            raise PatchgenError(f"the model's slots are {bound}; those of {module.__name__} are {has}")
+        self.slots = {name: _VariantSlot(slot.op_name, slot.variant) for name, slot in self._own.items()}
         for name, implementation in key:
             self.slots[name].bind(implementation)
-        functions = _reading(module, set(self.slots))
-        self.names = {name: _second_name(module, name) for name in (*self.slots, *functions)}
-        self._classes: dict[type, type] = {}
+        self._reading = {name: vars(module)[name] for name in sorted(readers(vars(module), self._own))}
+        self.names = {name: _second_name(module, name) for name in self._reading}
+        self._classes: dict[type, tuple[Any, type]] = {}
         self._cloned: dict[int, tuple[Any, Any]] = {}
-        _refuse_hidden(module, self.reads)
-        for name, slot in self.slots.items():
-            vars(module)[self.names[name]] = slot
-        for name in functions:
-            vars(module)[self.names[name]] = self._clone(vars(module)[name])
+        self._refuse_hidden()
+        clones = {self.names[name]: self._clone(value, name) for name, value in self._reading.items()}
+        vars(module).update(clones)
 
     def is_current(self) -> bool:
-        """Whether the module still has the slots that it was made for; reloading makes others."""
-        return slots_of(self.module) == self._own
+        """Whether the module has the slots and functions, and the registry the kernels, that it was made for."""
+        namespace = vars(self.module)
+        if slots_of(self.module) != self._own or readers(namespace, self._own) != self._reading.keys():
+            return False
+        if any(namespace[name] is not value for name, value in self._reading.items()):
+            return False
+        return all(find_kernel(self.slots[name], chosen) is self.slots[name].bound_kernel for name, chosen in self.key)
 
     def reads(self, value: Any) -> bool:
         """Whether a function, or what wraps one, reads slots of the module."""
-        return any(self._code_reads(function) for function in _functions(value))
+        return any(map(self._is_read, reached(value)))
 
-    def _code_reads(self, function: FunctionType) -> bool:
-        is_mine = function.__globals__ is vars(self.module)
-        return is_mine and not self.names.keys().isdisjoint(read_globals(function.__code__))
+    def _is_read(self, part: FunctionType | OpSlot) -> bool:
+        if isinstance(part, OpSlot):
+            return any(part is slot for slot in self._own.values())
+        is_mine = part.__globals__ is vars(self.module)
+        return is_mine and not self.names.keys().isdisjoint(read_globals(part.__code__))
 
     def class_for(self, cls: type) -> type:
         """The class whose instances have this variant's slots; ``cls`` itself when it reads none of the module's.
@@ -103,247 +145,230 @@ class Variant:
         Raises:
             PatchgenError: the class reaches slots in a way that only the module as a whole can be bound.
         """
-        if cls not in self._classes:
-            self._classes[cls] = self._make(cls)
-        return self._classes[cls]
+        with LOCK:
+            cls = origin(cls)
+            reading = {name: v for name, v in vars(cls).items() if name != "__init__" and self.reads(v)}
+            bases = tuple(map(self.class_for, cls.__bases__))
+            if cls not in self._classes or self._classes[cls][0] != (reading, bases):
+                self._classes[cls] = (reading, bases), self._make(cls, reading, bases)
+            return self._classes[cls][1]
 
-    def _make(self, cls: type) -> type:
-        cloned = {name: self._clone(value) for name, value in _members(cls).items() if self.reads(value)}
-        if not cloned:
+    def made_for(self, cls: type) -> type | None:
+        """What :meth:`class_for` returned the last time, if ever."""
+        return self._classes[cls][1] if cls in self._classes else None
+
+    def _make(self, cls: type, reading: Mapping[str, Any], bases: tuple[type, ...]) -> type:
+        for name, value in vars(cls).items():
+            self._refuse_named(f"{cls.__qualname__}.{name}", value)
+        changed = [new for new, base in zip(bases, cls.__bases__) if new is not base]
+        if not reading and not changed:
             return cls
-        self._refuse_other_ways(cls)
         namespace = {
-            **cloned,
+            **{name: self._clone(value, f"{cls.__qualname__}.{name}") for name, value in reading.items()},
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
             "__doc__": cls.__doc__,
+            "__init__": _init(cls),
             "__reduce_ex__": _reduce,
             "_patchgen_origin": cls,
             "_patchgen_module": self.module.__name__,
             "_patchgen_key": self.key,
         }
-        return type(cls)(cls.__name__, (cls,), namespace)
+        is_wrapper = any(map(is_variant, cls.__mro__))  # of what was bound before
+        if is_wrapper:
+            _refuse_overriding(cls, changed)
+        return type(cls)(cls.__name__, (*changed, cls) if is_wrapper else (cls, *changed), namespace)
 
-    def _refuse_other_ways(self, cls: type) -> None:
-        """Refuse methods that reach a function that reads slots by ``super()``, or by the name of a class."""
-        bases = [base for base in cls.__mro__ if "_patchgen_origin" not in vars(base)]
-        for position, base in enumerate(bases):
-            reading = {n for other in bases[position + 1 :] for n, value in vars(other).items() if self.reads(value)}
-            for name, value in vars(base).items():
-                for function in _functions(value):
-                    for way in self._other_ways(function, reading):
-                        called = f"{base.__qualname__}.{name} calls {way}"
-                        raise PatchgenError(f"{called}, which reads slots", None, f"Bind the slots {_FULL}.")
+    def _refuse_hidden(self) -> None:
+        """Refuse what reads slots and is reached neither by a name of the module nor as a method of a layer."""
+        namespace = vars(self.module)
+        mine = [v for v in namespace.values() if isinstance(v, type) and v.__module__ == self.module.__name__]
+        hidden = [*_outside_of_layers(mine), *(type(v) for value in _layers(namespace) for v in value.modules())]
+        for cls in hidden:
+            if any(self.reads(value) for base in cls.__mro__ for value in vars(base).values()):
+                where = f"{cls.__qualname__} of {self.module.__name__}"
+                raise PatchgenError(f"{where} reads slots outside of a model's layers", None, _INSTEAD)
+        for name, value in namespace.items():
+            if not isinstance(value, type):
+                self._refuse_named(name, value)
 
-    def _other_ways(self, function: FunctionType, inherited: set[str]) -> Iterator[str]:
-        code = function.__code__
-        yield from (f"super().{name}" for name in inherited & _attributes_of("super", code))
-        for name in read_globals(code) if function.__globals__ is vars(self.module) else ():
-            cls = vars(self.module).get(name)
-            if isinstance(cls, type):
-                found = _attributes_of(name, code)
-                yield from (f"{name}.{n}" for n in found if self.reads(getattr(cls, n, None)))
+    def _refuse_named(self, where: str, value: Any) -> None:
+        """Refuse a function that reaches one that reads slots by the name of its class."""
+        for function in reached(value):
+            if isinstance(function, FunctionType) and any(map(self._is_class, _values(function))):
+                for name, attribute in attributes_of_globals(function.__code__):
+                    cls = function.__globals__.get(name)
+                    if self._is_class(cls) and self.reads(getattr(cls, attribute, None)):
+                        message = f"{where} calls {name}.{attribute}, which reads slots"
+                        raise PatchgenError(message, None, _INSTEAD)
 
-    def _clone(self, value: Any) -> Any:
+    def _is_class(self, value: Any) -> bool:
+        return isinstance(value, type) and any(base.__module__ == self.module.__name__ for base in value.__mro__)
+
+    def _clone(self, value: Any, where: str) -> Any:
         """A function, or what wraps one, with the second names; the same object when it reads no slot."""
         if id(value) not in self._cloned:
-            self._cloned[id(value)] = value, self._clone_anew(value)
+            try:
+                self._cloned[id(value)] = value, self._clone_anew(value, where)
+            except PatchgenError:
+                self._cloned.clear()  # of what was begun
+                raise
         return self._cloned[id(value)][1]
 
-    def _clone_anew(self, value: Any) -> Any:
+    def _clone_anew(self, value: Any, where: str) -> Any:
         if not self.reads(value):
             return value
+        if isinstance(value, OpSlot):
+            return next(self.slots[name] for name, slot in self._own.items() if slot is value)
         if isinstance(value, FunctionType):
-            return self._clone_function(value)
-        if isinstance(value, (staticmethod, classmethod)):
-            return type(value)(self._clone(value.__func__))
-        if isinstance(value, property):
-            return property(self._clone(value.fget), self._clone(value.fset), self._clone(value.fdel), value.__doc__)
-        if isinstance(value, functools.partial):
-            return functools.partial(self._clone(value.func), *value.args, **value.keywords)
-        if isinstance(value, functools.cached_property):
-            again = functools.cached_property(self._clone(value.func))
+            return self._clone_function(value, where)
+        if type(value) in (staticmethod, classmethod):
+            return type(value)(self._clone(value.__func__, where))
+        if type(value) is property:
+            fget, fset, fdel = (self._clone(part, where) for part in (value.fget, value.fset, value.fdel))
+            return property(fget, fset, fdel, value.__doc__)
+        if type(value) is functools.cached_property:
+            again = functools.cached_property(self._clone(value.func, where))
             again.__set_name__(object, value.attrname or "")
             return again
-        raise PatchgenError(f"{value!r} wraps a function that reads slots", None, f"Bind the slots {_FULL}.")
+        if type(value) in (functools.partial, functools.partialmethod):
+            arguments = [self._clone(argument, where) for argument in value.args]
+            keywords = {name: self._clone(argument, where) for name, argument in value.keywords.items()}
+            return type(value)(self._clone(value.func, where), *arguments, **keywords)
+        kind = type(value).__qualname__
+        raise PatchgenError(f"{where} reaches a function that reads slots, or a slot, by a {kind}", None, _INSTEAD)
 
-    def _clone_function(self, function: FunctionType) -> FunctionType:
-        code = _renamed(function.__code__, self.names) if self._code_reads(function) else function.__code__
-        cells = [(cell, CellType() if self.reads(_content(cell)) else cell) for cell in function.__closure__ or ()]
+    def _clone_function(self, function: FunctionType, where: str) -> FunctionType:
+        code = renamed(function.__code__, self.names) if self._is_read(function) else function.__code__
+        cells = [(cell, CellType() if self.reads(content(cell)) else cell) for cell in function.__closure__ or ()]
         closure = tuple(new for _, new in cells)
-        clone = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+        clone = FunctionType(code, function.__globals__, function.__name__, None, closure)
         self._cloned[id(function)] = function, clone  # which may close over itself
         for cell, new in cells:
             if new is not cell:
-                new.cell_contents = self._clone(cell.cell_contents)
-        clone.__kwdefaults__ = function.__kwdefaults__
+                new.cell_contents = self._clone(cell.cell_contents, where)
+        if function.__defaults__ is not None:
+            clone.__defaults__ = tuple(self._clone(value, where) for value in function.__defaults__)
+        if function.__kwdefaults__ is not None:
+            clone.__kwdefaults__ = {name: self._clone(v, where) for name, v in function.__kwdefaults__.items()}
         functools.update_wrapper(clone, function, updated=())
         clone.__dict__.clear()  # of the __wrapped__ that update_wrapper sets
-        clone.__dict__.update({name: self._clone(value) for name, value in vars(function).items()})
+        clone.__dict__.update({name: self._clone(value, where) for name, value in vars(function).items()})
         return clone
 
 
-def refuse_held(name: str, part: Any, module: ModuleType) -> None:
-    """Refuse a submodule that keeps a function that reads slots, such as a wrapped ``forward``, as its own attribute.
-
-    Args:
-        name: the submodule's, for the error.
-        part: the submodule.
-        module: the module with the slots.
+def refuse_strays(model: Any, variants: Iterable[Variant]) -> None:
+    """Refuse a model that reads slots which none of the variants can replace.
 
     Raises:
-        PatchgenError: it does; binding would pass that function by.
+        PatchgenError: a method reads slots of a module that is not the variants', or calls a function of another
+            module that does; or a part keeps a function that reads slots as its own attribute, such as a wrapped
+            ``forward``.
     """
-    known: Mapping[Key, Variant] = vars(module).get(_ATTRIBUTE, {})
-    names = {n for variant in known.values() for pair in variant.names.items() for n in pair}
-    for attribute, value in vars(part).items():
-        for function in _functions(value):
-            if function.__globals__ is vars(module) and not names.isdisjoint(read_globals(function.__code__)):
+    namespaces = [vars(variant.module) for variant in variants]
+    for cls in dict.fromkeys(base for part in model.modules() for base in type(part).__mro__ if not is_variant(base)):
+        for name, value in vars(cls).items():
+            for function in reached(value):
+                if isinstance(function, FunctionType):
+                    _refuse_stray(f"{cls.__qualname__}.{name}", function, namespaces)
+    names = [readers(namespace) for namespace in namespaces]
+    for name, part in model.named_modules():
+        for attribute, value in vars(part).items():
+            if any(_is_held(found, namespaces, names) for found in reached(value)):
                 raise PatchgenError(
-                    f"{name} keeps a function that reads slots as its own attribute '{attribute}'",
+                    f"{name or type(part).__name__} keeps what reads slots as its own attribute '{attribute}'",
                     None,
-                    "Bind the slots before the model is wrapped or compiled by parts.",
+                    "Bind before the model is wrapped or compiled by parts, or call bind_ops with the module.",
                 )
 
 
-def _members(cls: type) -> dict[str, Any]:
-    """What the attributes of an instance are found as, without what variants put there."""
-    found: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        if "_patchgen_origin" not in vars(base):
-            found |= vars(base)
-    return found
+def _is_held(found: FunctionType | OpSlot, namespaces: list[dict[str, Any]], names: list[frozenset[str]]) -> bool:
+    for namespace, reading in zip(namespaces, names):
+        if isinstance(found, OpSlot):
+            if any(found is value for value in namespace.values()):
+                return True
+        elif found.__globals__ is namespace and not reading.isdisjoint(read_globals(found.__code__)):
+            return True
+    return False
 
 
-def _reading(module: ModuleType, slots: set[str]) -> list[str]:
-    """The names of the module's functions that read slots, or call functions that do."""
-    names, functions = set(slots), dict[str, set[str]]()
-    for name, value in vars(module).items():
-        codes = [f.__code__ for f in _functions(value) if f.__globals__ is vars(module)]
-        if codes and not isinstance(value, type):
-            functions[name] = {read for code in codes for read in read_globals(code)}
-    while True:
-        more = {name for name, read in functions.items() if name not in names and not names.isdisjoint(read)}
-        if not more:
-            return sorted(names - slots)
-        names |= more
+def _refuse_stray(where: str, function: FunctionType, namespaces: list[dict[str, Any]]) -> None:
+    other = foreign(function)
+    if other:
+        raise PatchgenError(f"{where} calls {other} of another module, which reads slots there", None, _INSTEAD)
+    if not any(function.__globals__ is namespace for namespace in namespaces) and reads_slots(function):
+        home = function.__globals__.get("__name__", "a module")
+        raise PatchgenError(
+            f"{where} reads slots of {home}: of an earlier import of it, or of a module of no class of the model",
+            None,
+            "Make the model of the module that is imported now, or call bind_ops with the module.",
+        )
 
 
-def _refuse_hidden(module: ModuleType, reads: Callable[[Any], bool]) -> None:
-    """Refuse functions that read slots and are reached neither by a name of the module nor as a method of a layer."""
-    torch = sys.modules["torch"]
-    for name, value in vars(module).items():
-        if isinstance(value, type):
-            hidden = value.__module__ == module.__name__ and not issubclass(value, torch.nn.Module)
-            parts: Iterable[Any] = vars(value).values() if hidden else ()
-        elif isinstance(value, Mapping):
-            parts = value.values() if name != "__builtins__" else ()
-        else:
-            parts = value if isinstance(value, (list, tuple, set)) else ()
-        if any(map(reads, parts)):
+def _refuse_overriding(cls: type, changed: Iterable[type]) -> None:
+    """Refuse to bind anew what was wrapped by a class that overrides methods which read slots."""
+    names = {n for new in changed for base in new.__mro__ if is_variant(base) for n in vars(base)}
+    names -= {"__module__", "__doc__", "__init__", "__qualname__", "__reduce_ex__"}
+    for base in itertools.takewhile(lambda base: not is_variant(base), cls.__mro__):
+        for name in sorted(names & vars(base).keys()):
             raise PatchgenError(
-                f"'{name}' of {module.__name__} holds a function that reads slots", None, f"Bind the slots {_FULL}."
+                f"{cls.__qualname__} overrides {name} of a class that was bound before", None, "Bind before wrapping."
             )
 
 
-def _functions(value: Any, seen: set[int] | None = None) -> Iterator[FunctionType]:
-    """The functions that a function, method or wrapper runs: itself and what it closes over."""
-    seen = set() if seen is None else seen
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    parts: Iterable[Any] = ()
-    if isinstance(value, FunctionType):
-        yield value
-        parts = [*map(_content, value.__closure__ or ()), *vars(value).values()]
-    elif isinstance(value, (staticmethod, classmethod, MethodType)):
-        parts = [value.__func__]
-    elif isinstance(value, property):
-        parts = [value.fget, value.fset, value.fdel]
-    elif isinstance(value, (functools.partial, functools.cached_property)):
-        parts = [value.func]
-    elif not isinstance(value, type):
-        parts = [getattr(value, "__dict__", {}).get("__wrapped__")]
-    for part in parts:
-        yield from _functions(part, seen)
+def _outside_of_layers(classes: Iterable[type]) -> Iterator[type]:
+    """Those of a module's classes, and of the classes nested in them, that are no layers and no bases of layers."""
+    torch = importlib.import_module("torch")
+    every = [*classes]
+    for cls in every:
+        nested = [value for value in vars(cls).values() if isinstance(value, type)]
+        every += [value for value in nested if value.__qualname__ == f"{cls.__qualname__}.{value.__name__}"]
+    bases = {base for cls in every if issubclass(cls, torch.nn.Module) for base in cls.__mro__}
+    return (cls for cls in every if cls not in bases)
 
 
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None
+def _layers(namespace: Mapping[str, Any]) -> list[Any]:
+    return [value for value in namespace.values() if is_layer(value)]
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """A code object and those nested in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-@functools.cache
-def read_globals(code: CodeType) -> frozenset[str]:
-    """The global names that a code object or one nested in it reads."""
-    return frozenset(
-        step.argval for part in _codes(code) for step in dis.get_instructions(part) if step.opname == "LOAD_GLOBAL"
-    )
-
-
-def _attributes_of(name: str, code: CodeType) -> set[str]:
-    """The attributes that are looked up on a global name, or on what a call of it returns."""
-    found: set[str] = set()
-    for part in _codes(code):
-        steps = list(dis.get_instructions(part))
-        for index, step in enumerate(steps):
-            if step.opname == "LOAD_GLOBAL" and step.argval == name:
-                after = [s.argval for s in steps[index + 1 : index + 8] if "ATTR" in s.opname or "METHOD" in s.opname]
-                found.update(str(attribute) for attribute in after[:1])
-    return found
-
-
-def _renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
-    """A code object that reads other globals.
-
-    Raises:
-        PatchgenError: one of the names is an attribute's as well, which shares the name's place in the code.
-    """
-    read = names.keys() & _own_globals(code)
-    shared = {s.argval for s in dis.get_instructions(code) if s.opname != "LOAD_GLOBAL" and s.argval in read}
-    shared &= set(code.co_names)
-    for name in shared:
-        raise PatchgenError(
-            f"{code.co_name} reads the slot or function '{name}' and an attribute of the same name",
-            None,
-            "Give the slot another name in the patch config, and generate again.",
-        )
-    return code.replace(
-        co_names=tuple(names[name] if name in read else name for name in code.co_names),
-        co_consts=tuple(_renamed(c, names) if isinstance(c, CodeType) else c for c in code.co_consts),
-    )
-
-
-def _own_globals(code: CodeType) -> set[str]:
-    return {step.argval for step in dis.get_instructions(code) if step.opname == "LOAD_GLOBAL"}
+def _values(function: FunctionType) -> Iterator[Any]:
+    """What the names in the code of a function are globally."""
+    return (function.__globals__.get(name) for name in names_in(function.__code__))
 
 
 def _second_name(module: ModuleType, name: str) -> str:
     return next(found for n in itertools.count(1) if (found := f"{name}__bound_{n}") not in vars(module))
 
 
+def _init(cls: type) -> Callable[..., None]:
+    """The ``__init__`` of a variant's class: what is made by calling it is of the origin, as its parts are."""
+
+    @functools.wraps(cls.__init__)  # type: ignore[misc]
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        if vars(type(self)).get("_patchgen_origin") is cls:
+            object.__setattr__(self, "__class__", cls)
+        cls.__init__(self, *args, **kwargs)  # type: ignore[misc]
+
+    return __init__
+
+
 def _reduce(self: Any, protocol: Any) -> Any:
     """How an instance of a variant's class is copied and pickled: by its origin and what the variant binds."""
-    cls = type(self)
-    if "_patchgen_origin" not in vars(cls):
-        return object.__reduce_ex__(self, protocol)
-    reduced: tuple[Any, ...] = object.__reduce_ex__(self, max(protocol, 2))  # type: ignore[assignment]
-    if reduced[0] is not copyreg.__newobj__:  # type: ignore[attr-defined]
+    cls, of = type(self), vars(type(self))
+    homes = (vars(base) for base in cls.__mro__ if not is_variant(base))
+    reduce = next(home["__reduce_ex__"] for home in homes if "__reduce_ex__" in home)
+    if not is_variant(cls):
+        return reduce(self, protocol)
+    reduced = reduce(self, max(protocol, 2))
+    if reduced[:2] != (copyreg.__newobj__, (cls,)):  # type: ignore[attr-defined]
         raise TypeError(f"{cls.__qualname__} reduces itself in its own way: it cannot be copied with its bindings")
-    of = vars(cls)
     return (_remake, (of["_patchgen_module"], of["_patchgen_origin"], of["_patchgen_key"]), *reduced[2:])
 
 
 def _remake(module: str, cls: type, key: Key) -> Any:
-    again = find_variant(importlib.import_module(module), key).class_for(cls)
+    home = importlib.import_module(module)
+    known: Variant | None = vars(home).get(_ATTRIBUTE, {}).get(key)
+    again = known.made_for(cls) if known else None
+    if again is None:
+        again = find_variant(home, key).class_for(cls)
     return again.__new__(again)  # type: ignore[call-overload]

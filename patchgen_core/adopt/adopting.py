@@ -1,0 +1,172 @@
+"""From a monkey patch to a patch config: run it, see what it changes, write what declares the same."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.adopt.effects import Probed, probed_from
+from patchgen_core.adopt.examining import examine
+from patchgen_core.adopt.writing import Allowed, Written, write_config
+from patchgen_core.codegen.source import read_source
+from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.files import read_text, write_files
+from patchgen_core.normalize import Text, normalize
+from patchgen_core.project import CONFIG_SUFFIX, Project
+from patchgen_core.upstream import UpstreamModule, find_upstream
+
+_TIME_LIMIT = 600.0
+
+
+@dataclass(frozen=True)
+class AdoptResult:
+    """A config that was written, or would be.
+
+    Attributes:
+        path: its file.
+        text: its text.
+        changes: what it patches, each ``target = replacement``.
+        findings: what the patcher does and no config of this module can do, or does not; each with what to do.
+        notes: what the patcher said, and differences that are no fault.
+        upstream: the module that the config is for.
+        patcher: the patcher, as ``package.module:function``.
+    """
+
+    path: Path
+    text: str
+    changes: tuple[str, ...]
+    findings: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    upstream: str
+    patcher: str
+
+
+def adopt(
+    project: Project,
+    model: str,
+    patcher: str = "liger",
+    output: Path | None = None,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    imports: Sequence[str] = (),
+    force: bool = False,
+) -> AdoptResult:
+    """Write a patch config that does what a monkey patch does.
+
+    The patcher runs on upstream's module in a process of its own, and all that it changes is found by comparing. The
+    config is generated once, and what the contract rules find in the replacements, which was so
+    under the monkey patch as well, is allowed in the config and told in the notes.
+
+    Args:
+        project: the project that gets the config.
+        model: a model type, such as ``llama``, or upstream's modeling module.
+        patcher: ``liger``; another patch type that is registered for the model type; or ``package.module:function``.
+        output: the config's file; by default ``<model>/<model>_gpu_patch_gen_config.py`` below the search root.
+        arguments: keyword arguments for the patcher.
+        imports: modules to import first, whose decorators register patchers.
+        force: write over a file that is there already.
+
+    Raises:
+        PatchgenError: there is no such model or patcher, the patcher fails, nothing that it changes can be
+            declared, or the file is there already.
+    """
+    if output is not None:
+        _check_free(Path(output), force)
+    probed = _probe(project, model, patcher, imports, arguments or {})
+    name = probed.upstream.rpartition(".")[2].removeprefix("modeling_")
+    path = Path(os.path.abspath(output or project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"))
+    _check_free(path, force)
+    upstream = find_upstream(probed.upstream, project.import_roots)
+    about = _about(project, path, upstream, probed, _command(model, patcher, arguments, imports))
+
+    def write(allowed: Sequence[Allowed]) -> tuple[Written, str]:
+        target_file = f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
+        written = write_config(probed, read_source(upstream.path), target_file, about, allowed)
+        if not written.changes:
+            hint = (
+                " ".join(f"{finding.message}." for finding in written.findings) or "Do its arguments switch all off?"
+            )
+            message = f"{probed.patcher} changes nothing of '{probed.upstream}' that a config could declare"
+            raise PatchgenError(message, hint=hint)
+        text = normalize([Text(path, written.text)], project)[0].text
+        write_files([(path, text)])
+        return written, text
+
+    written, text = write(())
+    allowed, wrong, notes = examine(project, path)
+    if allowed:
+        written, text = write(allowed)
+    findings = (*written.findings, *wrong)
+    return AdoptResult(
+        path, text, written.changes, findings, (*written.notes, *notes), probed.upstream, probed.patcher
+    )
+
+
+def _check_free(path: Path, force: bool) -> None:
+    if not path.name.endswith(CONFIG_SUFFIX):
+        raise PatchgenError(f"'{path.name}' is no name of a config", hint=f"It must end in '{CONFIG_SUFFIX}'.")
+    if not force and read_text(path) is not None:
+        hint = "Name another file, or pass --force to write over it."
+        raise PatchgenError("there is a config already", Location(str(path)), hint)
+
+
+def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, imports: Sequence[str]) -> str:
+    given = [f"{name}={value}" for name, value in (arguments or {}).items()]
+    words = ["patchgen", "adopt", model, "--from", patcher]
+    words += [word for name in imports for word in ("--import", name)]
+    return " ".join(map(shlex.quote, [*words, *(["--kwargs", *given] if given else [])]))
+
+
+def _about(project: Project, path: Path, upstream: UpstreamModule, probed: Probed, command: str) -> list[str]:
+    """The end of the config's docstring."""
+    package = probed.patcher.partition(":")[0].partition(".")[0]
+    versions = [f"{upstream.distribution} {upstream.version}"]
+    if (own := _version(package)) and package != upstream.distribution:
+        versions.append(f"{package} {own}")
+    written = f"Written by '{command}' with {' and '.join(versions)}; from now on a config like any other."
+    return [written, "", f"    patchgen {project.module_name(path)} --diff"]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _probe(project: Project, model: str, patcher: str, imports: Sequence[str], arguments: Mapping[str, Any]) -> Probed:
+    """Run the patcher in a process of its own."""
+    own = str(Path(__file__).resolve().parents[2])
+    search = list(dict.fromkeys([*map(str, project.import_roots), *map(os.path.abspath, sys.path), own]))
+    request = {"model": model, "patcher": patcher, "imports": list(imports), "arguments": dict(arguments)}
+    try:
+        text = json.dumps({**request, "search": search})
+    except TypeError as error:
+        raise PatchgenError(f"the patcher's arguments cannot be passed on: {error}") from None
+    command = [sys.executable, "-c", "from patchgen_core.adopt.probe import serve; serve()"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([own, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)}
+    try:
+        done = subprocess.run(
+            command, input=text, env=env, capture_output=True, text=True, encoding="utf-8", timeout=_TIME_LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        raise PatchgenError(f"the patcher did not end within {_TIME_LIMIT:g} s") from None
+    except OSError as error:
+        raise PatchgenError(f"no process to run the patcher in can be started: {error.strerror}") from None
+    if done.returncode or not done.stdout:
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+        said = "\n".join(done.stderr.strip().splitlines()[-10:])
+        raise PatchgenError(f"the process that ran the patcher died: {how}", excerpt=said)
+    answer = json.loads(done.stdout)
+    if "error" in answer:
+        message, hint = answer["error"]
+        raise PatchgenError(message, hint=hint)
+    return probed_from(answer["probed"])

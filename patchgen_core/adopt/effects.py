@@ -1,0 +1,120 @@
+"""What a monkey patch does to an upstream module, as plain values that cross a process boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+ValueKind = Literal["class", "function", "literal", "module", "other"]
+UseKind = Literal["upstream", "imported", "mentioned", "renamed", "clash", "unknown"]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A global name that a replacement refers to.
+
+    Attributes:
+        name: the name.
+        kind: ``upstream`` has the same under this name; it is ``imported`` from elsewhere; it is ``mentioned`` in an
+            annotation and cannot be imported; upstream's of this name is another, so that it must be ``renamed``, or
+            cannot be (``clash``); or where it comes from is ``unknown``.
+        module, attribute: where it is imported from; no attribute for a module.
+    """
+
+    name: str
+    kind: UseKind
+    module: str = ""
+    attribute: str = ""
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a patcher puts in the place of an attribute.
+
+    Attributes:
+        kind: what it is; ``other`` for objects that neither have a source nor can be written down.
+        shown: it, in a message.
+        module, name: where it can be imported from; the name may be dotted. Both empty when it cannot.
+        source: the text of a class or function that cannot be imported, moved to column 0, with its decorators.
+        uses: the global names that its source refers to.
+        why: why its source cannot be copied.
+    """
+
+    kind: ValueKind
+    shown: str
+    module: str = ""
+    name: str = ""
+    source: str = ""
+    uses: tuple[Use, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One attribute that has another value after the patcher ran.
+
+    Attributes:
+        label: its dotted name.
+        name: the attribute itself.
+        cls: the upstream module's class that holds it; empty for the module's own, and for what lies elsewhere.
+        is_upstream: whether it is the adopted module's.
+        was: what was there before, in a message; empty for nothing.
+        value: what is there now; None when it is gone.
+    """
+
+    label: str
+    name: str
+    cls: str
+    is_upstream: bool
+    was: str
+    value: Value | None
+
+    @property
+    def target(self) -> str:
+        """What a config calls it."""
+        return f"{self.cls}.{self.name}" if self.cls else self.name
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What running a patcher showed.
+
+    Attributes:
+        upstream: the adopted module.
+        model_type: the model type that chose the patcher; empty when it was named directly.
+        patcher: the patcher as ``package.module:function``.
+        summary: the first line of its documentation.
+        parameters: the names of what it takes.
+        arguments: what it was called with.
+        effects: what it changed, in the order of upstream's module.
+        messages: what it logged and warned of.
+    """
+
+    upstream: str
+    model_type: str
+    patcher: str
+    summary: str
+    parameters: tuple[str, ...]
+    arguments: Mapping[str, Any]
+    effects: tuple[Effect, ...]
+    messages: tuple[str, ...]
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses of this module as dicts, lists and what JSON has."""
+    if isinstance(value, (Use, Value, Effect, Probed)):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return [plain(entry) for entry in value] if isinstance(value, tuple) else value
+
+
+def probed_from(data: Mapping[str, Any]) -> Probed:
+    """The opposite of :func:`plain`."""
+    effects = tuple(Effect(**{**entry, "value": _value_from(entry["value"])}) for entry in data["effects"])
+    return Probed(
+        **{**data, "effects": effects, "messages": tuple(data["messages"]), "parameters": tuple(data["parameters"])}
+    )
+
+
+def _value_from(data: Mapping[str, Any] | None) -> Value | None:
+    return Value(**{**data, "uses": tuple(Use(**use) for use in data["uses"])}) if data is not None else None

@@ -1,0 +1,172 @@
+"""Runs a monkey patch and tells what it changed. A script: a process of its own, which it may spoil.
+
+Standard input is one request, standard output one answer, both JSON.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+import logging
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from patchgen_core.adopt.effects import Effect, Probed, plain
+from patchgen_core.adopt.values import describe, shortly
+from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.monkey_patch import MONKEY_PATCHER, watched_packages
+from patchgen_core.namespaces import MISSING, Change, Watch
+
+Patcher = Callable[..., object]
+
+
+def serve() -> None:
+    """Answer the request on standard input."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what an import prints is no answer
+    request = json.load(sys.stdin)
+    sys.path[:] = request.pop("search")
+    try:
+        answer = {"probed": plain(probe(**request))}
+    except PatchgenError as error:
+        problem = error.problems[0]
+        answer = {"error": [problem.message, problem.hint]}
+    answers.write(json.dumps(answer))
+    answers.close()
+
+
+def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, Any]) -> Probed:
+    """Import what registers patchers, then run one on a model's module and compare.
+
+    Raises:
+        PatchgenError: the model or the patcher is unknown, or it cannot be called, or fails.
+    """
+    for name in imports:
+        _imported(name, "the module that registers patchers")
+    model_type, upstream = _upstream(model)
+    function = _named(patcher) if ":" in patcher else MONKEY_PATCHER.find(_registered(model_type, patcher), patcher)
+    _check_arguments(function, arguments)
+    module = _imported(upstream, "upstream's module")
+    watch = Watch(watched_packages(function))
+    with watch, _messages() as messages:
+        try:
+            function(**arguments)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            hint = "It must run for its changes to be seen: does its version go with the installed transformers?"
+            raise PatchgenError(f"the patcher {_path(function)} failed on '{upstream}': {said}", hint=hint) from error
+    effects = _effects(module, watch.changes(), str(getattr(function, "__module__", "")))
+    summary = (inspect.getdoc(function) or "").strip().split("\n")[0]
+    chosen_by = "" if ":" in patcher else model_type
+    parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
+    return Probed(
+        upstream=upstream,
+        model_type=chosen_by,
+        patcher=_path(function),
+        summary=summary,
+        parameters=parameters,
+        arguments=dict(arguments),
+        effects=tuple(effects),
+        messages=tuple(dict.fromkeys(messages)),
+    )
+
+
+def _imported(name: str, what: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise PatchgenError(f"{what}, '{name}', cannot be imported: {type(error).__name__}: {error}") from error
+
+
+def _upstream(model: str) -> tuple[str, str]:
+    """Model type and modeling module of a model that is named by either."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, model_type_to_module_name
+
+    if "." in model:
+        return model.split(".")[-2], model
+    name = model_type_to_module_name(model)
+    module = f"transformers.models.{name}.modeling_{name}"
+    if importlib.util.find_spec(f"transformers.models.{name}") is None or importlib.util.find_spec(module) is None:
+        hint = did_you_mean(model, CONFIG_MAPPING.keys()) or "Give a model type, or the name of its modeling module."
+        raise PatchgenError(f"transformers has no model type '{model}' with a modeling module", hint=hint)
+    return model, module
+
+
+def _registered(model_type: str, patch_type: str) -> str:
+    """The model type a patch is registered for: this one, or the only one of the same modeling module."""
+    from transformers.models.auto.configuration_auto import model_type_to_module_name
+
+    known = [name for name, kind in MONKEY_PATCHER.registered() if kind == patch_type]
+    same = [name for name in known if model_type_to_module_name(name) == model_type]
+    return same[0] if model_type not in known and len(same) == 1 else model_type
+
+
+def _named(patcher: str) -> Patcher:
+    name, _, path = patcher.partition(":")
+    value: Any = _imported(name, "the patcher's module")
+    for part in path.split("."):
+        if not hasattr(value, part):
+            hint = did_you_mean(part, dir(value))
+            raise PatchgenError(f"'{name}' has no '{path}'", hint=hint)
+        value = getattr(value, part)
+    if not callable(value):
+        raise PatchgenError(f"'{patcher}' cannot be called")
+    return value  # type: ignore[no-any-return]
+
+
+def _check_arguments(function: Patcher, arguments: Mapping[str, Any]) -> None:
+    signature = inspect.signature(function)
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        unknown = next((name for name in arguments if name not in signature.parameters), "")
+        near = did_you_mean(unknown, signature.parameters) if unknown else ""
+        hint = f"{near} Its parameters: {signature}.".strip()
+        raise PatchgenError(f"the patcher {_path(function)} cannot be called: {error}", hint=hint) from None
+
+
+def _path(function: Patcher) -> str:
+    return f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+
+
+@contextmanager
+def _messages() -> Iterator[list[str]]:
+    """What is logged and warned of meanwhile."""
+    found: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            yield found
+    finally:
+        logging.getLogger().removeHandler(handler)
+        found += [str(warning.message) for warning in caught]
+
+
+def _effects(module: types.ModuleType, changes: list[Change], home: str) -> list[Effect]:
+    """What changed, upstream's first and in the order in which it stands there."""
+    added = {change.name for change in changes if change.owner is module and change.before is MISSING}
+    bound = {name: value for name, value in vars(module).items() if name not in added}
+    effects = [_effect(change, module, bound, home) for change in changes]
+    order = {name: number for number, name in enumerate(vars(module))}
+    return sorted(effects, key=lambda e: (not e.is_upstream, order.get((e.cls or e.name).split(".")[0], len(order))))
+
+
+def _effect(change: Change, module: types.ModuleType, bound: Mapping[str, Any], home: str) -> Effect:
+    owner = change.owner
+    cls = owner.__qualname__ if isinstance(owner, type) and owner.__module__ == module.__name__ else ""
+    value = None if change.after is MISSING else describe(change.after, bound, home)
+    was = "" if change.before is MISSING else shortly(change.before)
+    return Effect(change.label, str(change.name), cls, bool(cls) or owner is module, was, value)
+
+
+if __name__ == "__main__":
+    serve()

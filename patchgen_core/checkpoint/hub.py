@@ -1,0 +1,259 @@
+"""Write a model in the hub's layout."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from patchgen_core.checkpoint.converters import QWEN_RECIPES
+from patchgen_core.checkpoint.headers import INDEX_NAME, natural_key
+from patchgen_core.checkpoint.mapping import (
+    ExpertConversion,
+    NameMap,
+    conversion_of_model,
+    conversion_of_type,
+    name_map,
+)
+from patchgen_core.checkpoint.protocol import Layout
+from patchgen_core.errors import Location, PatchgenError, did_you_mean
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PreTrainedConfig
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A tensor to write: its key, its size in bytes, and how to make it when its turn comes."""
+
+    name: str
+    nbytes: int
+    elements: int
+    make: Callable[[], torch.Tensor]
+
+
+def to_hub_layout(
+    model_or_state_dict: nn.Module | Mapping[str, torch.Tensor],
+    folder: str | os.PathLike[str],
+    layout: Layout | str | None = None,
+    max_shard_size: int | str = "5GB",
+    *,
+    config: PreTrainedConfig | None = None,
+) -> Path:
+    """Write a checkpoint that plain Hugging Face ``from_pretrained`` and inference engines load.
+
+    The folder gets ``model-XXXXX-of-XXXXX.safetensors``, ``model.safetensors.index.json``, ``config.json`` and, for
+    a model that generates, ``generation_config.json``. It appears complete or not at all. Of tied weights one is
+    written. Memory: the tensors of one shard beyond the model. Tokenizers and processors are not written.
+
+    Args:
+        model_or_state_dict: a model of a generated or an upstream class, or its state dict. A model's tensors get the
+            hub's names as transformers maps them; of a state dict only the experts are renamed.
+        folder: where to write; must not exist, or be empty.
+        layout: ``per_expert``, ``transposed`` or ``direct``; by default the one that transformers' conversion
+            mapping converts from when it loads this model.
+        max_shard_size: in bytes, or with a unit (``"5GB"``, ``"500MB"``, ``"1GiB"``). A larger tensor gets a shard of
+            its own.
+        config: the configuration to write; needed with a state dict, by default the model's own.
+
+    Returns:
+        The path of the index.
+
+    Raises:
+        PatchgenError: the folder is not empty or cannot be written, a size or layout is not known, tensors have no
+            values (meta device) or are sharded, or no ready converter knows how the hub stores the model's experts.
+    """
+    target, limit = Path(os.path.abspath(folder)), _bytes(max_shard_size)
+    _refuse_occupied(target)
+    config = config if config is not None else getattr(model_or_state_dict, "config", None)
+    if config is None:
+        raise PatchgenError("no configuration to write", hint="Pass the model's configuration as config=.")
+    tensors, names, conversion = _source(model_or_state_dict, config)
+    chosen, recipes = _layout(layout, conversion, config.model_type)
+    entries = [entry for name, tensor in tensors.items() for entry in _entries(name, tensor, chosen, recipes)]
+    shards = list(_shards(_renamed(entries, names), limit))
+    try:
+        with _appearing(target) as temporary:
+            _write_shards(temporary, shards)
+            _write_configs(temporary, model_or_state_dict, config, _dtype_of(tensors.values()))
+    except OSError as error:
+        raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(target))) from None
+    return target / INDEX_NAME
+
+
+def _source(
+    model_or_state_dict: nn.Module | Mapping[str, torch.Tensor], config: PreTrainedConfig
+) -> tuple[dict[str, torch.Tensor], NameMap, ExpertConversion]:
+    """The tensors to write (each once), the names that the hub has for them, and how it stores experts."""
+    if isinstance(model_or_state_dict, Mapping):
+        names, conversion = NameMap(), conversion_of_type(config.model_type)
+        state, tied = model_or_state_dict, frozenset[str]()
+    else:
+        names, conversion = name_map(model_or_state_dict), conversion_of_model(model_or_state_dict, alone=True)
+        state = model_or_state_dict.state_dict()
+        tied = frozenset(getattr(model_or_state_dict, "all_tied_weights_keys", None) or ())
+    tensors = {name: value.detach() for name, value in state.items() if isinstance(value, torch.Tensor)}
+    for name, tensor in tensors.items():
+        if tensor.is_meta or hasattr(tensor, "device_mesh"):
+            problem = "has no values: it is on the meta device" if tensor.is_meta else "is sharded"
+            raise PatchgenError(f"'{name}' {problem}", hint="Write a model that is whole and on real devices.")
+    if not tensors:
+        raise PatchgenError("there are no tensors to write")
+    return _without_ties(tensors, tied), names, conversion
+
+
+def _without_ties(tensors: Mapping[str, torch.Tensor], tied: frozenset[str]) -> dict[str, torch.Tensor]:
+    kept: dict[tuple[object, ...], str] = {}
+    for name in sorted(tensors, key=lambda name: name in tied):
+        tensor = tensors[name]
+        place = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        kept.setdefault(place if tensor.numel() else (name,), name)
+    names = set(kept.values())
+    return {name: tensor for name, tensor in tensors.items() if name in names}
+
+
+def _layout(
+    layout: Layout | str | None, conversion: ExpertConversion, model_type: str
+) -> tuple[Layout, Mapping[str, tuple[str, ...]]]:
+    """The layout to write, and the projections that a fused tensor is split into."""
+    known = [str(one) for one in Layout if one is not Layout.NONE]
+    if layout is not None and str(layout) not in known:
+        hint = did_you_mean(str(layout), known) or f"There are {', '.join(known)}."
+        raise PatchgenError(f"there is no layout '{layout}'", hint=hint)
+    chosen = Layout(str(layout)) if layout is not None else conversion.layout
+    if chosen is None or (conversion.unsupported and chosen is conversion.layout):
+        operations = ", ".join(dict.fromkeys(conversion.unsupported))
+        raise PatchgenError(
+            f"the hub stores the experts of '{model_type}' in a way that is not written here ({operations})",
+            hint="layout='direct' writes the tensors as the model has them, which Hugging Face loads too.",
+        )
+    return chosen, conversion.recipes or QWEN_RECIPES
+
+
+def _entries(
+    name: str, tensor: torch.Tensor, layout: Layout, recipes: Mapping[str, tuple[str, ...]]
+) -> Iterator[_Entry]:
+    """What one tensor of the model is written as."""
+    match = re.fullmatch(r"((?:.+\.)?experts)\.(\w+)", name)
+    if match is None or match[2] not in recipes or tensor.dim() != 3 or layout in (Layout.DIRECT, Layout.NONE):
+        yield _Entry(name, tensor.nbytes, tensor.numel(), lambda: tensor)
+    elif layout is Layout.TRANSPOSED:
+        yield _Entry(name, tensor.nbytes, tensor.numel(), lambda: tensor.transpose(1, 2))
+    else:
+        projections = recipes[match[2]]
+        for expert in range(tensor.shape[0]):
+            for part, projection in zip(tensor[expert].chunk(len(projections)), projections, strict=True):
+                one = f"{match[1]}.{expert}.{projection}.weight"
+                yield _Entry(one, part.nbytes, part.numel(), lambda part=part: part)  # type: ignore[misc]
+
+
+def _renamed(entries: Iterable[_Entry], names: NameMap) -> list[_Entry]:
+    renamed: dict[str, _Entry] = {}
+    for entry in entries:
+        name = names.to_hub(entry.name)
+        other = renamed.setdefault(name, _Entry(name, entry.nbytes, entry.elements, entry.make))
+        if other.make is not entry.make:
+            raise PatchgenError(f"two tensors of the model would both be written as '{name}'")
+    return sorted(renamed.values(), key=lambda entry: natural_key(entry.name))
+
+
+def _shards(entries: Iterable[_Entry], limit: int) -> Iterator[list[_Entry]]:
+    shard: list[_Entry] = []
+    for entry in entries:
+        if shard and sum(one.nbytes for one in shard) + entry.nbytes > limit:
+            yield shard
+            shard = []
+        shard.append(entry)
+    yield shard
+
+
+def _write_shards(folder: Path, shards: list[list[_Entry]]) -> None:
+    from safetensors.torch import save_file
+
+    weight_map = {}
+    for number, shard in enumerate(shards, 1):
+        file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        tensors = {entry.name: entry.make().contiguous().cpu() for entry in shard}
+        save_file(_apart(tensors), folder / file, metadata={"format": "pt"})
+        weight_map.update(dict.fromkeys(tensors, file))
+    total = {
+        "total_parameters": sum(entry.elements for shard in shards for entry in shard),
+        "total_size": sum(entry.nbytes for shard in shards for entry in shard),
+    }
+    index = {"metadata": total, "weight_map": weight_map}
+    (folder / INDEX_NAME).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _apart(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors, copied where they are parts of one storage, which the format refuses."""
+    return {
+        name: tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
+        for name, tensor in tensors.items()
+    }
+
+
+def _write_configs(folder: Path, model: object, config: PreTrainedConfig, dtype: torch.dtype) -> None:
+    written: Any = copy.deepcopy(config)
+    if not isinstance(model, Mapping):
+        written.architectures = [type(model).__name__]
+    written.dtype = str(dtype).removeprefix("torch.")
+    written.save_pretrained(folder)
+    can_generate = getattr(model, "can_generate", None)
+    if can_generate is not None and can_generate():
+        copy.deepcopy(model.generation_config).save_pretrained(folder)  # type: ignore[attr-defined]
+
+
+def _dtype_of(tensors: Iterable[torch.Tensor]) -> torch.dtype:
+    return next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), torch.float32)
+
+
+def _refuse_occupied(target: Path) -> None:
+    if target.is_file():
+        raise PatchgenError("is a file; a checkpoint needs a folder", Location(str(target)))
+    if target.is_dir() and any(target.iterdir()):
+        raise PatchgenError(
+            "the folder is not empty",
+            Location(str(target)),
+            "Write into a new folder, so that nothing old is left in it.",
+        )
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """A folder to write into that takes the place of ``target`` when all went well, and is gone otherwise."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o777 & ~umask)
+        if target.is_dir():
+            target.rmdir()
+        temporary.rename(target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _bytes(size: int | str) -> int:
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMG]?I?B)\s*", str(size).upper())
+    number = size if isinstance(size, int) else int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if number <= 0:
+        raise PatchgenError(
+            f"max_shard_size={size!r} is no size", hint='Give bytes, or a text like "5GB" or "500MiB".'
+        )
+    return number

@@ -1,0 +1,160 @@
+"""How many experts a model has, and of which sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from patchgen_core.errors import PatchgenError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_COUNTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
+_INTERMEDIATE = ("moe_intermediate_size", "expert_ffn_hidden_size", "intermediate_size")
+_PARTS = ("thinker_config", "text_config")
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """The sizes of one module of experts."""
+
+    experts: int
+    hidden: int
+    intermediate: int
+
+
+@dataclass(frozen=True)
+class ExpertSizes:
+    """The sizes of a model's experts.
+
+    Attributes:
+        experts: the number of experts of every module that ``modules`` does not name; 0 when there is no such.
+        hidden: their hidden size, 0 when unknown.
+        intermediate: their intermediate size, 0 when unknown.
+        modules: sizes by the name of the module (``model.layers.0.mlp.experts``), taken from parameters.
+    """
+
+    experts: int
+    hidden: int = 0
+    intermediate: int = 0
+    modules: Mapping[str, Dimensions] = field(default_factory=dict)
+
+    def shape_of(self, module: str, target: str) -> tuple[int, int, int]:
+        """The shape of a module's ``gate_up_proj`` or ``down_proj`` in the model.
+
+        Raises:
+            PatchgenError: it is none of the model's.
+        """
+        one = self.of(module)
+        if target == "gate_up_proj":
+            return one.experts, 2 * one.intermediate, one.hidden
+        return one.experts, one.hidden, one.intermediate
+
+    def dimensions(self) -> list[tuple[str, Dimensions]]:
+        """Each module and its sizes."""
+        if self.modules:
+            return list(self.modules.items())
+        return [("experts", Dimensions(self.experts, self.hidden, self.intermediate))]
+
+    def of(self, module: str) -> Dimensions:
+        """The sizes of a module, which the checkpoint may call by more or less of a prefix.
+
+        Raises:
+            PatchgenError: it is none of the model's.
+        """
+        if module in self.modules:
+            return self.modules[module]
+        near = {
+            sizes for name, sizes in self.modules.items() if name.endswith(f".{module}") or module.endswith(f".{name}")
+        }
+        if len(near) == 1:
+            return near.pop()
+        if self.experts:
+            return Dimensions(self.experts, self.hidden, self.intermediate)
+        raise PatchgenError(
+            f"the model has no experts '{module}'",
+            hint=f"It has {_some(self.modules)}. Is the checkpoint of another model?",
+        )
+
+
+def expert_sizes(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> ExpertSizes:
+    """The sizes of a model's experts: from its fused parameters, or else from its configuration.
+
+    Args:
+        model: a model, or a part of one.
+        recipes: the fused parameters that a module of experts has, with the projections each is made of.
+
+    Raises:
+        PatchgenError: neither tells them.
+    """
+    modules = dict(_from_parameters(model, recipes))
+    same = set(modules.values())
+    if len(same) == 1:
+        one = same.pop()
+        return ExpertSizes(one.experts, one.hidden, one.intermediate, modules)
+    if modules:
+        return ExpertSizes(0, modules=modules)
+    config = text_config_of(getattr(model, "config", None))
+    experts = _number(config, _COUNTS)
+    if not experts:
+        raise PatchgenError(
+            f"{type(model).__name__} has no fused experts, and its configuration tells no number of them",
+            hint=f"Looked for parameters '...experts.{next(iter(recipes))}' of three dimensions, and for"
+            f" {', '.join(_COUNTS)} in the configuration, its text_config and its thinker_config.",
+        )
+    return ExpertSizes(experts, _number(config, ("hidden_size",)), _number(config, _INTERMEDIATE))
+
+
+def text_config_of(config: Any) -> Any:
+    """The part of a configuration that describes the text model: the configuration itself when it is flat."""
+    for name in _PARTS:
+        config = _get(config, name) or config
+    return config
+
+
+def sizes_of_config(config: Any) -> ExpertSizes:
+    """The sizes that a configuration (an object or a plain mapping) tells; 0 for what it does not."""
+    text = text_config_of(config)
+    return ExpertSizes(_number(text, _COUNTS), _number(text, ("hidden_size",)), _number(text, _INTERMEDIATE))
+
+
+def set_expert_count(config: Any, count: int) -> bool:
+    """Give the text model of a configuration object another number of experts; False when it tells none."""
+    text = text_config_of(config)
+    names = [name for name in _COUNTS if _number(text, (name,))]
+    for name in names:
+        setattr(text, name, count)
+    return bool(names)
+
+
+def _from_parameters(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[str, Dimensions]]:
+    """Each module with fused experts ``[experts, parts * out, in]``, from whichever of its tensors it has."""
+    pattern = re.compile(rf"((?:.+\.)?experts)\.({'|'.join(map(re.escape, recipes))})")
+    for name, parameter in model.named_parameters():
+        match = pattern.fullmatch(name)
+        if match is None or parameter.dim() != 3:
+            continue
+        if match[2] == "down_proj":
+            experts, hidden, intermediate = parameter.shape
+        else:
+            experts, intermediate, hidden = parameter.shape
+            intermediate //= len(recipes[match[2]])
+        yield match[1], Dimensions(experts, hidden, intermediate)
+
+
+def _number(config: Any, names: Iterable[str]) -> int:
+    values = (_get(config, name) for name in names)
+    return next((value for value in values if isinstance(value, int) and value > 0), 0)
+
+
+def _get(config: Any, name: str) -> Any:
+    return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
+
+
+def _some(names: Iterable[str]) -> str:
+    known = sorted(names)
+    more = f" and {len(known) - 2} more" if len(known) > 2 else ""
+    return (", ".join(f"'{name}'" for name in known[:2]) + more) if known else "none"

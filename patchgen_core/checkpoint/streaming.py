@@ -1,0 +1,204 @@
+"""Load a checkpoint into a model tensor by tensor."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from patchgen_core.checkpoint.detection import check_converter_layout
+from patchgen_core.checkpoint.headers import CheckpointFiles, StoredTensor, read_headers
+from patchgen_core.checkpoint.mapping import is_known, model_type_of
+from patchgen_core.checkpoint.planning import (
+    Plan,
+    Target,
+    call_converter,
+    make_plan,
+    missing_problem,
+    target_of,
+    unexpected_problem,
+)
+from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, ConvertedCheckpointTensor
+from patchgen_core.errors import PatchgenError, Problem
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What loading a checkpoint did.
+
+    Attributes:
+        loaded: the model's tensors that were written, by their names in its state dict.
+        missing: those that keep what they had: the class says that checkpoints may lack them
+            (``_keys_to_ignore_on_load_missing``), or loading was not strict.
+        unexpected: what the checkpoint has and the model does not; only when loading was not strict.
+        ignored: keys of the checkpoint that were left out, as the caller or the model's class asked
+            (``_keys_to_ignore_on_load_unexpected``).
+        cast: the tensors whose dtype the checkpoint has differently -> the checkpoint's dtype.
+    """
+
+    loaded: tuple[str, ...]
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
+    ignored: tuple[str, ...]
+    cast: Mapping[str, torch.dtype]
+
+
+def load_state_dict_streaming(
+    model: nn.Module,
+    files: CheckpointFiles,
+    converter: CheckpointTensorConverter | None = None,
+    *,
+    strict: bool = True,
+    ignore: str | Sequence[str] = (),
+) -> LoadReport:
+    """Load safetensors files into a model, one tensor at a time.
+
+    Beyond the model, memory holds the tensor being read and what the converter keeps: at most one layer's experts,
+    because keys are read in the order of layers, wherever they lie. Everything that headers tell is checked before
+    the model is touched: which keys there are, their shapes and dtypes, and, with a copy of the converter and
+    tensors without values, what they become. What can fail later is reading a file and a converter that looks at
+    values; the model is then partly loaded.
+
+    Names are those of the checkpoint for the converter. What it makes, and what it does not handle, is then renamed
+    as transformers renames it for the upstream model (``thinker.``, ``block_sparse_moe``), and the base model's
+    prefix is added or dropped as the model needs it. Tied weights are loaded by any of their names.
+
+    Args:
+        model: a model on real devices. Its tensors are written in place, and keep dtype and device; float64,
+            float32, float16 and bfloat16 are cast to each other (``LoadReport.cast``), nothing else is.
+        files: a folder, an index, a safetensors file, or several files in any order.
+        converter: turns the checkpoint's experts into the model's. Without it, the one that the model's class makes
+            by ``_create_checkpoint_tensor_converter(model)``, if it has that.
+        strict: whether a tensor that the checkpoint lacks, or the model, is an error. Incomplete experts, other
+            shapes and other dtypes always are.
+        ignore: regular expressions, found anywhere in a key of the checkpoint to leave out.
+
+    Raises:
+        PatchgenError: the files cannot be read, a key stands in two shards, experts are incomplete, tensors are
+            missing or unexpected, a shape or dtype is another, tied weights differ in the checkpoint, the model has
+            tensors on the meta device, or the converter is for another layout than the model's type has.
+    """
+    converter = converter if converter is not None else _own_converter(model)
+    model_type = model_type_of(model)
+    if converter is not None and model_type is not None and is_known(model_type):
+        check_converter_layout(converter, model_type)
+    target = target_of(model)
+    plan = make_plan(model, target, read_headers(files), converter, _patterns(ignore))
+    _check_complete(model, plan, converter, strict)
+    with ExitStack() as stack, torch.no_grad():
+        reader = _Reader(stack)
+        skipped = _compare_twins(plan, reader)
+        _load(plan, target, converter, reader, skipped)
+    cast = {name: one.dtype for name, one in plan.outputs.items() if one.dtype != target.tensors[name].dtype}
+    return LoadReport(tuple(plan.outputs), plan.missing, plan.unexpected, plan.ignored, cast)
+
+
+def _own_converter(model: nn.Module) -> CheckpointTensorConverter | None:
+    factory = getattr(type(model), "_create_checkpoint_tensor_converter", None)
+    return factory(model) if factory is not None else None
+
+
+def _patterns(ignore: str | Sequence[str]) -> tuple[str, ...]:
+    patterns = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise PatchgenError(f"ignore={pattern!r} is no regular expression: {error}") from None
+    return patterns
+
+
+def _check_complete(model: nn.Module, plan: Plan, converter: CheckpointTensorConverter | None, strict: bool) -> None:
+    waived = getattr(model, "_keys_to_ignore_on_load_missing", None) or ()
+    missing = [name for name in plan.missing if not any(re.search(pattern, name) for pattern in waived)]
+    problems: list[Problem] = []
+    if missing:
+        problems.append(missing_problem(model, missing, plan.unexpected))
+    if plan.unexpected:
+        problems.append(unexpected_problem(model, plan.unexpected, converter))
+    if problems and strict:
+        raise PatchgenError.from_problems(problems)
+    if not plan.outputs:
+        raise PatchgenError.from_problems(problems or [Problem("the checkpoint holds nothing that the model has")])
+
+
+class _Reader:
+    """Reads tensors from shards that stay open while a checkpoint is loaded."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._open: dict[Path, Any] = {}
+
+    def read(self, one: StoredTensor) -> torch.Tensor:
+        """The tensor, on the CPU."""
+        from safetensors import safe_open
+
+        shard = self._open.get(one.file)
+        if shard is None:
+            shard = self._open[one.file] = self._stack.enter_context(safe_open(one.file, framework="pt"))
+        tensor: torch.Tensor = shard.get_tensor(one.name)
+        return tensor
+
+
+def _compare_twins(plan: Plan, reader: _Reader) -> set[str]:
+    """The tensors that need not be loaded, because the one that the model ties them to is.
+
+    Raises:
+        PatchgenError: the checkpoint has other values for them.
+    """
+    stored = {one.name: one for one in plan.reads}
+    for first, second in plan.twins:
+        one, other = (stored.get(plan.outputs[name].origin) for name in (first, second))
+        if one is None or other is None or not torch.equal(reader.read(one), reader.read(other)):
+            raise PatchgenError(
+                f"the model ties '{first}' and '{second}', and the checkpoint has other values for them",
+                hint="Set tie_word_embeddings to false in the configuration, or leave one out with ignore=[...].",
+            )
+    return {second for _, second in plan.twins}
+
+
+def _load(
+    plan: Plan, target: Target, converter: CheckpointTensorConverter | None, reader: _Reader, skipped: set[str]
+) -> None:
+    for one in plan.reads:
+        _load_one(one, target, converter, reader, skipped)
+    for converted in converter.finalize() if converter is not None else ():
+        _write(target, converted, skipped)
+
+
+def _load_one(
+    one: StoredTensor,
+    target: Target,
+    converter: CheckpointTensorConverter | None,
+    reader: _Reader,
+    skipped: set[str],
+) -> None:
+    """Read, convert and write in a function of its own, so that nothing is held on to after it."""
+    if converter is not None and converter.can_handle(one.name):
+        converted = call_converter(converter, one, reader.read(one))
+        if converted is not None:
+            _write(target, converted, skipped)
+    elif target.resolve(one.name) is not None:
+        _write(target, ConvertedCheckpointTensor(one.name, reader.read(one)), skipped)
+
+
+def _write(target: Target, converted: ConvertedCheckpointTensor, skipped: set[str]) -> None:
+    name = target.resolve(converted.name)
+    if name is None or name in skipped:
+        return
+    tensor = target.tensors[name]
+    if tensor.shape != converted.tensor.shape:
+        raise PatchgenError(
+            f"the converter made '{name}' {list(converted.tensor.shape)}, and {list(tensor.shape)} of tensors without"
+            " values; the model is partly loaded",
+            hint="What a converter makes must not depend on values.",
+        )
+    tensor.copy_(converted.tensor)

@@ -1,0 +1,406 @@
+"""Monkey patches by model type: applied before or after a model is constructed, and taken back.
+
+    @MONKEY_PATCHER.register("aero", "liger")
+    def apply_liger_to_aero(rope: bool = True, model: nn.Module | None = None) -> None: ...
+
+    MONKEY_PATCHER.apply_monkey_patch("aero", "liger", rope=True)  # before a model is constructed
+    MONKEY_PATCHER.apply_monkey_patch_to_instance(model, "liger", rope=True)  # afterwards
+    MONKEY_PATCHER.revert("aero", "liger")
+
+Liger's own patchers are there under the patch type ``liger``. What a patcher changes is found by comparing modules,
+classes and the model before and after, so every patcher can be taken back. To move from a monkey patch to
+generated code, see ``patchgen adopt``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from patchgen_core.errors import PatchgenError, closest
+from patchgen_core.namespaces import Change, Watch
+
+if TYPE_CHECKING:
+    from torch import nn
+
+LIGER = "liger"
+_LIGER_MODULE = "liger_kernel.transformers.monkey_patch"
+_RECORDS = "_monkey_patches"
+
+Patcher = Callable[..., object]
+P = TypeVar("P", bound=Patcher)
+Key = tuple[str, str]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class AppliedPatch:
+    """What applying a patch did.
+
+    Attributes:
+        model_type, patch_type: which patch.
+        changed: dotted names of the attributes that have another value now; of an instance from ``model`` on.
+        ignored: keyword arguments that the patcher does not take.
+        repeated: it had been applied with the same arguments before, so nothing was done.
+    """
+
+    model_type: str
+    patch_type: str
+    changed: tuple[str, ...]
+    ignored: tuple[str, ...] = ()
+    repeated: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class _Record:
+    """A patch that is applied, and what it changed of an instance, in order."""
+
+    patcher: Patcher
+    arguments: Mapping[str, Any]
+    changes: tuple[Change, ...] = ()
+
+    def is_same(self, patcher: Patcher, arguments: Mapping[str, Any]) -> bool:
+        return self.patcher is patcher and _are_equal(self.arguments, arguments)
+
+
+@dataclass(eq=False)
+class _Process:
+    """What a patch changed in the modules of this process, and who needs it: models to come, and instances."""
+
+    changes: list[Change] = field(default_factory=list)
+    record: _Record | None = None
+    instances: weakref.WeakSet[Any] = field(default_factory=weakref.WeakSet)
+
+
+class _Records(dict[str, _Record]):
+    """The patches of one instance, kept on it. A copy of the instance is patched as well, but has no way back."""
+
+    def __deepcopy__(self, memo: object) -> _Records:
+        return _Records()
+
+    def __reduce__(self) -> tuple[type[_Records], tuple[()]]:
+        return (_Records, ())
+
+
+class MonkeyPatcher:
+    """Patchers by model type and patch type, and what they have changed in this process."""
+
+    def __init__(self) -> None:
+        self._patchers: dict[Key, Patcher] = {}
+        self._processes: dict[Key, _Process] = {}
+
+    def register(self, model_type: str, patch_type: str = LIGER) -> Callable[[P], P]:
+        """A decorator that registers a patcher; it returns the function as it is.
+
+        The patcher takes keyword arguments. It changes the modules of the model, or, when it is given ``model``, that
+        instance. Another function registered for the same pair takes the place of the first, with a warning.
+
+        Raises:
+            PatchgenError: a name is no string, or what is decorated cannot be called.
+        """
+        for name in (model_type, patch_type):
+            if not isinstance(name, str) or not name:
+                hint = 'Write @MONKEY_PATCHER.register("aero", "liger").'
+                raise PatchgenError(f"register: {name!r} is not the name of a model type or patch type", hint=hint)
+
+        def decorate(patcher: P) -> P:
+            if not callable(patcher):
+                raise PatchgenError(f"register: {patcher!r} cannot be called")
+            known = self._patchers.get((model_type, patch_type))
+            if known is not None and known is not patcher:
+                logger.warning(
+                    "the '%s' patch of '%s' is registered again: %s takes the place of %s",
+                    *(patch_type, model_type, _name(patcher), _name(known)),
+                )
+            self._patchers[model_type, patch_type] = patcher
+            return patcher
+
+        return decorate
+
+    def registered(self) -> tuple[Key, ...]:
+        """Model type and patch type of every patcher there is, Liger's own included, sorted."""
+        return tuple(sorted({*self._patchers, *((name, LIGER) for name in _liger_patchers())}))
+
+    def find(self, model_type: str, patch_type: str = LIGER) -> Patcher:
+        """The patcher of a pair.
+
+        Raises:
+            PatchgenError: there is none; lists what there is.
+        """
+        found = self._patchers.get((model_type, patch_type))
+        if found is None and patch_type == LIGER:
+            found = _liger_patchers().get(model_type)
+        if found is None:
+            raise self._unknown(model_type, patch_type)
+        return found
+
+    def apply_monkey_patch(self, model_type: str, patch_type: str = LIGER, **kwargs: Any) -> AppliedPatch:
+        """Patch the modules of a model type. Models that are constructed afterwards are patched.
+
+        Of ``kwargs``, the patcher gets those that are in its signature. A patch that is applied already
+        with the same arguments is left as it is; with others, it is reverted first.
+
+        Raises:
+            PatchgenError: there is no such patcher, or it failed: then all it had changed was put back.
+        """
+        patcher, key = self.find(model_type, patch_type), (model_type, patch_type)
+        arguments, ignored = _filtered(patcher, kwargs, key)
+        process = self._process(key, patcher)
+        if process.record is not None and process.record.is_same(patcher, arguments):
+            return AppliedPatch(*key, (), ignored, repeated=True)
+        if process.record is not None:
+            logger.warning("the '%s' patch of '%s' is applied with other arguments: reverted", patch_type, model_type)
+            self.revert(model_type, patch_type)
+        changes = _run(patcher, arguments, Watch(watched_packages(patcher)), key)
+        process.changes += changes
+        process.record = _Record(patcher, arguments)
+        self._processes[key] = process
+        return AppliedPatch(*key, _labels(changes), ignored)
+
+    def apply_monkey_patch_to_instance(self, model: nn.Module, patch_type: str = LIGER, **kwargs: Any) -> AppliedPatch:
+        """Patch a model that is constructed already. Its ``config.model_type`` chooses the patcher, which gets it as
+        ``model``.
+
+        What the patcher changes in modules beside stays until the last patched instance is reverted. Arguments and
+        repetition are as with :meth:`apply_monkey_patch`.
+
+        Raises:
+            PatchgenError: there is no such patcher, it takes no model, or it failed: then all it had changed
+                was put back.
+        """
+        key = (_model_type(model), patch_type)
+        patcher = self.find(*key)
+        arguments, ignored = _filtered(patcher, {**kwargs, "model": model}, key)
+        given = {name: value for name, value in arguments.items() if name != "model"}
+        records = vars(model).setdefault(_RECORDS, _Records())
+        if patch_type in records and records[patch_type].is_same(patcher, given):
+            return AppliedPatch(*key, (), ignored, repeated=True)
+        if patch_type in records:
+            logger.warning("the '%s' patch of this model is applied with other arguments: reverted", patch_type)
+            self.revert(model, patch_type)
+        process = self._process(key, patcher)
+        watch = Watch(watched_packages(patcher))
+        own = _hold_model(watch, model)
+        changes = _run(patcher, arguments, watch, key)
+        mine = tuple(change for change in changes if id(change.owner) in own)
+        process.changes += [change for change in changes if id(change.owner) not in own]
+        process.instances.add(model)
+        self._processes[key] = process
+        records[patch_type] = _Record(patcher, given, mine)
+        return AppliedPatch(*key, _labels(changes), ignored)
+
+    def revert(self, model: str | nn.Module, patch_type: str = LIGER, force: bool = False) -> tuple[str, ...]:
+        """Put back everything that a patch changed, and return the names of what was put back.
+
+        What it changed in modules stays, with a warning, as long as instances, or models to come, are patched as well.
+
+        Args:
+            model: the model type that the patch was applied to, or the instance.
+            patch_type: which patch.
+            force: put back even what something else has changed again since.
+
+        Raises:
+            PatchgenError: the patch is not applied; or something else has changed what it changed, and nothing was
+                put back.
+        """
+        if isinstance(model, str):
+            process = self._processes.get((model, patch_type), _Process())
+            if process.record is None:
+                applied = [key for key, other in self._processes.items() if other.record is not None]
+                raise _not_applied(f"'{model}'", patch_type, (f"'{kind}' to '{name}'" for name, kind in applied))
+            return self._undo((), process, (model, patch_type), force, model)
+        key = (_model_type(model), patch_type)
+        records: _Records = vars(model).get(_RECORDS) or _Records()
+        if patch_type not in records:
+            raise _not_applied(f"this '{key[0]}'", patch_type, (f"'{kind}'" for kind in records))
+        process = self._processes.get(key, _Process())
+        done = self._undo(records[patch_type].changes, process, key, force, model)
+        del records[patch_type]
+        return done
+
+    def _undo(
+        self, own: Iterable[Change], process: _Process, key: Key, force: bool, user: str | nn.Module
+    ) -> tuple[str, ...]:
+        """Put back an instance's changes, and those of the process when nobody else needs them."""
+        is_needed = len(process.instances) > (user in process.instances) or (
+            process.record is not None and not isinstance(user, str)
+        )
+        changes = [*own, *(() if is_needed else process.changes)]
+        _check_current(changes, force, key)
+        if is_needed and process.changes:
+            names = ", ".join(_labels(process.changes))
+            logger.warning("others of '%s' are patched, for which this stays: %s", key[0], names)
+        if isinstance(user, str):
+            process.record = None
+        else:
+            process.instances.discard(user)
+        if not is_needed:
+            process.changes.clear()
+        return _put_back(changes)
+
+    def _process(self, key: Key, patcher: Patcher) -> _Process:
+        """The state of a pair; model types that share a patcher share it."""
+        same = (p for p in self._processes.values() if p.record is not None and p.record.patcher is patcher)
+        return self._processes.get(key) or next(same, None) or _Process()
+
+    def _unknown(self, model_type: str, patch_type: str) -> PatchgenError:
+        types = sorted({kind for name, kind in self.registered() if name == model_type})
+        names = sorted({name for name, kind in self.registered() if kind == patch_type})
+        near = closest(model_type, names) if not types else closest(patch_type, types)
+        hint = f"Did you mean '{near}'? " if near else ""
+        if types:
+            hint += f"For '{model_type}' there is: {', '.join(types)}. "
+        elif names:
+            hint += f"Model types with a '{patch_type}' patch: {', '.join(names)}. "
+        else:
+            kinds = sorted({kind for _, kind in self.registered()})
+            hint += f"Patch types: {', '.join(kinds) or 'none'}. "
+        hint += "A patcher is there once the module that registers it has been imported."
+        return PatchgenError(f"there is no '{patch_type}' patch for the model type '{model_type}'", hint=hint)
+
+
+MONKEY_PATCHER = MonkeyPatcher()
+"""The patchers of this process."""
+
+
+# --- patchers and their arguments ------------------------------------------------------------------
+
+
+def _liger_patchers() -> Mapping[str, Patcher]:
+    """Liger's own patchers by model type; none where Liger is not installed.
+
+    Raises:
+        PatchgenError: it is installed and cannot be imported.
+    """
+    try:
+        patchers: Mapping[str, Patcher] = importlib.import_module(_LIGER_MODULE).MODEL_TYPE_TO_APPLY_LIGER_FN
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "liger_kernel":
+            return {}
+        raise PatchgenError(f"liger-kernel cannot be imported: {error}") from error
+    except (ImportError, AttributeError) as error:
+        hint = "Install a version of it that goes with the installed transformers."
+        raise PatchgenError(f"liger-kernel cannot be imported: {error}", hint=hint) from error
+    return patchers
+
+
+def _filtered(patcher: Patcher, kwargs: Mapping[str, Any], key: Key) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The arguments that a patcher takes, and the names of the others.
+
+    Raises:
+        PatchgenError: it cannot be called with them.
+    """
+    signature = inspect.signature(patcher)
+    parameters = signature.parameters.values()
+    names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    ignored = () if takes_all else tuple(name for name in kwargs if name not in names)
+    arguments = {name: value for name, value in kwargs.items() if name not in ignored}
+    what = f"the '{key[1]}' patch of '{key[0]}', {_name(patcher)},"
+    if "model" in ignored:
+        raise PatchgenError(f"{what} takes no model", hint="Use apply_monkey_patch before the model is constructed.")
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        hint = f"Its parameters: {signature}."
+        if "'model'" in str(error):
+            hint = "It is for models that are constructed already: use apply_monkey_patch_to_instance."
+        raise PatchgenError(f"{what} cannot be called: {error}", hint=hint) from None
+    if ignored:
+        logger.info("%s takes no %s: ignored", what.rstrip(","), ", ".join(ignored))
+    return arguments, ignored
+
+
+def _model_type(model: Any) -> str:
+    from torch import nn
+
+    if not isinstance(model, nn.Module):
+        hint = "Pass the model, or use apply_monkey_patch with a model type."
+        raise PatchgenError(f"an object of type {type(model).__qualname__} is no model", hint=hint)
+    model_type = getattr(getattr(model, "config", None), "model_type", None)
+    if not isinstance(model_type, str) or not model_type:
+        hint = "Patchers are chosen by config.model_type."
+        raise PatchgenError(f"the {type(model).__qualname__} has no config with a model_type", hint=hint)
+    return model_type
+
+
+def watched_packages(patcher: Patcher) -> tuple[str, ...]:
+    """The packages in which a patcher's changes of plain values count as well: upstream's and the patcher's own."""
+    return ("transformers", str(getattr(patcher, "__module__", "")).partition(".")[0])
+
+
+def _name(patcher: Patcher) -> str:
+    return f"{getattr(patcher, '__module__', '')}.{getattr(patcher, '__qualname__', repr(patcher))}"
+
+
+def _are_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if one.keys() != other.keys():
+        return False
+    try:
+        return all(one[name] is other[name] or bool(one[name] == other[name]) for name in one)
+    except (TypeError, ValueError, RuntimeError):  # values without an answer, such as tensors
+        return False
+
+
+# --- running and undoing ---------------------------------------------------------------------------
+
+
+def _run(patcher: Patcher, arguments: Mapping[str, Any], watch: Watch, key: Key) -> list[Change]:
+    """Run a patcher; what it changed when it ended well, and else all of it is put back."""
+    try:
+        with watch:
+            patcher(**arguments)
+    except BaseException as error:
+        _put_back(watch.changes())
+        if not isinstance(error, Exception):
+            raise
+        message = f"the '{key[1]}' patch of '{key[0]}' failed: {type(error).__name__}: {error}"
+        raise PatchgenError(message, hint="What it had changed was put back.") from error
+    return watch.changes()
+
+
+def _hold_model(watch: Watch, model: nn.Module) -> set[int]:
+    """Remember all modules of a model and its configs; the owners that are its own."""
+    held: set[int] = set()
+    for name, module in model.named_modules():
+        where = f"model.{name}" if name else "model"
+        held |= watch.hold_object(module, where)
+        for key in ("config", "generation_config"):
+            value = vars(module).get(key)
+            if value is not None and hasattr(value, "__dict__"):
+                held |= watch.hold_object(value, f"{where}.{key}")
+    return held
+
+
+def _labels(changes: Iterable[Change]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(change.label for change in changes))
+
+
+def _check_current(changes: Iterable[Change], force: bool, key: Key) -> None:
+    last = {(id(change.owner), change.name): change for change in changes}
+    stale = [change.label for change in last.values() if not change.is_current]
+    if stale and not force:
+        names = ", ".join(stale)
+        raise PatchgenError(
+            f"the '{key[1]}' patch of '{key[0]}' cannot be reverted: {names} was changed again since",
+            hint="Revert what changed it first, or pass force=True to put back what was there before this patch.",
+        )
+
+
+def _put_back(changes: Iterable[Change]) -> tuple[str, ...]:
+    done = list(changes)
+    for change in reversed(done):
+        change.undo()
+    return _labels(done)
+
+
+def _not_applied(what: str, patch_type: str, applied: Iterable[str]) -> PatchgenError:
+    shown = ", ".join(sorted(applied))
+    hint = f"Applied: {shown}." if shown else "None is applied."
+    return PatchgenError(f"the '{patch_type}' patch is not applied to {what}", hint=hint)

@@ -1,0 +1,109 @@
+"""Model configurations small enough for a CPU: given by the project, or made from the configuration class."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchgen_core.errors import Location, PatchgenError, closest
+from patchgen_core.parity.shrinking import optional_parts, shrink
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+
+def make_toy_config(
+    config_class: type[PreTrainedConfig], overrides: Mapping[str, Any] | None = None
+) -> PreTrainedConfig:
+    """A toy configuration of a class: its defaults with small sizes and one layer of every kind.
+
+    All dimensions of one part differ from each other, no width is twice another, heads share keys and values,
+    there are more experts than a token is sent to, special tokens lie in the vocabulary and differ, nothing
+    is dropped at random. The same class gives the same configuration everywhere.
+
+    Args:
+        config_class: a configuration class of transformers, or one made like them.
+        overrides: values that win over the chosen ones, by field; for a part (``text_config``) a mapping.
+
+    Raises:
+        PatchgenError: the class refuses what was chosen, or an override names no field.
+    """
+    return shrink(config_class(**optional_parts(config_class)), overrides or {})
+
+
+def toy_config_for(model_type: str, overrides: Mapping[str, Any] | None = None) -> PreTrainedConfig:
+    """:func:`make_toy_config` for a model type of transformers, such as ``qwen3_moe``.
+
+    Raises:
+        PatchgenError: transformers has no such model type; and as :func:`make_toy_config` does.
+    """
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    if model_type not in CONFIG_MAPPING:
+        near = closest(model_type, CONFIG_MAPPING)
+        hint = f"Did you mean '{near}'?" if near else "transformers.CONFIG_MAPPING lists those there are."
+        raise PatchgenError(f"transformers has no model type '{model_type}'", hint=hint)
+    return make_toy_config(CONFIG_MAPPING[model_type], overrides)
+
+
+def load_toy_config(
+    config_class: type[PreTrainedConfig],
+    given: Mapping[str, Any] | str | Path | None,
+    toy_root: Path | None,
+    model_type: str,
+) -> PreTrainedConfig:
+    """The toy configuration of a patch config: its own, else the project's, else one that is made.
+
+    Args:
+        config_class: the model's configuration class.
+        given: what the patch config says: a configuration as a mapping, or the path of a JSON file or of a
+            folder with a ``config.json``; None when it says nothing.
+        toy_root: the project's folder of toy configurations, looked in for ``<model_type>_toy/config.json``.
+        model_type: as transformers names the model.
+
+    Raises:
+        PatchgenError: a file is missing or no configuration, or the class refuses what it says.
+    """
+    if isinstance(given, Mapping):
+        return _from_dict(config_class, given, None)
+    if given is not None:
+        return _from_file(config_class, Path(given))
+    if toy_root is not None and (path := toy_root / f"{model_type}_toy" / "config.json").is_file():
+        return _from_file(config_class, path)
+    return make_toy_config(config_class)
+
+
+def describe_toy_config(config: PreTrainedConfig) -> str:
+    """The configuration as JSON, with what differs from its class's defaults; ``from_dict`` reads it back."""
+    return config.to_json_string(use_diff=True).rstrip("\n")
+
+
+def _from_file(config_class: type[PreTrainedConfig], path: Path) -> PreTrainedConfig:
+    file = path / "config.json" if path.is_dir() else path
+    location = Location(str(file.absolute()))
+    try:
+        values = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PatchgenError(f"the toy config cannot be read: {error.strerror}", location) from None
+    except ValueError as error:
+        raise PatchgenError(f"the toy config is not JSON: {error}", location) from None
+    if not isinstance(values, dict):
+        raise PatchgenError("the toy config is not a JSON object", location)
+    return _from_dict(config_class, values, location)
+
+
+def _from_dict(
+    config_class: type[PreTrainedConfig], values: Mapping[str, Any], location: Location | None
+) -> PreTrainedConfig:
+    named = values.get("model_type", config_class.model_type)
+    if named != config_class.model_type:
+        raise PatchgenError(
+            f"the toy config is of model type '{named}', the model of '{config_class.model_type}'", location
+        )
+    try:
+        return config_class.from_dict(dict(values))
+    except Exception as error:  # whatever a configuration class says no with
+        reason = " ".join(str(error).split())
+        raise PatchgenError(f"{config_class.__name__} refuses the toy config: {reason}", location) from error

@@ -1,0 +1,126 @@
+"""Where one configuration class means something of its own. Data only; each entry says why it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from patchgen_core.parity.toy_sizes import VISION
+
+def letters(number: int) -> str:
+    """A number in the digits ``A`` to ``J``."""
+    return "".join("ABCDEFGHIJ"[int(digit)] for digit in str(number))
+
+
+UNDECLARED: Mapping[str, Mapping[str, Any]] = {
+    "Qwen2_5OmniThinkerConfig": {"vision_start_token_id": 0, "vision_end_token_id": 0},
+    "Qwen3OmniMoeThinkerConfig": {"vision_start_token_id": 0, "vision_end_token_id": 0},
+    "Qwen3OmniMoeTalkerConfig": {"spatial_merge_size": 2},
+    "Qwen3OmniMoeTalkerTextConfig": {"shared_expert_intermediate_size": 1408},
+    "DbrxAttentionConfig": {"rope_theta": 10000.0},
+    "UdopConfig": {"decoder_start_token_id": 0},
+}
+"""Fields that the model reads and its published checkpoints give, but the class does not declare: their defaults."""
+
+OF_CLASS: Mapping[str, Mapping[str, Any]] = {
+    # embed_dim is the width of its layers
+    "Qwen2VLVisionConfig": {"hidden_size": "language width", "mlp_ratio": 3},
+    # the output projection takes the width, not all heads
+    "HeliumConfig": {"head_dim": "width per head"},
+    # splits its heads over four devices
+    "CodeGenConfig": {"n_head": 4},
+    # attention + dense, mamba + sparse, mamba + dense
+    "JambaConfig": {
+        "num_hidden_layers": 3,
+        "attn_layer_period": 3,
+        "attn_layer_offset": 2,
+        "expert_layer_period": 3,
+        "expert_layer_offset": 1,
+    },
+    # routes to one expert only
+    "ZayaConfig": {"num_experts_per_tok": 1},
+    # not a picture's window
+    "GPTNeoConfig": {"window_size": 5, "attention_types": [[["global", "local"], 1]]},
+    "Mamba2Config": {"num_heads": 12, "head_dim": 16},
+    # its block types repeat over the layers
+    "RecurrentGemmaConfig": {"num_hidden_layers": 3},
+    # default layer types are missing or have no convolution
+    "Lfm2MoeConfig": {"num_hidden_layers": 3, "layer_types": ["conv", "conv", "full_attention"]},
+    "Lfm2Config": {"full_attn_idxs": [1], "layer_types": ["conv", "full_attention"]},
+    "GraniteMoeHybridConfig": {"layer_types": ["linear_attention", "full_attention"]},
+    "DeepseekOcr2TextConfig": {"mlp_layer_types": ["dense", "sparse"]},
+    # sliding layers have twice as many key and value heads
+    "MiMoV2FlashConfig": {"num_attention_heads": 8, "num_key_value_heads": 2},
+    # heads of sliding layers are rotated and unrotated parts together
+    "Dots3NoteTextConfig": {"head_dim": 16},
+    "ZambaConfig": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
+    # rounds the width of queries and keys up to 64
+    "xLSTMConfig": {"hidden_size": 128, "embedding_dim": 128, "num_heads": 4, "mode": "train"},
+    "XmodConfig": {"default_language": "en_XX"},
+    # its positions want sequences of one length, its chunks multiples of theirs
+    "ReformerConfig": {"is_decoder": True, "axial_pos_embds": False, "attn_layers": ["local", "lsh"], "hash_seed": 0},
+    # expects experts, whose number it does not know
+    "DiffusionGemmaTextConfig": {"num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": "expert_inner"},
+    # patches of a picture to queries
+    "AriaConfig": {"projector_patch_to_query_dict": {36: 5}},
+    # the pixel shuffle takes four patches together
+    "Llama4VisionConfig": {
+        "intermediate_size": 256,
+        "vision_output_dim": 108,
+        "projector_input_dim": 108,
+        "projector_output_dim": 108,
+    },
+    # their last one is the width of the encoder after it
+    **dict.fromkeys(
+        ("DeepseekOcr2SamVisionConfig", "UnlimitedOcrSamVisionConfig"), {"downsample_channels": [26, VISION[1].width]}
+    ),
+    # the projector takes four patches together
+    **dict.fromkeys(("MuseGlimmerConfig", "MuseSparkConfig"), {"out_hidden_size": 4 * VISION[0].width}),
+    # its eager attention does not repeat keys and values
+    "UnlimitedOcrTextConfig": {"num_key_value_heads": "heads"},
+    # makes the mask of sliding layers even if there are none
+    "Step3p7TextConfig": {"sliding_window": 5},
+    "ChameleonConfig": {"vocabulary_map": {"<image>": 59, **{f"IMGIMG{letters(n)}Z": 26 + n for n in range(30)}}},
+    "Emu3Config": {
+        "vocabulary_map": {
+            "<image>": 59,
+            "<|extra_200|>": 58,
+            **{f"<|visual token {n:06d}|>": 26 + n for n in range(32)},
+        }
+    },
+    "Granite4VisionConfig": {
+        "deepstack_layer_map": [[-2, 0]],
+        "spatial_target_layers": [0, 1, 0, 1],
+        "downsample_rate": "2/3",
+    },
+    "Florence2VisionConfig": {
+        "depths": (1, 1, 1, 1),
+        "embed_dim": (16, 24, 32, 40),
+        "num_heads": (2, 2, 4, 4),
+        "num_groups": (2, 2, 4, 4),
+        "patch_size": (7, 3, 3, 3),
+        "window_size": 2,
+    },
+    # the defaults give no rotary parameters
+    "CohereCompassTextConfig": {
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            "full_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    },
+    "Qwen4ExpTextConfig": {
+        "indexer_n_heads": 4,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 16,
+        "indexer_budget": 8,
+        "indexer_compress_ratio": 2,
+    },
+    "DbrxConfig": {"num_key_value_heads": 2},
+    "DbrxAttentionConfig": {"kv_n_heads": 2, "clip_qkv": 8.0},
+    "DbrxFFNConfig": {"hidden_size": "width"},
+}
+"""Sizes, in the words of :mod:`patchgen_core.parity.toy_sizes`, for fields of one class."""
+
+MULTIMODAL_ROPE = frozenset({"PaddleOCRTextConfig"})
+"""Classes with ``mrope_section`` in their rotary parameters that do not tell so."""

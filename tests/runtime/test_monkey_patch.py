@@ -1,0 +1,490 @@
+"""Monkey patches by model type: applied, repeated, filtered, undone."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import importlib
+import io
+import json
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.monkey_patch import MonkeyPatcher
+
+UPSTREAM = """
+LIMIT = 3
+TABLE = {"eager": "theirs"}
+
+
+def rotate(x):
+    return -x
+
+
+class Norm:
+    eps = 1e-6
+
+    def forward(self, x):
+        return rotate(x)
+
+    @staticmethod
+    def scale():
+        return 1
+"""
+
+
+class Config:
+    model_type = "toy"
+
+    def __init__(self) -> None:
+        self.hidden_size = 4
+
+
+class Toy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = Config()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Linear(4, 4)
+        self.register_buffer("scale", torch.ones(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x)) * self.scale
+
+
+class Doubled(Toy):
+    pass
+
+
+@pytest.fixture
+def patcher() -> MonkeyPatcher:
+    """A registry of its own."""
+    return MonkeyPatcher()
+
+
+@pytest.fixture
+def upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], types.ModuleType]]:
+    """Imports an upstream module that nothing has imported before."""
+    (tmp_path / "toy_upstream.py").write_text(UPSTREAM)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield lambda: importlib.import_module("toy_upstream")
+    sys.modules.pop("toy_upstream", None)
+
+
+def contents(module: types.ModuleType) -> dict[str, Any]:
+    """Everything a module and its class hold, by identity."""
+    own = {name: value for name, value in vars(module).items() if name != "__builtins__"}
+    return {**own, **{f"Norm.{name}": value for name, value in vars(own["Norm"]).items()}}
+
+
+def patch_all(upstream: types.ModuleType) -> None:
+    upstream.rotate = lambda x: x * 10  # type: ignore[attr-defined]
+    upstream.Norm.forward = lambda self, x: upstream.rotate(x) + 1  # type: ignore[attr-defined]
+    upstream.Norm.scale = staticmethod(lambda: 2)  # type: ignore[attr-defined]
+    upstream.Norm.extra = lambda self: "added"  # type: ignore[attr-defined]
+    upstream.added = print  # type: ignore[attr-defined]
+
+
+def test_apply_and_revert_modules(patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]) -> None:
+    module = upstream()
+    before = contents(module)
+    patcher.register("toy", "mine")(lambda: patch_all(module))
+
+    applied = patcher.apply_monkey_patch("toy", "mine")
+    assert module.Norm().forward(2) == 21
+    assert module.Norm.scale() == 2
+    assert (applied.model_type, applied.patch_type, applied.repeated) == ("toy", "mine", False)
+    names = ["rotate", "added", "Norm.forward", "Norm.scale", "Norm.extra"]
+    assert set(applied.changed) == {f"toy_upstream.{name}" for name in names}
+
+    assert set(patcher.revert("toy", "mine")) == set(applied.changed)
+    assert contents(module) == before
+    assert module.Norm().forward(2) == -2
+
+
+def test_what_the_patcher_itself_imports_is_put_back(
+    patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
+) -> None:
+    patcher.register("toy", "mine")(lambda: patch_all(upstream()))
+    patcher.apply_monkey_patch("toy", "mine")
+    module = sys.modules["toy_upstream"]
+    assert module.Norm().forward(2) == 21
+    patcher.revert("toy", "mine")
+    assert module.Norm().forward(2) == -2
+    assert not hasattr(module, "added")
+
+
+def test_plain_values_count_in_the_packages_of_upstream_and_patcher(
+    patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
+) -> None:
+    module = upstream()
+
+    def patch() -> None:
+        module.LIMIT, module.TABLE["eager"], module.TABLE["fast"] = 7, "ours", "ours"  # type: ignore[attr-defined]
+
+    patch.__module__ = "toy_upstream"
+    patcher.register("toy", "mine")(patch)
+    applied = patcher.apply_monkey_patch("toy", "mine")
+    assert applied.changed == ("toy_upstream.LIMIT", "toy_upstream.TABLE.eager", "toy_upstream.TABLE.fast")
+    patcher.revert("toy", "mine")
+    assert (module.LIMIT, module.TABLE) == (3, {"eager": "theirs"})
+
+
+def test_same_arguments_again_do_nothing(patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]) -> None:
+    module = upstream()
+
+    @patcher.register("toy", "mine")
+    def wrap(factor: int = 2) -> None:
+        inner = module.rotate
+        module.rotate = lambda x: inner(x) * factor  # type: ignore[attr-defined]
+
+    patcher.apply_monkey_patch("toy", "mine", factor=3)
+    again = patcher.apply_monkey_patch("toy", "mine", factor=3)
+    assert (again.repeated, again.changed) == (True, ())
+    assert module.rotate(1) == -3
+
+
+def test_other_arguments_take_the_place_of_the_first(
+    patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType], caplog: pytest.LogCaptureFixture
+) -> None:
+    module = upstream()
+    original = module.rotate
+
+    @patcher.register("toy", "mine")
+    def wrap(factor: int = 2) -> None:
+        inner = module.rotate
+        module.rotate = lambda x: inner(x) * factor  # type: ignore[attr-defined]
+
+    patcher.apply_monkey_patch("toy", "mine", factor=3)
+    patcher.apply_monkey_patch("toy", "mine", factor=5)
+    assert module.rotate(1) == -5
+    assert "the 'mine' patch of 'toy' is applied with other arguments: reverted" in caplog.text
+    patcher.revert("toy", "mine")
+    assert module.rotate is original
+
+
+def test_arguments_are_filtered_by_the_signature(patcher: MonkeyPatcher, caplog: pytest.LogCaptureFixture) -> None:
+    got: list[dict[str, Any]] = []
+    patcher.register("toy", "some")(lambda rope=True, *, norm=True: got.append({"rope": rope, "norm": norm}))
+    patcher.register("toy", "all")(lambda **kwargs: got.append(kwargs))
+    with caplog.at_level(logging.INFO):
+        applied = patcher.apply_monkey_patch("toy", "some", rope=False, use_rmpad=True)
+    assert applied.ignored == ("use_rmpad",)
+    assert "takes no use_rmpad: ignored" in caplog.text
+    assert patcher.apply_monkey_patch("toy", "all", rope=False, use_rmpad=True).ignored == ()
+    assert got == [{"rope": False, "norm": True}, {"rope": False, "use_rmpad": True}]
+
+
+def test_registering_again_overwrites_and_warns(patcher: MonkeyPatcher, caplog: pytest.LogCaptureFixture) -> None:
+    ran: list[str] = []
+
+    def first() -> None:
+        ran.append("first")
+
+    def second() -> None:
+        ran.append("second")
+
+    assert patcher.register("toy", "mine")(first) is first
+    patcher.register("toy", "mine")(first)
+    assert not caplog.records
+    patcher.register("toy", "mine")(second)
+    assert "second takes the place of" in caplog.text
+    patcher.apply_monkey_patch("toy", "mine")
+    assert ran == ["second"]
+
+
+@pytest.mark.parametrize("failure", [ValueError("no kernel"), KeyboardInterrupt()])
+def test_a_patcher_that_fails_half_way_is_undone(
+    patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType], failure: BaseException
+) -> None:
+    module = upstream()
+    before = contents(module)
+
+    @patcher.register("toy", "mine")
+    def fail() -> None:
+        patch_all(module)
+        raise failure
+
+    expected = KeyboardInterrupt if isinstance(failure, KeyboardInterrupt) else PatchgenError
+    with pytest.raises(expected) as caught:
+        patcher.apply_monkey_patch("toy", "mine")
+    if expected is PatchgenError:
+        assert "the 'mine' patch of 'toy' failed: ValueError: no kernel" in str(caught.value)
+        assert caught.value.__cause__ is failure
+    assert contents(module) == before
+    with pytest.raises(PatchgenError, match="is not applied to 'toy'"):
+        patcher.revert("toy", "mine")
+
+
+def test_patches_on_top_of_each_other_are_reverted_from_the_top(
+    patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
+) -> None:
+    module = upstream()
+    original = module.rotate
+    for name in ("lower", "upper"):
+
+        def wrap(inner: Any = None) -> None:
+            inner = module.rotate
+            module.rotate = lambda x: inner(x) * 2  # type: ignore[attr-defined]
+
+        patcher.register("toy", name)(wrap)
+        patcher.apply_monkey_patch("toy", name)
+    with pytest.raises(PatchgenError, match="rotate was changed again since"):
+        patcher.revert("toy", "lower")
+    assert module.rotate(1) == -4
+    patcher.revert("toy", "upper")
+    patcher.revert("toy", "lower")
+    assert module.rotate is original
+
+
+def test_force_puts_back_what_was_changed_again(
+    patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
+) -> None:
+    module = upstream()
+    before = contents(module)
+    patcher.register("toy", "mine")(lambda: patch_all(module))
+    patcher.apply_monkey_patch("toy", "mine")
+    module.rotate = abs  # type: ignore[attr-defined]
+    patcher.revert("toy", "mine", force=True)
+    assert contents(module) == before
+
+
+# --- instances -------------------------------------------------------------------------------------
+
+
+def change_instance(model: Toy) -> None:
+    first = model.first
+    first.forward = types.MethodType(lambda self, x: x * 2, first)
+    first.eps = 1e-5  # type: ignore[assignment]
+    del model.first
+    model.third = nn.Linear(4, 4)
+    model.first = first
+    model.second = nn.Identity()  # type: ignore[assignment]
+    model.scale = torch.full((1,), 3.0)
+    model.config.hidden_size = 8
+    model.__class__ = Doubled
+
+
+def test_apply_to_an_instance_and_revert(patcher: MonkeyPatcher) -> None:
+    model = Toy()
+    x = torch.randn(2, 4)
+    expected, keys, attributes = model(x), list(model.state_dict()), set(vars(model.first))
+    patcher.register("toy", "mine")(lambda model=None: change_instance(model))
+
+    applied = patcher.apply_monkey_patch_to_instance(model, "mine")
+    assert torch.equal(model(x), x * 6)
+    assert set(applied.changed) == {
+        *("model.second", "model.third", "model.scale", "model.__class__"),
+        *("model.first.forward", "model.first.eps", "model.config.hidden_size"),
+    }
+    assert patcher.apply_monkey_patch_to_instance(model, "mine").repeated
+
+    patcher.revert(model, "mine")
+    assert torch.equal(model(x), expected)
+    assert (list(model.state_dict()), [name for name, _ in model.named_children()]) == (keys, ["first", "second"])
+    assert (type(model), model.config.hidden_size, set(vars(model.first))) == (Toy, 4, attributes)
+    with pytest.raises(PatchgenError, match="the 'mine' patch is not applied to this 'toy'"):
+        patcher.revert(model, "mine")
+
+
+def test_another_instance_is_left_alone(patcher: MonkeyPatcher) -> None:
+    model, other = Toy(), Toy()
+    patcher.register("toy", "mine")(lambda model=None: change_instance(model))
+    patcher.apply_monkey_patch_to_instance(model, "mine")
+    assert type(other) is Toy
+    with pytest.raises(PatchgenError, match="is not applied"):
+        patcher.revert(other, "mine")
+
+
+def test_modules_stay_patched_until_the_last_instance_is_reverted(
+    patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType], caplog: pytest.LogCaptureFixture
+) -> None:
+    module = upstream()
+    before = contents(module)
+
+    @patcher.register("toy", "mine")
+    def patch(model: Toy | None = None) -> None:
+        patch_all(module)
+
+    models = [Toy(), Toy()]
+    for model in models:
+        patcher.apply_monkey_patch_to_instance(model, "mine")
+    patcher.apply_monkey_patch("toy", "mine")
+    for user in ("toy", models[0]):
+        patcher.revert(user, "mine")
+        assert module.Norm().forward(2) == 21
+        assert "for which this stays: toy_upstream." in caplog.text
+        caplog.clear()
+    patcher.revert(models[1], "mine")
+    assert contents(module) == before
+
+
+def test_models_to_come_keep_their_patch_when_an_instance_is_reverted(
+    patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]
+) -> None:
+    module = upstream()
+    before = contents(module)
+    patcher.register("toy", "mine")(lambda model=None: patch_all(module))
+    model = Toy()
+    patcher.apply_monkey_patch_to_instance(model, "mine")
+    patcher.apply_monkey_patch("toy", "mine")
+    patcher.revert(model, "mine")
+    assert module.Norm().forward(2) == 21
+    patcher.revert("toy", "mine")
+    assert contents(module) == before
+
+
+def test_a_patched_instance_can_be_copied_pickled_and_collected(patcher: MonkeyPatcher) -> None:
+    patcher.register("toy", "mine")(lambda model=None: setattr(model, "second", nn.Identity()))
+    model = Toy()
+    patcher.apply_monkey_patch_to_instance(model, "mine")
+    x = torch.randn(2, 4)
+    buffer = io.BytesIO()
+    pickle.dump(model, buffer)
+    for other in (copy.deepcopy(model), pickle.loads(buffer.getvalue())):
+        assert torch.equal(other(x), model(x))
+        with pytest.raises(PatchgenError, match="is not applied"):
+            patcher.revert(other, "mine")
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_before_and_after_construction_are_not_mixed_up(patcher: MonkeyPatcher) -> None:
+    patcher.register("toy", "before")(lambda rope=True: None)
+    patcher.register("toy", "after")(lambda model: None)
+    with pytest.raises(PatchgenError, match=r"takes no model\n  Use apply_monkey_patch before"):
+        patcher.apply_monkey_patch_to_instance(Toy(), "before")
+    with pytest.raises(PatchgenError, match="use apply_monkey_patch_to_instance"):
+        patcher.apply_monkey_patch("toy", "after")
+    with pytest.raises(PatchgenError, match="an object of type str is no model"):
+        patcher.apply_monkey_patch_to_instance("toy", "after")  # type: ignore[arg-type]
+    with pytest.raises(PatchgenError, match="the Linear has no config with a model_type"):
+        patcher.apply_monkey_patch_to_instance(nn.Linear(1, 1), "after")
+
+
+def test_bad_names_are_refused(patcher: MonkeyPatcher) -> None:
+    with pytest.raises(PatchgenError, match="is not the name of a model type"):
+        patcher.register(lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(PatchgenError, match="cannot be called"):
+        patcher.register("toy", "mine")("patch")  # type: ignore[type-var]
+
+
+# --- with Liger ------------------------------------------------------------------------------------
+
+
+def child(code: str) -> Any:
+    """What a program prints as JSON, in a process of its own."""
+    root = Path(__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_importing_it_is_light() -> None:
+    heavy = child(
+        """
+        import json, sys
+        import patchgen_core.monkey_patch
+        heavy = ("torch", "transformers", "liger_kernel", "libcst", "ruff")
+        print(json.dumps([name for name in heavy if name in sys.modules]))
+        """
+    )
+    assert heavy == []
+
+
+def test_liger_is_there_without_registering_and_a_registered_one_wins() -> None:
+    found = child(
+        """
+        import json
+        from patchgen_core.errors import PatchgenError
+        from patchgen_core.monkey_patch import MONKEY_PATCHER
+
+        def error(*names):
+            try:
+                MONKEY_PATCHER.apply_monkey_patch(*names)
+            except PatchgenError as problem:
+                return str(problem)
+
+        found = {"liger": MONKEY_PATCHER.find("llama").__name__, "slip": error("lama")}
+        MONKEY_PATCHER.register("llama", "rmpad")(lambda: None)
+        MONKEY_PATCHER.register("llama")(lambda: None)
+        found |= {"type": error("llama", "rmpd"), "own": MONKEY_PATCHER.find("llama").__name__}
+        found["new"] = error("llama", "ulysses")
+        print(json.dumps(found))
+        """
+    )
+    assert (found["liger"], found["own"]) == ("apply_liger_kernel_to_llama", "<lambda>")
+    assert "there is no 'liger' patch for the model type 'lama'\n  Did you mean 'llama'?" in found["slip"]
+    assert "qwen3_moe" in found["slip"]
+    assert "Did you mean 'rmpad'? For 'llama' there is: liger, rmpad." in found["type"]
+    assert "For 'llama' there is: liger, rmpad. A patcher is there once the module" in found["new"]
+
+
+def test_liger_patches_and_reverts_llama() -> None:
+    found = child(
+        """
+        import json, warnings
+        from patchgen_core.parity.interpreter import switch_on
+        switch_on()
+        import torch
+        from transformers import LlamaConfig
+        from transformers.models.llama import modeling_llama
+        from patchgen_core.monkey_patch import MONKEY_PATCHER
+
+        def held():
+            members = {name: vars(value) for name, value in vars(modeling_llama).items() if isinstance(value, type)}
+            plain = {name: value for name, value in vars(modeling_llama).items() if not name.startswith("__")}
+            return plain | {f"{cls}.{name}": v for cls, values in members.items() for name, v in values.items()}
+
+        def build():
+            torch.manual_seed(0)
+            sizes = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4)
+            return modeling_llama.LlamaForCausalLM(LlamaConfig(vocab_size=37, num_key_value_heads=2, **sizes)).train()
+
+        def loss(model):
+            tokens = torch.arange(14).reshape(2, 7)
+            return model(input_ids=tokens, labels=tokens).loss.item()
+
+        eager, kept, before = loss(build()), build(), held()
+        applied = MONKEY_PATCHER.apply_monkey_patch("llama", rope=True, use_rmpad=True)
+        patched = build()
+        found = {"changed": applied.changed, "ignored": applied.ignored, "new": type(patched.model.norm).__name__}
+        found["repeated"] = MONKEY_PATCHER.apply_monkey_patch("llama", rope=True).repeated
+        found["off"] = abs(loss(patched) - eager)
+        MONKEY_PATCHER.revert("llama")
+        found["reverted"] = held() == before
+
+        instance = MONKEY_PATCHER.apply_monkey_patch_to_instance(kept)
+        found["instance"] = [name for name in instance.changed if ".norm." in name]
+        found["instance off"] = abs(loss(kept) - eager)
+        MONKEY_PATCHER.revert(kept)
+        found["instance reverted"] = held() == before and loss(kept) == eager
+        print(json.dumps(found))
+        """
+    )
+    module = "transformers.models.llama.modeling_llama"
+    names = ("LlamaRMSNorm", "apply_rotary_pos_emb", "LlamaMLP", "LlamaForCausalLM.forward")
+    assert set(found["changed"]) == {f"{module}.{name}" for name in names}
+    assert (found["ignored"], found["new"], found["repeated"]) == (["use_rmpad"], "LigerRMSNorm", True)
+    assert "model.model.norm.forward" in found["instance"]
+    assert max(found["off"], found["instance off"]) < 1e-5
+    assert found["reverted"]
+    assert found["instance reverted"]
