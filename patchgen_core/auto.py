@@ -105,13 +105,16 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
         ``UserWarning`` says so.
 
     Raises:
-        PatchgenError: the model type is not registered, or not for the device; no config class is known for it; a
-            function returns something else than the class it should, or nothing that an auto class has a place for.
+        PatchgenError: nothing is registered, or not the model type, or not for the device; no config class is known
+            for it; a function returns something else than the class it should, or nothing for any auto class.
     """
     types = dict.fromkeys((*MODELING_REGISTRY.keys(), *MODEL_CONFIG_REGISTRY.keys()))
     if model_type is not None and model_type not in types:
         hint = did_you_mean(model_type, types) or "Is the package that registers it imported?"
         raise PatchgenError(f"no model type '{model_type}' is registered", hint=hint)
+    processors = MODEL_PROCESSOR_REGISTRY.keys()
+    if not types and not processors:
+        raise PatchgenError("nothing is registered", hint="Import the package that registers the models first.")
     device_type = this_device_type() if device_type is None else device_type
     models = [_model(name) for name in (types if model_type is None else [model_type])]
     entries: list[_Entry] = []
@@ -119,7 +122,6 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
         entries += _config_entries(model)
         if model.model_type in MODELING_REGISTRY:
             entries += _model_entries(model, device_type)
-    processors = MODEL_PROCESSOR_REGISTRY.keys()
     for name in processors:
         entries += _processor_entries(name, None if model_type is None else models[0])
     done = _enter(entries)

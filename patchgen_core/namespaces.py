@@ -72,6 +72,8 @@ class Change:
             plain.pop(table, name, None)
         else:
             plain.__setitem__(table, name, before)
+        if table is not owner:
+            return
         names = list(_contents(table))
         order = {name: number for number, name in enumerate(self.order)}
         sorted_names = sorted(names, key=lambda name: order.get(name, len(order)))

@@ -111,9 +111,9 @@ class ParallelPlan:
 
         Every pattern matches a parameter; no parameter gets two placements in one dimension; a dimension that is
         sharded exists and divides by the sizes that shard it; every expert parameter has a placement, and the experts
-        of one module are split in all of its parameters or in none. Expert parameters are, below a module that is
-        called ``experts`` or whose class name ends in ``Experts``, the three-dimensional ones and those whose first
-        dimension is as long as theirs, such as biases. ``Replicate()`` says of one that it stays whole.
+        of one module are split in all of these or in none. Expert parameters are, below a module that is called
+        ``experts`` or whose class name ends in ``Experts``, the three-dimensional ones and the biases whose first
+        dimension is as long as theirs. ``Replicate()`` says of one that it stays whole.
 
         Args:
             model: the model, its parameters whole (or applied to a mesh: their global shapes count).
@@ -347,7 +347,8 @@ def _experts(model: nn.Module) -> Iterator[tuple[str, dict[str, nn.Parameter]]]:
         counts = {p.shape[0] for p in parameters.values() if p.ndim == 3}
         if counts:
             seen.add(root)
-            yield root, {name: p for name, p in parameters.items() if p.ndim == 3 or (p.ndim and p.shape[0] in counts)}
+            biases = {name for name, p in parameters.items() if name.endswith("bias") and p.shape[0] in counts}
+            yield root, {name: p for name, p in parameters.items() if p.ndim == 3 or name in biases}
 
 
 def _forgotten_experts(model: nn.Module, matches: Iterable[_Match]) -> Iterator[Problem]:
@@ -371,15 +372,14 @@ def _forgotten_experts(model: nn.Module, matches: Iterable[_Match]) -> Iterator[
 
 
 def _half_split_experts(model: nn.Module, matches: Iterable[_Match]) -> Iterator[Problem]:
-    """A dimension that splits the experts in one weight of a module and not in another."""
+    """A dimension that splits the experts in one parameter of a module and not in another."""
     placed: dict[str, list[_Match]] = {}
     for match in matches:
         placed.setdefault(match.name, []).append(match)
     for root, parameters in _experts(model):
         split: dict[str, _Match] = {}
         whole: dict[str, _Match] = {}
-        weights = [name for name, p in parameters.items() if p.ndim == 3]
-        for match in (m for name in weights for m in placed.get(name, ()) if m.exists):
+        for match in (m for name in parameters for m in placed.get(name, ()) if m.exists):
             (split if match.split == 0 else whole)[match.dimension] = match
         for dim in split.keys() & whole.keys():
             yield Problem(

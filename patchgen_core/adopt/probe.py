@@ -54,7 +54,7 @@ def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, 
     function = _named(patcher) if ":" in patcher else MONKEY_PATCHER.find(_registered(model_type, patcher), patcher)
     _check_arguments(function, arguments)
     module = _imported(upstream, "upstream's module")
-    watch = Watch(watched_packages(function))
+    watch = Watch([*watched_packages(function), upstream.partition(".")[0]])
     with watch, _messages() as messages:
         try:
             function(**arguments)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 QWEN_RECIPES: Mapping[str, tuple[str, ...]] = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 
-_FUSED = re.compile(r"(?P<module>(?:.+\.)?experts)\.(?P<target>gate_up_proj|down_proj)")
+_FUSED = re.compile(r"(?:.+\.)?experts\.(gate_up_proj|down_proj)")
 _SHOWN = 4
 
 
@@ -66,7 +66,7 @@ class PerExpertConverter:
     checkpoint, which have other names, are not touched.
 
     Args:
-        sizes: the number of experts, by module where it differs.
+        sizes: the number of experts, by tensor where it differs.
         recipes: fused name -> the projections it is made of, along the output dimension.
         rename: what to call a fused tensor whose name is put together from the checkpoint's.
         own_names: names that the model itself has, and that are none of this converter's business.
@@ -162,7 +162,7 @@ class PerExpertConverter:
         return self._rename(name) if self._rename else name
 
     def _count(self, module: str, target: str) -> int:
-        return self._sizes.of(self._name(module, target).rpartition(".")[0]).experts
+        return self._sizes.of(self._name(module, target)).experts
 
     def _missing(self, module: str, target: str) -> Problem:
         count, seen = self._count(module, target), self._buffers[module, target].seen
@@ -189,7 +189,7 @@ class TransposedFusedConverter:
     saved in the model's layout have the same names: their tensors are handed on as they are, the same objects.
 
     Args:
-        sizes: number of experts, hidden size H and intermediate size I, by module where they differ.
+        sizes: number of experts, hidden size H and intermediate size I, by tensor where they differ.
 
     Raises:
         PatchgenError: H is 2I or I, so that a shape would not tell the layouts apart.
@@ -199,18 +199,18 @@ class TransposedFusedConverter:
 
     def __init__(self, sizes: ExpertSizes) -> None:
         self._sizes = sizes
-        for module, one in sizes.dimensions():
+        for name, one in sizes.dimensions():
             if not (one.experts and one.hidden and one.intermediate):
                 raise PatchgenError(
-                    f"the sizes of '{module}' are not known: {one.experts} experts, hidden size {one.hidden},"
+                    f"the sizes of '{name}' are not known: {one.experts} experts, hidden size {one.hidden},"
                     f" intermediate size {one.intermediate}",
                     hint="The configuration must tell num_experts, hidden_size and moe_intermediate_size.",
                 )
-            if one.hidden in (one.intermediate, 2 * one.intermediate):
-                tensor = "down_proj" if one.hidden == one.intermediate else "gate_up_proj"
+            _, rows, columns = sizes.shape_of(name)
+            if rows == columns:
                 raise PatchgenError(
-                    f"the shape of '{module}.{tensor}' does not tell whether it is transposed: hidden size"
-                    f" {one.hidden}, intermediate size {one.intermediate}",
+                    f"the shape of '{name}' does not tell whether it is transposed: hidden size {one.hidden},"
+                    f" intermediate size {one.intermediate}",
                     hint="The hidden size must differ from the intermediate size and from twice that. Convert the"
                     " checkpoint once, by a script that knows its layout.",
                 )
@@ -225,10 +225,9 @@ class TransposedFusedConverter:
         Raises:
             PatchgenError: the name is none of fused experts, or the shape is neither layout's.
         """
-        match = _FUSED.fullmatch(name)
-        if match is None:
+        if _FUSED.fullmatch(name) is None:
             raise PatchgenError(f"'{name}' is no fused tensor of experts", hint="Ask can_handle first.")
-        own = self._sizes.shape_of(match["module"], match["target"])
+        own = self._sizes.shape_of(name)
         stored = (own[0], own[2], own[1])
         if tuple(tensor.shape) == own:
             return ConvertedCheckpointTensor(name, tensor)

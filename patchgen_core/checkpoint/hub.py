@@ -61,7 +61,8 @@ def to_hub_layout(
 
     Args:
         model_or_state_dict: a model of a generated or an upstream class, or its state dict. A model's tensors get the
-            hub's names as transformers maps them; of a state dict only the experts are renamed.
+            hub's names as transformers maps them; of a state dict only the experts are renamed. What transformers
+            converts besides experts (kimi_linear's convolutions) is written as the model has it.
         folder: where to write; must not exist, or be empty.
         layout: ``per_expert``, ``transposed`` or ``direct``; by default the one that transformers' conversion
             mapping converts from when it loads this model.

@@ -119,6 +119,12 @@ class NameMap:
 
     _load: tuple[_Renaming, ...] = ()
     _save: tuple[_Renaming, ...] = ()
+    _converting: tuple[_Renaming, ...] = ()
+
+    def is_converted(self, name: str) -> bool:
+        """Whether transformers makes something else of the tensor that the hub calls ``name``."""
+        renamed = self.to_model(name)
+        return any(one(renamed) != renamed for one in self._converting)
 
     def to_model(self, name: str) -> str:
         """What the model calls the tensor that the hub calls ``name``, before its base prefix is looked at."""
@@ -150,10 +156,12 @@ def name_map(model: nn.Module) -> NameMap:
         claimed.setdefault(type(module).__name__, []).append(path)
         claimed.setdefault(key, []).append(path)
         scope = path.removeprefix(base).removeprefix(".") if path else None
-        found += [_Renaming(one, scope, base) for one in _transforms(key) or () if not hasattr(one, "operations")]
+        found += [_Renaming(one, scope, base) for one in _transforms(key) or ()]
+    converting = tuple(one for one in found if hasattr(one.transform, "operations"))
+    found = [one for one in found if one not in converting]
     lasting = [one for one in reversed(found) if type(one.transform).__name__ != "PrefixChange"]
     saving = tuple(_Renaming(one.transform.reverse_transform(), one.scope, one.base) for one in lasting)
-    return NameMap(tuple(found), saving)
+    return NameMap(tuple(found), saving, converting)
 
 
 def _unclaimed(module: nn.Module, path: str, claimed: Mapping[str, list[str]]) -> str | None:

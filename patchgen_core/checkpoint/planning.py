@@ -274,7 +274,7 @@ def missing_problem(model: nn.Module, missing: Sequence[str], unexpected: Sequen
 
 
 def unexpected_problem(
-    model: nn.Module, unexpected: Sequence[str], converter: CheckpointTensorConverter | None
+    model: nn.Module, target: Target, unexpected: Sequence[str], converter: CheckpointTensorConverter | None
 ) -> Problem:
     """The problem that tensors of the checkpoint have no place in the model."""
     hint = "Leave them out with ignore=[...], a list of regular expressions for keys of the checkpoint."
@@ -282,6 +282,11 @@ def unexpected_problem(
         hint = "Experts are stored one by one: pass converter=create_checkpoint_tensor_converter(model)."
         if converter is not None:
             hint = f"{type(converter).__name__} does not handle them."
+    elif any(target.names.is_converted(name) for name in unexpected):
+        hint = (
+            "transformers converts them for this model, and the ready converters are for experts alone: write a"
+            " converter that does both."
+        )
     return Problem(
         f"the checkpoint has {len(unexpected)} tensors that {type(model).__name__} has not: {_some(unexpected)}",
         hint=hint,

@@ -19,7 +19,7 @@ _PARTS = ("thinker_config", "text_config")
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The sizes of one module of experts."""
+    """The sizes of one fused tensor of experts."""
 
     experts: int
     hidden: int
@@ -31,53 +31,52 @@ class ExpertSizes:
     """The sizes of a model's experts.
 
     Attributes:
-        experts: the number of experts of every module that ``modules`` does not name; 0 when there is no such.
+        experts: the number of experts of every fused tensor that ``tensors`` does not name; 0 when there is no such.
         hidden: their hidden size, 0 when unknown.
         intermediate: their intermediate size, 0 when unknown.
-        modules: sizes by the name of the module (``model.layers.0.mlp.experts``), taken from parameters.
+        tensors: sizes by the name of the parameter (``model.layers.0.mlp.experts.down_proj``).
     """
 
     experts: int
     hidden: int = 0
     intermediate: int = 0
-    modules: Mapping[str, Dimensions] = field(default_factory=dict)
+    tensors: Mapping[str, Dimensions] = field(default_factory=dict)
 
-    def shape_of(self, module: str, target: str) -> tuple[int, int, int]:
-        """The shape of a module's ``gate_up_proj`` or ``down_proj`` in the model.
-
-        Raises:
-            PatchgenError: it is none of the model's.
-        """
-        one = self.of(module)
-        if target == "gate_up_proj":
-            return one.experts, 2 * one.intermediate, one.hidden
-        return one.experts, one.hidden, one.intermediate
-
-    def dimensions(self) -> list[tuple[str, Dimensions]]:
-        """Each module and its sizes."""
-        if self.modules:
-            return list(self.modules.items())
-        return [("experts", Dimensions(self.experts, self.hidden, self.intermediate))]
-
-    def of(self, module: str) -> Dimensions:
-        """The sizes of a module, which the checkpoint may call by more or less of a prefix.
+    def of(self, name: str) -> Dimensions:
+        """The sizes of a fused tensor, which the checkpoint may call by more or less of a prefix.
 
         Raises:
             PatchgenError: it is none of the model's.
         """
-        if module in self.modules:
-            return self.modules[module]
-        near = {
-            sizes for name, sizes in self.modules.items() if name.endswith(f".{module}") or module.endswith(f".{name}")
-        }
+        if name in self.tensors:
+            return self.tensors[name]
+        near = {sizes for own, sizes in self.tensors.items() if own.endswith(f".{name}") or name.endswith(f".{own}")}
         if len(near) == 1:
             return near.pop()
         if self.experts:
             return Dimensions(self.experts, self.hidden, self.intermediate)
         raise PatchgenError(
-            f"the model has no experts '{module}'",
-            hint=f"It has {_some(self.modules)}. Is the checkpoint of another model?",
+            f"the model has no experts '{name}'",
+            hint=f"It has {_some(self.tensors)}. Is the checkpoint of another model?",
         )
+
+    def shape_of(self, name: str) -> tuple[int, int, int]:
+        """The shape of a ``...gate_up_proj`` or ``...down_proj`` in the model.
+
+        Raises:
+            PatchgenError: it is none of the model's.
+        """
+        one = self.of(name)
+        if name.endswith("gate_up_proj"):
+            return one.experts, 2 * one.intermediate, one.hidden
+        return one.experts, one.hidden, one.intermediate
+
+    def dimensions(self) -> list[tuple[str, Dimensions]]:
+        """Each fused tensor and its sizes."""
+        if self.tensors:
+            return list(self.tensors.items())
+        sizes = Dimensions(self.experts, self.hidden, self.intermediate)
+        return [("experts.gate_up_proj", sizes), ("experts.down_proj", sizes)]
 
 
 def expert_sizes(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> ExpertSizes:
@@ -90,13 +89,13 @@ def expert_sizes(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> Ex
     Raises:
         PatchgenError: neither tells them.
     """
-    modules = dict(_from_parameters(model, recipes))
-    same = set(modules.values())
+    tensors = dict(_from_parameters(model, recipes))
+    same = set(tensors.values())
     if len(same) == 1:
         one = same.pop()
-        return ExpertSizes(one.experts, one.hidden, one.intermediate, modules)
-    if modules:
-        return ExpertSizes(0, modules=modules)
+        return ExpertSizes(one.experts, one.hidden, one.intermediate, tensors)
+    if tensors:
+        return ExpertSizes(0, tensors=tensors)
     config = text_config_of(getattr(model, "config", None))
     experts = _number(config, _COUNTS)
     if not experts:
@@ -131,18 +130,18 @@ def set_expert_count(config: Any, count: int) -> bool:
 
 
 def _from_parameters(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[str, Dimensions]]:
-    """Each module with fused experts ``[experts, parts * out, in]``, from whichever of its tensors it has."""
-    pattern = re.compile(rf"((?:.+\.)?experts)\.({'|'.join(map(re.escape, recipes))})")
+    """Each fused parameter ``[experts, parts * out, in]``."""
+    pattern = re.compile(rf"(?:.+\.)?experts\.({'|'.join(map(re.escape, recipes))})")
     for name, parameter in model.named_parameters():
         match = pattern.fullmatch(name)
         if match is None or parameter.dim() != 3:
             continue
-        if match[2] == "down_proj":
+        if match[1] == "down_proj":
             experts, hidden, intermediate = parameter.shape
         else:
             experts, intermediate, hidden = parameter.shape
-            intermediate //= len(recipes[match[2]])
-        yield match[1], Dimensions(experts, hidden, intermediate)
+            intermediate //= len(recipes[match[1]])
+        yield name, Dimensions(experts, hidden, intermediate)
 
 
 def _number(config: Any, names: Iterable[str]) -> int:

@@ -92,7 +92,7 @@ def load_state_dict_streaming(
         check_converter_layout(converter, model_type)
     target = target_of(model)
     plan = make_plan(model, target, read_headers(files), converter, _patterns(ignore))
-    _check_complete(model, plan, converter, strict)
+    _check_complete(model, target, plan, converter, strict)
     with ExitStack() as stack, torch.no_grad():
         reader = _Reader(stack)
         skipped = _compare_twins(plan, reader)
@@ -116,14 +116,16 @@ def _patterns(ignore: str | Sequence[str]) -> tuple[str, ...]:
     return patterns
 
 
-def _check_complete(model: nn.Module, plan: Plan, converter: CheckpointTensorConverter | None, strict: bool) -> None:
+def _check_complete(
+    model: nn.Module, target: Target, plan: Plan, converter: CheckpointTensorConverter | None, strict: bool
+) -> None:
     waived = getattr(model, "_keys_to_ignore_on_load_missing", None) or ()
     missing = [name for name in plan.missing if not any(re.search(pattern, name) for pattern in waived)]
     problems: list[Problem] = []
     if missing:
         problems.append(missing_problem(model, missing, plan.unexpected))
     if plan.unexpected:
-        problems.append(unexpected_problem(model, plan.unexpected, converter))
+        problems.append(unexpected_problem(model, target, plan.unexpected, converter))
     if problems and strict:
         raise PatchgenError.from_problems(problems)
     if not plan.outputs:

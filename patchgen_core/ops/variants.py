@@ -154,8 +154,8 @@ class Variant:
             return self._classes[cls][1]
 
     def made_for(self, cls: type) -> type | None:
-        """What :meth:`class_for` returned the last time, if ever."""
-        return self._classes[cls][1] if cls in self._classes else None
+        """What :meth:`class_for` returned the last time; None when it never was asked, or the slots are others now."""
+        return self._classes[cls][1] if cls in self._classes and slots_of(self.module) == self._own else None
 
     def _make(self, cls: type, reading: Mapping[str, Any], bases: tuple[type, ...]) -> type:
         for name, value in vars(cls).items():

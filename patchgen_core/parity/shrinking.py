@@ -124,10 +124,9 @@ def _part(
     if any(field in fields for field in sizes.LAYER_COUNTS) or (kind != "text" and not below):
         palettes = {"text": sizes.TEXT, "vision": sizes.VISION, "audio": sizes.AUDIO}[kind]
         palette = palettes[seen[kind] % len(palettes)]
+        palette = classes.PALETTES.get(type(default).__name__, palette)
         seen[kind] += 1
-    parts = {
-        field: _part(value, f"{name}.{field}".lstrip("."), seen, palette, kind) for field, value in below.items()
-    }
+    parts = {field: _part(value, f"{name}.{field}".lstrip("."), seen, palette, kind) for field, value in below.items()}
     others = default.to_dict().get("per_layer_config") or {}
     plain = {field: value for field, value in fields.items() if field not in below}
     return Part(
@@ -197,9 +196,7 @@ def _refuse_unknown(part: Part, overrides: Mapping[str, Any]) -> None:
     known = {*part.fields, *part.parts, *part.config_class.attribute_map}
     for name in overrides:
         if name not in known and not hasattr(part.default, name):
-            raise PatchgenError(
-                f"{part.config_class.__name__} has no field '{name}'", hint=did_you_mean(name, known)
-            )
+            raise PatchgenError(f"{part.config_class.__name__} has no field '{name}'", hint=did_you_mean(name, known))
 
 
 def _construct(part: Part, changes: Mapping[str, Any]) -> PreTrainedConfig:
@@ -301,7 +298,8 @@ def _layers(part: Part, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> 
         return {}
     count = part.fields[names[0]]
     kinds = _kinds_of_layers(part, count)
-    shown = _representatives(list(zip(*kinds.values())) if kinds else [()] * count)
+    told = [layers for layers in kinds.values() if len({repr(layer) for layer in layers}) <= _MOST_KINDS]
+    shown = _representatives(list(zip(*told)) if told else [()] * count)
     own = classes.OF_CLASS.get(part.config_class.__name__, {})
     lengths = [len(value) for name, value in own.items() if name in kinds or name == "layer_types"]
     wanted = given.get(names[0], own.get(names[0], max([2, len(shown), *lengths])))
@@ -332,6 +330,8 @@ def _kinds_of_layers(part: Part, count: int) -> dict[str, list[Any]]:
         value = _sought(part, name)
         if name in sizes.INDEX_LISTS and isinstance(value, (list, tuple)):
             kinds[name] = [_place(name, value, index) for index in range(count)]
+        elif name in sizes.LAYER_REFERENCES and isinstance(value, (list, tuple)):
+            kinds[name] = [other == index for index, other in enumerate(value)]
         elif name in sizes.HEAD_COUNTS and isinstance(value, int):
             kinds[name] = [index < value for index in range(count)]
         elif name in sizes.TAIL_COUNTS and isinstance(value, int):
@@ -374,6 +374,8 @@ def _subset(part: Part, name: str, picked: Sequence[int], count: int) -> Any:
     value = _sought(part, name)
     if name in sizes.INDEX_LISTS:
         return [place for place, index in enumerate(picked) if index in value]
+    if name in sizes.LAYER_REFERENCES:
+        return [picked.index(value[index]) if value[index] in picked else place for place, index in enumerate(picked)]
     if name in sizes.HEAD_COUNTS:
         return sum(index < value for index in picked)
     if name in sizes.TAIL_COUNTS:

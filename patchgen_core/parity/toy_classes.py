@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from patchgen_core.parity.toy_sizes import VISION
+from patchgen_core.parity.toy_sizes import TEXT, VISION, Palette
+
 
 def letters(number: int) -> str:
     """A number in the digits ``A`` to ``J``."""
@@ -18,6 +19,7 @@ UNDECLARED: Mapping[str, Mapping[str, Any]] = {
     "Qwen3OmniMoeTalkerConfig": {"spatial_merge_size": 2},
     "Qwen3OmniMoeTalkerTextConfig": {"shared_expert_intermediate_size": 1408},
     "DbrxAttentionConfig": {"rope_theta": 10000.0},
+    "VisionEncoderDecoderConfig": {"pad_token_id": 0, "decoder_start_token_id": 0},
     "UdopConfig": {"decoder_start_token_id": 0},
 }
 """Fields that the model reads and its published checkpoints give, but the class does not declare: their defaults."""
@@ -55,7 +57,13 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     "Dots3NoteTextConfig": {"head_dim": 16},
     "ZambaConfig": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
     # rounds the width of queries and keys up to 64
-    "xLSTMConfig": {"hidden_size": 128, "embedding_dim": 128, "num_heads": 4, "mode": "train"},
+    "xLSTMConfig": {
+        "hidden_size": 128,
+        "embedding_dim": 128,
+        "num_heads": 4,
+        "mode": "train_with_padding",
+        "return_last_states": False,
+    },
     "XmodConfig": {"default_language": "en_XX"},
     # its positions want sequences of one length, its chunks multiples of theirs
     "ReformerConfig": {"is_decoder": True, "axial_pos_embds": False, "attn_layers": ["local", "lsh"], "hash_seed": 0},
@@ -80,6 +88,21 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     "UnlimitedOcrTextConfig": {"num_key_value_heads": "heads"},
     # makes the mask of sliding layers even if there are none
     "Step3p7TextConfig": {"sliding_window": 5},
+    # one width for each level, of which there are as many as layers
+    "MuseSparkAudioConfig": {"num_hidden_layers": 4, "hidden_sizes": (12, 20, 28, 36), "depths": (1, 1, 1, 1)},
+    **dict.fromkeys(("ChameleonVQVAEConfig", "JanusVQVAEConfig"), {"channel_multiplier": (1, 1, 1, 1, 1)}),
+    "Emu3VQVAEConfig": {"channel_multiplier": (1, 1, 1, 1)},
+    "PPFormulaNetVisionConfig": {
+        "post_conv_in_channels": 28,
+        "post_conv_mid_channels": 34,
+        "post_conv_out_channels": 46,
+        "decoder_hidden_size": "language width",
+    },
+    # do without a placeholder by default
+    **dict.fromkeys(("Blip2Config", "InstructBlipConfig"), {"image_token_index": 59}),
+    "InstructBlipVideoConfig": {"video_token_index": 59},
+    "BltLocalEncoderConfig": {"hidden_size_global": TEXT[1].width},
+    "BltLocalDecoderConfig": {"hidden_size_global": TEXT[1].width},
     "ChameleonConfig": {"vocabulary_map": {"<image>": 59, **{f"IMGIMG{letters(n)}Z": 26 + n for n in range(30)}}},
     "Emu3Config": {
         "vocabulary_map": {
@@ -112,7 +135,7 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     "Qwen4ExpTextConfig": {
         "indexer_n_heads": 4,
         "indexer_kv_heads": 1,
-        "indexer_head_dim": 16,
+        "indexer_head_dim": 44,
         "indexer_budget": 8,
         "indexer_compress_ratio": 2,
     },
@@ -124,3 +147,12 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
 
 MULTIMODAL_ROPE = frozenset({"PaddleOCRTextConfig"})
 """Classes with ``mrope_section`` in their rotary parameters that do not tell so."""
+
+PALETTES: Mapping[str, Palette] = {
+    # of the same width as their encoders
+    "T5Gemma2DecoderConfig": TEXT[0],
+    "BltLocalEncoderConfig": TEXT[0],
+    "BltLocalDecoderConfig": TEXT[0],
+    "BltGlobalTransformerConfig": TEXT[1],
+}
+"""Parts that cannot have sizes of their own."""

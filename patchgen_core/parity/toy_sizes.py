@@ -84,6 +84,9 @@ INDEX_LISTS = frozenset(
 ORDERED_INDEX_LISTS = frozenset({"deepstack_visual_indexes"})
 """Those whose entries differ from each other: two are kept."""
 
+LAYER_REFERENCES = frozenset({"kv_source_layers"})
+"""For each layer the index of another."""
+
 HEAD_COUNTS = frozenset({"first_k_dense_replace", "num_dense_layers"})
 """How many layers at the beginning are of a kind."""
 
@@ -106,6 +109,9 @@ def _all(value: Any, *names: str) -> dict[str, Any]:
     return dict.fromkeys(names, value)
 
 
+FIRST_ORDINARY_TOKEN = 60
+"""Below are the ids of all special tokens; from here to the toy vocabulary's end are those for text."""
+
 RAISED: Mapping[str, Any] = {
     **_all(8, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
     **_all(3, "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts"),
@@ -118,26 +124,38 @@ RAISED: Mapping[str, Any] = {
 """Numbers of things, which may be larger than the defaults."""
 
 SIZES: Mapping[str, Any] = {
-    **_all("width", "hidden_size", "d_model", "n_embd", "embed_dim", "emb_dim", "embedding_dim", "input_embedding_size"),
-    **_all("width", "adapter_in_dim", "adapter_input_size", "word_embed_proj_dim", "lru_width", "patch_embed_hidden_size"),
+    **_all(
+        "width", "hidden_size", "d_model", "n_embd", "embed_dim", "emb_dim", "embedding_dim", "input_embedding_size"
+    ),
+    **_all(
+        "width", "adapter_in_dim", "adapter_input_size", "word_embed_proj_dim", "lru_width", "patch_embed_hidden_size"
+    ),
     **_all("heads", "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"),
     **_all("heads", "encoder_attention_heads", "decoder_attention_heads"),
     **_all("heads", "num_encoder_attention_heads", "num_decoder_attention_heads"),
     **_all("kv_heads", "num_key_value_heads", "num_kv_heads"),
     **_all("head_dim", "head_dim", "attention_head_size", "d_kv", "dim_head"),
     "d_head": "width per head",
-    **_all("inner", "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "n_inner", "ffn_hidden_size"),
+    **_all(
+        "inner", "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "n_inner", "ffn_hidden_size"
+    ),
     **_all("inner", "mlp_dim", "dff", "dim_ff", "d_ff", "d_inner", "feed_forward_size", "dense_intermediate_size"),
     "prefix_dense_intermediate_size": "inner",
     **_all("expert_inner", "moe_intermediate_size", "expert_ffn_hidden_size"),
     **_all("shared_inner", "shared_expert_intermediate_size", "shared_intermediate_size", "intermediate_size_mlp"),
-    **_all("shared_inner", "moe_shared_expert_intermediate_size", "shared_experts_intermediate_size", "share_expert_dim"),
+    **_all(
+        "shared_inner", "moe_shared_expert_intermediate_size", "shared_experts_intermediate_size", "share_expert_dim"
+    ),
     **_all("vocabulary", "vocab_size", "decoder_vocab_size", "unpadded_vocab_size", "vocab_size_per_layer_input"),
     # between the parts
-    **_all("language width", "out_hidden_size", "output_dim", "projection_dim", "thinker_hidden_size", "text_hidden_size"),
+    **_all(
+        "language width", "out_hidden_size", "output_dim", "projection_dim", "thinker_hidden_size", "text_hidden_size"
+    ),
     **_all("language width", "embedding_size", "adapter_out_dim", "image_token_embed_dim"),
     **_all("vision width", "encoder_hidden_size", "vision_hidden_size"),
-    **_all(108, "projector_hidden_size", "projection_hidden_size", "projection_hidden_dim", "alignment_intermediate_size"),
+    **_all(
+        108, "projector_hidden_size", "projection_hidden_size", "projection_hidden_dim", "alignment_intermediate_size"
+    ),
     **_all(108, "projection_intermediate_size", "projector_output_dim", "merged_hidden_size", "pooler_output_size"),
     "image_text_hidden_size": 30,
     "num_query_tokens": 5,
@@ -154,6 +172,10 @@ SIZES: Mapping[str, Any] = {
     "v_head_dim": 18,
     "o_lora_rank": 34,
     "o_groups": 2,
+    "swa_num_attention_heads": 4,
+    "swa_num_key_value_heads": 2,
+    "swa_head_dim": 28,
+    "d_rel": 14,
     "index_head_dim": 16,
     "index_n_heads": 4,
     "index_topk": 6,
@@ -181,7 +203,9 @@ SIZES: Mapping[str, Any] = {
     "attention_chunk_size": 8,
     "keep_window_size": 8,
     **_all(4, "floor_scale", "log_scaling_n_floor"),
-    **_all(128, "max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "context_length", "model_max_length"),
+    **_all(
+        128, "max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "context_length", "model_max_length"
+    ),
     **_all(128, "original_max_position_embeddings", "max_target_positions", "max_source_positions"),
     "max_2d_position_embeddings": 128,
     "rotary_dim": 8,
@@ -214,6 +238,12 @@ SIZES: Mapping[str, Any] = {
     "max_num_patches": 64,
     **_all(6, "pos_emb_height", "pos_emb_width", "posemb_grid_size"),
     "mm_tokens_per_image": 9,
+    "mm_embed_dim": 92,
+    "mm_posemb_size": 40,
+    **_all(72, "max_image_size", "max_img_size"),
+    "min_image_size": 36,
+    "latent_channels": 32,
+    "num_res_blocks": 1,
     "output_channels": 28,
     "num_pos_feats": 14,
     "base_channels": 32,

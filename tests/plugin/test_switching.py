@@ -191,7 +191,7 @@ def test_named_config_needs_no_switch(project: Workspace, pytester: pytest.Pytes
     assert collected(pytester, project, CONFIG) == TOY
     assert collected(pytester, project, f"{CONFIG}::import") == [TOY[1]]
     result = run(pytester, project, f"{CONFIG}::import", "-v")
-    checks = "patchgen: checks: drift, import, contract"
+    checks = "patchgen: checks: drift, import, contract, converter, plan, kernel"
     result.stdout.fnmatch_lines([checks, f"{CONFIG}::import PASSED*", "1 config, 1 check*"])
 
 
@@ -268,8 +268,8 @@ def test_choice_of_checks(
 WRONG_CHOICES = {
     "slip": (["--patchgen-checks=drift,imprt"], "there is no check 'imprt'", "Did you mean 'import'?"),
     "slip in the ini": (["--patchgen", "-o", "patchgen_checks=drif"], "there is no check 'drif'", "*'drift'?"),
-    "nothing near": (["--patchgen-checks=x"], "there is no check 'x'", "There are: drift, import, contract."),
-    "none": (["--patchgen-checks="], "no check is chosen", "There are: drift, import, contract."),
+    "nothing near": (["--patchgen-checks=x"], "there is no check 'x'", "There are: drift, import, contract, converter, plan, kernel."),
+    "none": (["--patchgen-checks="], "no check is chosen", "There are: drift, import, contract, converter, plan, kernel."),
 }
 
 

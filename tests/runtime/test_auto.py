@@ -209,6 +209,15 @@ def test_a_model_that_sees_is_given_by_image_text_to_text() -> None:
     assert given.__module__ == "acme.qwen3_vl_moe.generated.patched_modeling_qwen3_vl_moe_gpu"
 
 
+@pytest.mark.usefixtures("acme")
+def test_a_class_of_upstream_that_the_generated_module_imports_is_not_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_with_auto("qwen3")
+    unregister_from_auto()
+    upstream = transformers.Qwen3ForQuestionAnswering
+    monkeypatch.setattr(sys.modules[GENERATED], "Qwen3ForQuestionAnswering", upstream, raising=False)
+    assert upstream not in [one.given for one in register_with_auto("qwen3")]
+
+
 # --- undoing, replacing ----------------------------------------------------------------------------
 
 
@@ -372,6 +381,10 @@ def test_a_function_that_cannot_import_its_module_shows_the_error_itself() -> No
     assert home_of(AutoModelForCausalLM, Qwen3Config(**SIZES)) == UPSTREAM
 
 
+def test_registering_when_nothing_is_registered_is_refused() -> None:
+    assert "nothing is registered\n  Import the package" in refusal()
+
+
 # --- processors ------------------------------------------------------------------------------------
 
 
@@ -428,4 +441,17 @@ def test_a_processor_of_another_model_type_is_left_alone() -> None:
 def test_a_processor_that_does_not_fit_is_refused(given: Any, said: str) -> None:
     MODEL_PROCESSOR_REGISTRY.register("Qwen3VLProcessor")(lambda: given)
     assert said in refusal()
+    assert unregister_from_auto() == ()
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_transformers_that_does_not_answer_as_it_should_is_told_and_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from transformers.models.auto import processing_auto
+
+    monkeypatch.setattr(processing_auto, "processor_class_from_name", lambda name: None)
+    MODEL_PROCESSOR_REGISTRY.register("Qwen3VLProcessor")(lambda: Qwen3VLProcessor)
+    assert f"transformers {transformers.__version__} gives None for 'Qwen3VLProcessor', not" in refusal()
+    assert home_of(AutoModelForCausalLM, Qwen3Config(**SIZES)) == UPSTREAM
     assert unregister_from_auto() == ()

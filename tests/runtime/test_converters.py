@@ -224,7 +224,7 @@ class TestPerExpert:
         fused = feed(converter, experts("thinker.mlp.experts", count=2) | experts("root.talker.mlp.experts", count=4))
         assert fused["thinker.mlp.experts.gate_up_proj"].shape[0] == 2
         assert fused["root.talker.mlp.experts.gate_up_proj"].shape[0] == 4
-        with pytest.raises(PatchgenError, match=r"the model has no experts 'x\.mlp\.experts'"):
+        with pytest.raises(PatchgenError, match=r"the model has no experts 'x\.mlp\.experts\.gate_up_proj'"):
             converter.convert("x.mlp.experts.0.up_proj.weight", torch.zeros(I, H))
 
 

@@ -196,6 +196,13 @@ def test_biases_of_experts_belong_to_them() -> None:
     assert ParallelPlan({"ep": {f"{EXPERTS}.*": Shard(0)}}).check(gpt_oss()) == ()
     message = told(plan().check(gpt_oss()))
     assert f"the expert parameter '{EXPERTS}.gate_up_proj_bias' has no placement in 'ep': shape (4, 80)" in message
+    whole = ParallelPlan({"ep": {f"{EXPERTS}.*_proj": Shard(0), f"{EXPERTS}.*_bias": Replicate()}})
+    assert f"and not in '{EXPERTS}.down_proj_bias': Replicate()" in told(whole.check(gpt_oss()))
+
+
+def test_a_router_beside_the_experts_weights_is_no_expert() -> None:
+    model = nn.ModuleDict({"experts": nn.ModuleDict({"input": Experts(), "router": nn.Linear(3, 4, bias=False)})})
+    assert plan("experts.input").check(model) == ()
 
 
 def test_a_dimension_counted_from_the_end_is_the_same() -> None:

@@ -359,6 +359,13 @@ class TestRefusals:
         assert "nothing that the model has" in refused(nn.Sequential(), file, ignore=["a"], strict=False)
         assert "lacks 2 tensors of Linear" in refused(nn.Linear(2, 2), file, strict=False)
 
+    def test_what_transformers_converts_besides_experts_is_told(self, tmp_path: Path) -> None:
+        cls = generated("kimi_linear").KimiLinearForCausalLM
+        model = blank(cls)
+        text = refused(model, hub_checkpoint(cls, tmp_path), create_checkpoint_tensor_converter(model))
+        assert "self_attn.conv1d.weight'" in text
+        assert "the ready converters are for experts alone" in text
+
     def test_a_converter_that_fails_is_named_with_the_tensor(self, hub: Path) -> None:
         class Failing(PerExpertConverter):
             def convert(self, name: str, tensor: torch.Tensor) -> ConvertedCheckpointTensor | None:

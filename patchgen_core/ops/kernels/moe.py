@@ -78,7 +78,7 @@ def grouped_mm_experts(
     rows = grouped_linear(act_fn(gate) * up, down_proj, ends)
     back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
     weights = top_k_weights.masked_fill(elsewhere, 0)
-    output = rows[back].view(tokens, choices, -1) * weights[..., None]
+    output = rows[back].view(tokens, choices, hidden_states.shape[1]) * weights[..., None]
     return output.sum(dim=1).to(hidden_states.dtype)
 
 
@@ -101,7 +101,7 @@ def grouped_linear(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     more_out, more_inner = -out % multiple, -inner % multiple
     if more_out or more_inner:
         rows, weight = F.pad(rows, (0, more_inner)), F.pad(weight, (0, more_inner, 0, more_out))
-    if True:
+    if dtype == torch.bfloat16:
         found: Tensor = F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
     else:
         found = _GroupedLinear.apply(rows, weight, ends)  # type: ignore[no-untyped-call]
