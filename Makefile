@@ -35,6 +35,7 @@ bench: .venv/installed
 	$(BIN)/python benchmarks/check.py
 	$(BIN)/python benchmarks/plugin.py
 	$(BIN)/python benchmarks/contracts.py
+	$(BIN)/python benchmarks/slots.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -238,12 +238,11 @@ class ParallelPlan:
     def _idle_patterns(self, matches: list[_Match], names: Iterable[str]) -> Iterator[Problem]:
         used = {(match.dimension, match.pattern) for match in matches}
         folded = {_folded(name) for name in names}
-        for dim, patterns in self.extra_parallel_plan.items():
-            for pattern in patterns:
-                if (dim, pattern) not in used:
-                    near = closest(_folded(pattern), folded)
-                    hint = f"Did you mean '{near}'?" if near else "The names are those of model.named_parameters()."
-                    yield Problem(f"the pattern '{pattern}' of '{dim}' matches no parameter", hint=hint)
+        declared = ((dim, pattern) for dim, patterns in self.extra_parallel_plan.items() for pattern in patterns)
+        for dim, pattern in (rule for rule in declared if rule not in used):
+            near = closest(_folded(pattern), folded)
+            hint = f"Did you mean '{near}'?" if near else "The names are those of model.named_parameters()."
+            yield Problem(f"the pattern '{pattern}' of '{dim}' matches no parameter", hint=hint)
 
     def _own_mesh(self, mesh: DeviceMesh) -> DeviceMesh:
         """The part of a mesh that the plan is about, in the mesh's order."""
@@ -344,10 +343,10 @@ def _experts(model: nn.Module) -> Iterator[tuple[str, dict[str, nn.Parameter]]]:
         if not named or any(root.startswith(f"{outer}.") for outer in seen):
             continue
         parameters = dict(module.named_parameters(prefix=root))
-        counts = {p.shape[0] for p in parameters.values() if p.ndim == 3}
+        counts = {p.shape[:1] for p in parameters.values() if p.ndim == 3}
         if counts:
             seen.add(root)
-            biases = {name for name, p in parameters.items() if name.endswith("bias") and p.shape[0] in counts}
+            biases = {name for name, p in parameters.items() if name.endswith("bias") and p.shape[:1] in counts}
             yield root, {name: p for name, p in parameters.items() if p.ndim == 3 or name in biases}
 
 

@@ -62,7 +62,10 @@ def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, 
             said = f"{type(error).__name__}: {error}"
             hint = "It must run for its changes to be seen: does its version go with the installed transformers?"
             raise PatchgenError(f"the patcher {_path(function)} failed on '{upstream}': {said}", hint=hint) from error
-    effects = _effects(module, watch.changes(), str(getattr(function, "__module__", "")))
+    changes = watch.changes()
+    effects = _effects(module, changes, str(getattr(function, "__module__", "")))
+    for change in reversed(changes):  # nothing is to be answered with what the patcher has left
+        change.undo()
     summary = (inspect.getdoc(function) or "").strip().split("\n")[0]
     chosen_by = "" if ":" in patcher else model_type
     parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")

@@ -6,14 +6,23 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.ops.config import SUFFIX, OpsConfig, implementations
 from patchgen_core.ops.registry import EAGER, Kernel
 from patchgen_core.ops.slot import OpSlot, find_kernel, rebound
-from patchgen_core.ops.variants import LOCK, Variant, find_variant, key_of, origin, refuse_strays, slots_of
+from patchgen_core.ops.variants import (
+    LOCK,
+    Variant,
+    find_variant,
+    key_of,
+    methods_held,
+    origin,
+    refuse_strays,
+    slots_of,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -45,8 +54,9 @@ def bind_ops(target: ModuleType | nn.Module, ops_config: OpsConfig | Mapping[str
 
     A module's bindings hold for all its models, those that exist and those to come, but for models that were bound by
     themselves. A model's hold for that model alone (and for what is copied or unpickled from it), whatever its module
-    or other models of the same classes are bound to, at no cost per call. Bind a model before it is wrapped by parts
-    (FSDP, a compiled layer, hooks that keep its ``forward``).
+    or other models of the same classes are bound to, at no cost per call. What is replaced in the module by hand (a
+    patched method or function that reads slots) must be replaced before; parts that are added to the model later follow
+    their module until the model is bound again.
 
     Args:
         target: the module, or a model whose classes are of such modules.
@@ -93,8 +103,12 @@ def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> 
         variants = [find_variant(module, keys[module.__name__]) for module in modules]
         rows = _new_classes(model, variants)
         changed = {cls.__name__ for _, cls, _ in rows if key_of(cls) is not None}
+        methods = methods_held(model)
         for part, _, new in rows:
             object.__setattr__(part, "__class__", new)
+        for part, attribute, method in methods:
+            of = method.__self__
+            vars(part)[attribute] = MethodType(getattr(type(of), method.__name__), of)
     if changed:
         warnings.warn(
             f"{type(model).__name__} was bound by itself before; parts of these classes are bound anew, also for "

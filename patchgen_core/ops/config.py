@@ -48,7 +48,11 @@ def implementations(ops_config: OpsConfig | Mapping[str, str], ops: Iterable[str
     known |= {field.name for field in fields(OpsConfig)}
     for name in given:
         if name not in known:
-            near = did_you_mean(f"{name}{SUFFIX}", known) if f"{name}{SUFFIX}" in known else did_you_mean(str(name), known)
+            near = (
+                did_you_mean(f"{name}{SUFFIX}", known)
+                if f"{name}{SUFFIX}" in known
+                else did_you_mean(str(name), known)
+            )
             hint = near or f"There are: {', '.join(sorted(known))}."
             raise PatchgenError(f"the ops config names {name!r}, which no op has", None, hint)
     return {name[: -len(SUFFIX)]: value for name, value in given.items()}

@@ -18,7 +18,7 @@ import importlib
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
@@ -257,13 +257,30 @@ class Variant:
         return clone
 
 
+def methods_held(model: Any) -> list[tuple[Any, str, MethodType]]:
+    """Methods of a model's parts that parts keep as attributes of their own, as wrappers of ``forward`` do.
+
+    Returns:
+        The part that keeps it, the attribute's name, and the method: what its class has by that name.
+    """
+    parts = {id(part) for part in model.modules()}
+    return [
+        (part, attribute, value)
+        for part in model.modules()
+        for attribute, value in vars(part).items()
+        if isinstance(value, MethodType)
+        and id(value.__self__) in parts
+        and getattr(type(value.__self__), value.__name__, None) is value.__func__
+    ]
+
+
 def refuse_strays(model: Any, variants: Iterable[Variant]) -> None:
     """Refuse a model that reads slots which none of the variants can replace.
 
     Raises:
         PatchgenError: a method reads slots of a module that is not the variants', or calls a function of another
-            module that does; or a part keeps a function that reads slots as its own attribute, such as a wrapped
-            ``forward``.
+            module that does; or a part keeps a function that reads slots as its own attribute, other than a method
+            (:func:`methods_held`).
     """
     namespaces = [vars(variant.module) for variant in variants]
     for cls in dict.fromkeys(base for part in model.modules() for base in type(part).__mro__ if not is_variant(base)):
@@ -272,9 +289,12 @@ def refuse_strays(model: Any, variants: Iterable[Variant]) -> None:
                 if isinstance(function, FunctionType):
                     _refuse_stray(f"{cls.__qualname__}.{name}", function, namespaces)
     names = [readers(namespace) for namespace in namespaces]
+    methods = {(id(part), attribute) for part, attribute, _ in methods_held(model)}
     for name, part in model.named_modules():
         for attribute, value in vars(part).items():
-            if any(_is_held(found, namespaces, names) for found in reached(value)):
+            if (id(part), attribute) not in methods and any(
+                _is_held(found, namespaces, names) for found in reached(value)
+            ):
                 raise PatchgenError(
                     f"{name or type(part).__name__} keeps what reads slots as its own attribute '{attribute}'",
                     None,

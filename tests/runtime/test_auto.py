@@ -205,7 +205,7 @@ def test_a_model_that_sees_is_given_by_image_text_to_text() -> None:
     assert {"AutoModel", "AutoModelForImageTextToText"} <= done.keys()
     config = AutoConfig.for_model("qwen3_vl_moe")
     mapping = transformers.AutoModelForImageTextToText._model_mapping
-    given: Any = mapping[type(config)]  # type: ignore[index]
+    given: Any = mapping[type(config)]
     assert given.__module__ == "acme.qwen3_vl_moe.generated.patched_modeling_qwen3_vl_moe_gpu"
 
 
@@ -244,7 +244,7 @@ class Qwen3ForCausalLM(transformers.Qwen3ForCausalLM):
 
 @pytest.mark.usefixtures("acme")
 def test_replacing_what_somebody_registered_is_said_and_undone() -> None:
-    AutoModelForCausalLM.register(Qwen3Config, Qwen3ForCausalLM, exist_ok=True)  # type: ignore[no-untyped-call]
+    AutoModelForCausalLM.register(Qwen3Config, Qwen3ForCausalLM, exist_ok=True)
     try:
         with pytest.warns(UserWarning, match=f"gives {GENERATED}.Qwen3ForCausalLM for") as caught:
             done = register_with_auto("qwen3")
@@ -255,13 +255,13 @@ def test_replacing_what_somebody_registered_is_said_and_undone() -> None:
         unregister_from_auto()
         assert home_of(AutoModelForCausalLM, Qwen3Config(**SIZES)) == __name__
     finally:
-        del AutoModelForCausalLM._model_mapping._extra_content[Qwen3Config]  # type: ignore[attr-defined]
+        del AutoModelForCausalLM._model_mapping._extra_content[Qwen3Config]
 
 
 @pytest.mark.usefixtures("acme")
 def test_what_somebody_registers_later_stays_when_this_is_undone() -> None:
     register_with_auto("qwen3")
-    AutoModelForCausalLM.register(Qwen3Config, Qwen3ForCausalLM, exist_ok=True)  # type: ignore[no-untyped-call]
+    AutoModelForCausalLM.register(Qwen3Config, Qwen3ForCausalLM, exist_ok=True)
     try:
         with pytest.warns(UserWarning, match=f"{__name__}.Qwen3ForCausalLM was registered for .* stays"):
             undone = unregister_from_auto()
@@ -269,7 +269,7 @@ def test_what_somebody_registers_later_stays_when_this_is_undone() -> None:
         assert home_of(AutoModelForCausalLM, Qwen3Config(**SIZES)) == __name__
         assert home_of(AutoModel, Qwen3Config(**SIZES)) == UPSTREAM
     finally:
-        del AutoModelForCausalLM._model_mapping._extra_content[Qwen3Config]  # type: ignore[attr-defined]
+        del AutoModelForCausalLM._model_mapping._extra_content[Qwen3Config]
 
 
 # --- configs ---------------------------------------------------------------------------------------
@@ -392,7 +392,7 @@ class Qwen3VLProcessor(transformers.ProcessorMixin):
     attributes: list[str] = []
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
 
 
 class AcmeProcessor(Qwen3VLProcessor):

@@ -115,7 +115,7 @@ def test_a_plan_keeps_what_it_was_made_of() -> None:
     patterns["b"] = Shard(1)
     assert made == ParallelPlan({"ep": {"a": Shard(0)}})
     with pytest.raises(TypeError):
-        made.extra_parallel_plan["ep"]["c"] = Shard(0)  # type: ignore[index]
+        made.extra_parallel_plan["ep"]["c"] = Shard(0)
 
 
 @pytest.mark.parametrize(
@@ -350,13 +350,13 @@ def toy() -> nn.Module:
 def test_matched_parameters_become_dtensors_and_the_others_stay() -> None:
     model = toy()
     router = model.get_parameter("experts.router.weight")
-    model.get_parameter("experts.gate_up_proj")._is_hf_initialized = True  # type: ignore[attr-defined]
+    model.get_parameter("experts.gate_up_proj")._is_hf_initialized = True
     TOY.apply(model, init_device_mesh("cpu", (1,), mesh_dim_names=("ep",)))
     gate_up, down = model.get_parameter("experts.gate_up_proj"), model.get_parameter("experts.down_proj")
     assert isinstance(gate_up, nn.Parameter)
     assert isinstance(gate_up.data, DTensor)
     assert (gate_up.requires_grad, down.requires_grad) == (True, False)
-    assert gate_up._is_hf_initialized  # type: ignore[attr-defined]
+    assert gate_up._is_hf_initialized
     assert model.get_parameter("experts.router.weight") is router
 
 
@@ -373,7 +373,7 @@ def test_a_plan_lies_on_its_own_dimensions_of_the_mesh() -> None:
 @pytest.mark.usefixtures("group")
 def test_tied_parameters_stay_tied() -> None:
     model = nn.ModuleDict({"experts": Experts(), "a": nn.Linear(3, 4), "b": nn.Linear(3, 4)})
-    model["b"].weight = model["a"].weight  # type: ignore[union-attr]
+    model["b"].weight = model["a"].weight
     both = ParallelPlan({"ep": {**TOY.extra_parallel_plan["ep"], "b.weight": Shard(0)}})
     both.apply(model, init_device_mesh("cpu", (1,), mesh_dim_names=("ep",)))
     assert model.get_parameter("a.weight") is model.get_parameter("b.weight")

@@ -365,7 +365,7 @@ def test_ranks_of_a_process_in_a_group_find_modules_on_its_path(
         """)
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    import small_modeling  # type: ignore[import-not-found]
+    import small_modeling
 
     verdict = check_plan_anyhow(small_modeling.Small, plan("experts", down_proj=Shard(0)), PreTrainedConfig())
     assert (verdict.problems, verdict.figures["ranks"]) == ((), 2)

@@ -183,8 +183,8 @@ def register_both(device_type: str | None = None) -> None:
 
 def test_the_class_is_found_by_model_type_and_first_architecture() -> None:
     register_both()
-    assert resolve_model_class(CONFIG) is ToyForCausalLM  # type: ignore[comparison-overlap]
-    assert resolve_model_class({**CONFIG, "architectures": ["ToyModel", "X"]}) is ToyModel  # type: ignore[comparison-overlap]
+    assert resolve_model_class(CONFIG) is ToyForCausalLM
+    assert resolve_model_class({**CONFIG, "architectures": ["ToyModel", "X"]}) is ToyModel
 
 
 def test_a_config_object_will_do() -> None:
@@ -193,13 +193,13 @@ def test_a_config_object_will_do() -> None:
 
     MODELING_REGISTRY.register("qwen3")(lambda architecture: Qwen3Model)
     config = Qwen3Config(architectures=["Qwen3Model"])
-    assert resolve_model_class(config) is Qwen3Model  # type: ignore[comparison-overlap]
+    assert resolve_model_class(config) is Qwen3Model
 
 
 def test_a_machine_without_an_accelerator_gets_the_gpu_module() -> None:
     register_both("cuda")
-    assert resolve_model_class(CONFIG, "cpu") is ToyForCausalLM  # type: ignore[comparison-overlap]
-    assert resolve_model_class(CONFIG) is ToyForCausalLM  # type: ignore[comparison-overlap]
+    assert resolve_model_class(CONFIG, "cpu") is ToyForCausalLM
+    assert resolve_model_class(CONFIG) is ToyForCausalLM
 
 
 def test_a_model_that_is_there_for_another_device_only_says_where() -> None:
