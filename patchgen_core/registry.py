@@ -21,6 +21,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
+from patchgen_core.ops import hardware
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -203,12 +204,8 @@ def resolve_model_class(
 
 def this_device_type() -> str:
     """``cuda`` or ``npu`` where torch has such a device here, else ``cpu``."""
-    import torch
-    from transformers.utils.import_utils import is_torch_npu_available
-
-    if torch.cuda.is_available():
-        return "cuda"
-    return "npu" if is_torch_npu_available() else "cpu"
+    found = hardware.device_type()
+    return found if found in DEVICE_TYPES else "cpu"
 
 
 def _asked_for(config: PreTrainedConfig | Mapping[str, Any]) -> tuple[str, str]:

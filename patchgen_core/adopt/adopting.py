@@ -15,7 +15,7 @@ from typing import Any
 
 from patchgen_core.adopt.effects import Probed, probed_from
 from patchgen_core.adopt.examining import examine
-from patchgen_core.adopt.writing import Allowed, Written, write_config
+from patchgen_core.adopt.writing import write_config
 from patchgen_core.codegen.source import read_source
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.files import read_text, write_files
@@ -80,6 +80,8 @@ def adopt(
     """
     if output is not None:
         _check_free(Path(output), force)
+    if "." in model:
+        find_upstream(model, project.import_roots)
     probed = _probe(project, model, patcher, imports, arguments or {})
     name = probed.upstream.rpartition(".")[2].removeprefix("modeling_")
     path = Path(os.path.abspath(output or project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"))
@@ -87,26 +89,25 @@ def adopt(
     upstream = find_upstream(probed.upstream, project.import_roots)
     about = _about(project, path, upstream, probed, _command(model, patcher, arguments, imports))
 
-    def write(allowed: Sequence[Allowed]) -> tuple[Written, str]:
-        target_file = f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
-        written = write_config(probed, read_source(upstream.path), target_file, about, allowed)
-        if not written.changes:
-            hint = (
-                " ".join(f"{finding.message}." for finding in written.findings) or "Do its arguments switch all off?"
-            )
-            message = f"{probed.patcher} changes nothing of '{probed.upstream}' that a config could declare"
-            raise PatchgenError(message, hint=hint)
-        text = normalize([Text(path, written.text)], project)[0].text
-        write_files([(path, text)])
-        return written, text
-
-    written, text = write(())
+    source, target_file = read_source(upstream.path), f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
+    written = write_config(probed, source, target_file, about)
+    if not written.changes:
+        hint = " ".join(f"{finding.message}." for finding in written.findings) or "Do its arguments switch all off?"
+        message = f"{probed.patcher} changes nothing of '{probed.upstream}' that a config could declare"
+        raise PatchgenError(message, hint=hint)
+    write_files([(path, written.text)])
     allowed, wrong, notes = examine(project, path)
-    if allowed:
-        written, text = write(allowed)
-    findings = (*written.findings, *wrong)
+    text = write_config(probed, source, target_file, about, allowed).text
+    text = normalize([Text(path, text)], project)[0].text
+    write_files([(path, text)])
     return AdoptResult(
-        path, text, written.changes, findings, (*written.notes, *notes), probed.upstream, probed.patcher
+        path=path,
+        text=text,
+        changes=written.changes,
+        findings=(*written.findings, *wrong),
+        notes=(*written.notes, *notes),
+        upstream=probed.upstream,
+        patcher=probed.patcher,
     )
 
 

@@ -82,19 +82,15 @@ class Probed:
 
     Attributes:
         upstream: the adopted module.
-        model_type: the model type that chose the patcher; empty when it was named directly.
         patcher: the patcher as ``package.module:function``.
-        summary: the first line of its documentation.
         parameters: the names of what it takes.
         arguments: what it was called with.
         effects: what it changed, in the order of upstream's module.
-        messages: what it logged and warned of.
+        messages: what it printed, logged and warned of.
     """
 
     upstream: str
-    model_type: str
     patcher: str
-    summary: str
     parameters: tuple[str, ...]
     arguments: Mapping[str, Any]
     effects: tuple[Effect, ...]

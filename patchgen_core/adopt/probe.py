@@ -5,9 +5,11 @@ Standard input is one request, standard output one answer, both JSON.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import inspect
+import io
 import json
 import logging
 import os
@@ -15,7 +17,6 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 from patchgen_core.adopt.effects import Effect, Probed, plain
@@ -66,14 +67,10 @@ def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, 
     effects = _effects(module, changes, str(getattr(function, "__module__", "")))
     for change in reversed(changes):  # nothing is to be answered with what the patcher has left
         change.undo()
-    summary = (inspect.getdoc(function) or "").strip().split("\n")[0]
-    chosen_by = "" if ":" in patcher else model_type
     parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
     return Probed(
         upstream=upstream,
-        model_type=chosen_by,
         patcher=_path(function),
-        summary=summary,
         parameters=parameters,
         arguments=dict(arguments),
         effects=tuple(effects),
@@ -90,10 +87,10 @@ def _imported(name: str, what: str) -> types.ModuleType:
 
 def _upstream(model: str) -> tuple[str, str]:
     """Model type and modeling module of a model that is named by either."""
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, model_type_to_module_name
-
     if "." in model:
         return model.split(".")[-2], model
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, model_type_to_module_name
+
     name = model_type_to_module_name(model)
     module = f"transformers.models.{name}.modeling_{name}"
     if importlib.util.find_spec(f"transformers.models.{name}") is None or importlib.util.find_spec(module) is None:
@@ -104,11 +101,13 @@ def _upstream(model: str) -> tuple[str, str]:
 
 def _registered(model_type: str, patch_type: str) -> str:
     """The model type a patch is registered for: this one, or the only one of the same modeling module."""
+    known = [name for name, kind in MONKEY_PATCHER.registered() if kind == patch_type]
+    if model_type in known:
+        return model_type
     from transformers.models.auto.configuration_auto import model_type_to_module_name
 
-    known = [name for name, kind in MONKEY_PATCHER.registered() if kind == patch_type]
     same = [name for name in known if model_type_to_module_name(name) == model_type]
-    return same[0] if model_type not in known and len(same) == 1 else model_type
+    return same[0] if len(same) == 1 else model_type
 
 
 def _named(patcher: str) -> Patcher:
@@ -139,19 +138,20 @@ def _path(function: Patcher) -> str:
     return f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
 
 
-@contextmanager
+@contextlib.contextmanager
 def _messages() -> Iterator[list[str]]:
-    """What is logged and warned of meanwhile."""
+    """What is printed, logged and warned of meanwhile."""
     found: list[str] = []
+    printed = io.StringIO()
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger().addHandler(handler)
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
             yield found
     finally:
         logging.getLogger().removeHandler(handler)
-        found += [str(warning.message) for warning in caught]
+        found += [*(str(warning.message) for warning in caught), *printed.getvalue().splitlines()]
 
 
 def _effects(module: types.ModuleType, changes: list[Change], home: str) -> list[Effect]:
@@ -160,7 +160,13 @@ def _effects(module: types.ModuleType, changes: list[Change], home: str) -> list
     bound = {name: value for name, value in vars(module).items() if name not in added}
     effects = [_effect(change, module, bound, home) for change in changes]
     order = {name: number for number, name in enumerate(vars(module))}
-    return sorted(effects, key=lambda e: (not e.is_upstream, order.get((e.cls or e.name).split(".")[0], len(order))))
+
+    def place(effect: Effect) -> tuple[int, str]:
+        if not effect.is_upstream:
+            return len(order) + 1, effect.label
+        return order.get((effect.cls or effect.name).split(".")[0], len(order)), ""
+
+    return sorted(effects, key=place)
 
 
 def _effect(change: Change, module: types.ModuleType, bound: Mapping[str, Any], home: str) -> Effect:

@@ -119,7 +119,7 @@ class _Writer:
         elif name in self.index.imports or name in self.index.assigned:
             self._bound(effect, value)
         elif any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(self.source.tree)):
-            self._bound(effect, value)
+            self._cannot(effect, "upstream means the builtin by this name", "Override what uses it.")
         else:
             upstream = self.probed.upstream.rpartition(".")[2]
             self.parts.notes.append(f"{name}: the patcher sets it, but {upstream} has no such name: without effect")
@@ -145,7 +145,7 @@ class _Writer:
             self._take_marks_off(effect.name)
 
     def _bound(self, effect: Effect, value: Value) -> None:
-        """A name that upstream imports or assigns, or that it takes from the builtins."""
+        """A name that upstream imports or assigns."""
         name = effect.name
         place = (value.module, value.name) if value.module and "." not in value.name else None
         if place is None and value.kind != "literal":
@@ -234,10 +234,11 @@ class _Writer:
                 self.parts.typing[use.name] = f'config.add_post_import_block("""\n{block}""")'
             elif use.kind == "renamed":
                 self._add_import(self._alias(use), use.module, use.attribute)
-            if copied and use.kind == "imported":
-                self.parts.imports[use.name] = (use.module, use.attribute)
-            elif copied and use.kind == "upstream":
-                self.parts.imports[use.name] = (self.probed.upstream, use.name)
+            if copied and use.kind in ("imported", "upstream"):
+                is_own = use.kind == "upstream"
+                place = (self.probed.upstream, use.name) if is_own else (use.module, use.attribute)
+                if self.parts.imports.setdefault(use.name, place) != place:
+                    bad.append(use.name)
         if bad:
             names = ", ".join(f"'{name}'" for name in bad)
             why = f"{value.shown} uses {names}, which the generated module has not, or has with another meaning"
@@ -338,12 +339,14 @@ class _Writer:
 
 def _docstring(model: str, probed: Probed, function: str, about: Sequence[str]) -> Iterator[str]:
     given = ", ".join(f"{name}={value!r}" for name, value in probed.arguments.items())
-    yield f'"""{model} on a GPU: what the monkey patch {function} does, by code generation.'
-    yield ""
-    yield f"That is {function}({given}) of {probed.patcher.partition(':')[0]}."
+    lines = [f"{model} on a GPU: what the monkey patch {function} does, by code generation.", ""]
+    lines.append(f"That is {function}({given}) of {probed.patcher.partition(':')[0]}.")
     for line in about:
-        yield from textwrap.wrap(line, 110, break_long_words=False) if line.strip() == line != "" else [line]
-    yield '"""\n'
+        is_text = line.strip() == line != ""
+        wrapped = textwrap.wrap(line, 110, break_long_words=False, break_on_hyphens=False)
+        lines += wrapped if is_text else [line]
+    text = "\n".join(lines).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    yield f'"""{text}\n"""\n'
 
 
 def _import_line(name: str, module: str, attribute: str) -> str:

@@ -54,9 +54,9 @@ def bind_ops(target: ModuleType | nn.Module, ops_config: OpsConfig | Mapping[str
 
     A module's bindings hold for all its models, those that exist and those to come, but for models that were bound by
     themselves. A model's hold for that model alone (and for what is copied or unpickled from it), whatever its module
-    or other models of the same classes are bound to, at no cost per call. What is replaced in the module by hand (a
-    patched method or function that reads slots) must be replaced before; parts that are added to the model later follow
-    their module until the model is bound again.
+    or other models of the same classes are bound to, at no cost per call. Methods and functions of the module that are
+    patched by hand must be patched before; parts that are added to the model later follow their module until the model
+    is bound again.
 
     Args:
         target: the module, or a model whose classes are of such modules.

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.ops.hardware import device_type, interpreter_is_on
+from patchgen_core.ops.hardware import DEVICE_TYPES, HardwareRequirement, interpreter_is_on
 
 VARIABLE = "TRITON_INTERPRET"
 _UNARY: tuple[str, ...] = (
@@ -45,8 +45,8 @@ def switch_on() -> tuple[str, ...]:
     Raises:
         PatchgenError: triton has been imported without the interpreter; it cannot be switched on any more.
     """
-    if not interpreter_is_on() and device_type() != "cpu":
-        return (f"Triton kernels run on the {device_type()} device of this machine",)
+    if device_type() != "cpu":
+        return (f"Triton kernels run on this machine's {device_type()} device",)
     if importlib.util.find_spec("triton") is None:
         return ("triton is not installed: its kernels cannot run",)
     _refuse_late()
@@ -58,6 +58,12 @@ def switch_on() -> tuple[str, ...]:
     notes = [f"Triton {triton.__version__} interprets its kernels"]
     notes += [note for adapt in (_adapt_floats, _adapt_libdevice, _adapt_bfloat16) if (note := adapt())]
     return tuple(notes)
+
+
+def device_type() -> str:
+    """Where kernels run in this process: torch's name of an accelerator of this machine, or "cpu"."""
+    kinds = () if interpreter_is_on() else DEVICE_TYPES
+    return next((kind for kind in kinds if kind != "cpu" and HardwareRequirement(kind).is_met()), "cpu")
 
 
 def _refuse_late() -> None:

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from patchgen_core.errors import Problem
-from patchgen_core.ops.hardware import device_type, interpreter_is_on
+from patchgen_core.ops.hardware import interpreter_is_on
 from patchgen_core.ops.kernels.cases import Case, Draw, Maker, find_cases, strided
 from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY, Kernel, KernelSpec
+from patchgen_core.parity.interpreter import device_type
 from patchgen_core.parity.verdict import CheckVerdict
 
 
@@ -303,7 +304,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def _device(spec: KernelSpec) -> torch.device:
     if spec.hardware is not None and not spec.hardware.interpretable:
         return torch.device(spec.hardware.device_type)
-    return torch.device("cpu" if interpreter_is_on() else device_type())
+    return torch.device(device_type())
 
 
 def _name(dtype: torch.dtype) -> str:

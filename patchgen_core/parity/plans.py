@@ -81,7 +81,8 @@ def check_plan(
         time_limit: seconds that the ranks may take.
         start: how they are started. Forking saves importing torch once more and takes a class that no module holds,
             but may hang beside a thread that computes; by default that is done only where this process has one thread
-            and has initialized neither CUDA nor a process group.
+            and has initialized neither CUDA nor a process group. Spawning imports the main script anew: one that is no
+            module guards what it does with ``if __name__ == "__main__"``.
 
     Returns:
         The problems, and figures: ``parameters`` of the model, ``distributed`` of them, ``ranks``.

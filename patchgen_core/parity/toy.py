@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import Location, PatchgenError, closest
-from patchgen_core.parity.shrinking import optional_parts, shrink
+from patchgen_core.parity.shrinking import shrink
+from patchgen_core.parity.toy_parts import declared_fields, make_default
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
+
+_SLIP = 0.9
 
 
 def make_toy_config(
     config_class: type[PreTrainedConfig], overrides: Mapping[str, Any] | None = None
 ) -> PreTrainedConfig:
-    """A toy configuration of a class: its defaults with small sizes and one layer of every kind.
+    """A toy configuration of a class: its defaults with small sizes, and one layer of every kind.
 
-    All dimensions of one part differ from each other, no width is twice another, heads share keys and values,
-    there are more experts than a token is sent to, special tokens lie in the vocabulary and differ, nothing
-    is dropped at random. The same class gives the same configuration everywhere.
+    The widths of one part differ from each other and none is twice another; heads share keys and values where
+    the class lets them; there are more experts than a token is sent to, and dense layers beside sparse ones;
+    a sliding window is shorter than a toy sequence; special tokens differ and lie below
+    :data:`patchgen_core.parity.toy_sizes.FIRST_ORDINARY_TOKEN`; nothing is dropped at random. The same class
+    gives the same configuration everywhere.
 
     Args:
         config_class: a configuration class of transformers, or one made like them.
         overrides: values that win over the chosen ones, by field; for a part (``text_config``) a mapping.
+            With a number of layers given, the fields that describe layers follow it.
 
     Raises:
         PatchgenError: the class refuses what was chosen, or an override names no field.
     """
-    return shrink(config_class(**optional_parts(config_class)), overrides or {})
+    return shrink(make_default(config_class), overrides or {})
 
 
 def toy_config_for(model_type: str, overrides: Mapping[str, Any] | None = None) -> PreTrainedConfig:
@@ -59,24 +66,26 @@ def load_toy_config(
     Args:
         config_class: the model's configuration class.
         given: what the patch config says: a configuration as a mapping, or the path of a JSON file or of a
-            folder with a ``config.json``; None when it says nothing.
+            folder with a ``config.json``, absolute or from the working directory; None when it says nothing.
         toy_root: the project's folder of toy configurations, looked in for ``<model_type>_toy/config.json``.
         model_type: as transformers names the model.
 
     Raises:
-        PatchgenError: a file is missing or no configuration, or the class refuses what it says.
+        PatchgenError: a file is missing or holds no configuration, it is another model's, a field looks
+            misspelt, or the class refuses what it says.
     """
     if isinstance(given, Mapping):
         return _from_dict(config_class, given, None)
     if given is not None:
         return _from_file(config_class, Path(given))
-    if toy_root is not None and (path := toy_root / f"{model_type}_toy" / "config.json").is_file():
-        return _from_file(config_class, path)
+    folder = toy_root / f"{model_type}_toy" if toy_root is not None else None
+    if folder is not None and folder.exists():
+        return _from_file(config_class, folder)
     return make_toy_config(config_class)
 
 
 def describe_toy_config(config: PreTrainedConfig) -> str:
-    """The configuration as JSON, with what differs from its class's defaults; ``from_dict`` reads it back."""
+    """The configuration as JSON; the class's ``from_dict`` makes the same configuration of it."""
     return config.to_json_string(use_diff=True).rstrip("\n")
 
 
@@ -84,7 +93,7 @@ def _from_file(config_class: type[PreTrainedConfig], path: Path) -> PreTrainedCo
     file = path / "config.json" if path.is_dir() else path
     location = Location(str(file.absolute()))
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
+        values = json.loads(file.read_text(encoding="utf-8"), object_hook=_special_float)
     except OSError as error:
         raise PatchgenError(f"the toy config cannot be read: {error.strerror}", location) from None
     except ValueError as error:
@@ -92,6 +101,11 @@ def _from_file(config_class: type[PreTrainedConfig], path: Path) -> PreTrainedCo
     if not isinstance(values, dict):
         raise PatchgenError("the toy config is not a JSON object", location)
     return _from_dict(config_class, values, location)
+
+
+def _special_float(value: dict[str, Any]) -> Any:
+    """What transformers writes for a float that JSON has no word for: ``{"__float__": "Infinity"}``."""
+    return float(value["__float__"]) if set(value) == {"__float__"} else value
 
 
 def _from_dict(
@@ -103,7 +117,25 @@ def _from_dict(
             f"the toy config is of model type '{named}', the model of '{config_class.model_type}'", location
         )
     try:
-        return config_class.from_dict(dict(values))
+        config = config_class.from_dict(dict(values))
     except Exception as error:  # whatever a configuration class says no with
         reason = " ".join(str(error).split())
         raise PatchgenError(f"{config_class.__name__} refuses the toy config: {reason}", location) from error
+    _refuse_slips(config, values, location)
+    return config
+
+
+def _refuse_slips(config: PreTrainedConfig, values: Mapping[str, Any], location: Location | None) -> None:
+    """Refuse names that are nearly a field's: a class takes any name, and says nothing of those it never reads."""
+    from transformers import PreTrainedConfig
+
+    fields = declared_fields(type(config))
+    for name, value in values.items():
+        part = getattr(config, name, None) if name in fields else None
+        if isinstance(value, Mapping) and isinstance(part, PreTrainedConfig):
+            _refuse_slips(part, value, location)
+        elif name not in fields and name not in config.attribute_map:
+            near = difflib.get_close_matches(name, set(fields) - set(values), n=1, cutoff=_SLIP)
+            if near:
+                message = f"the toy config's '{name}' is no field of {type(config).__name__}"
+                raise PatchgenError(message, location, hint=f"Did you mean '{near[0]}'?")

@@ -57,13 +57,8 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     "Dots3NoteTextConfig": {"head_dim": 16},
     "ZambaConfig": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
     # rounds the width of queries and keys up to 64
-    "xLSTMConfig": {
-        "hidden_size": 128,
-        "embedding_dim": 128,
-        "num_heads": 4,
-        "mode": "train_with_padding",
-        "return_last_states": False,
-    },
+    "xLSTMConfig": {"hidden_size": 128, "embedding_dim": 128, "num_heads": 4, "mode": "train", "chunk_size": 1},
+    "Pix2StructTextConfig": {"d_kv": "width per head"},
     "XmodConfig": {"default_language": "en_XX"},
     # its positions want sequences of one length, its chunks multiples of theirs
     "ReformerConfig": {"is_decoder": True, "axial_pos_embds": False, "attn_layers": ["local", "lsh"], "hash_seed": 0},
@@ -79,18 +74,19 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
         "projector_output_dim": 108,
     },
     # their last one is the width of the encoder after it
-    **dict.fromkeys(
-        ("DeepseekOcr2SamVisionConfig", "UnlimitedOcrSamVisionConfig"), {"downsample_channels": [26, VISION[1].width]}
-    ),
+    "DeepseekOcr2SamVisionConfig": {"downsample_channels": [26, VISION[1].width]},
+    "UnlimitedOcrSamVisionConfig": {"downsample_channels": [26, VISION[1].width]},
     # the projector takes four patches together
-    **dict.fromkeys(("MuseGlimmerConfig", "MuseSparkConfig"), {"out_hidden_size": 4 * VISION[0].width}),
+    "MuseGlimmerConfig": {"out_hidden_size": 4 * VISION[0].width},
+    "MuseSparkConfig": {"out_hidden_size": 4 * VISION[0].width},
     # its eager attention does not repeat keys and values
     "UnlimitedOcrTextConfig": {"num_key_value_heads": "heads"},
     # makes the mask of sliding layers even if there are none
     "Step3p7TextConfig": {"sliding_window": 5},
     # one width for each level, of which there are as many as layers
     "MuseSparkAudioConfig": {"num_hidden_layers": 4, "hidden_sizes": (12, 20, 28, 36), "depths": (1, 1, 1, 1)},
-    **dict.fromkeys(("ChameleonVQVAEConfig", "JanusVQVAEConfig"), {"channel_multiplier": (1, 1, 1, 1, 1)}),
+    "ChameleonVQVAEConfig": {"channel_multiplier": (1, 1, 1, 1, 1)},
+    "JanusVQVAEConfig": {"channel_multiplier": (1, 1, 1, 1, 1)},
     "Emu3VQVAEConfig": {"channel_multiplier": (1, 1, 1, 1)},
     "PPFormulaNetVisionConfig": {
         "post_conv_in_channels": 28,
@@ -99,7 +95,8 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
         "decoder_hidden_size": "language width",
     },
     # do without a placeholder by default
-    **dict.fromkeys(("Blip2Config", "InstructBlipConfig"), {"image_token_index": 59}),
+    "Blip2Config": {"image_token_index": 59},
+    "InstructBlipConfig": {"image_token_index": 59},
     "InstructBlipVideoConfig": {"video_token_index": 59},
     "BltLocalEncoderConfig": {"hidden_size_global": TEXT[1].width},
     "BltLocalDecoderConfig": {"hidden_size_global": TEXT[1].width},

@@ -47,6 +47,9 @@ TEXT = (
 VISION = (Palette(64, 4, 2, 24, 104, 36, 84, 230), Palette(80, 4, 2, 28, 132, 44, 92, 230))
 AUDIO = (Palette(72, 6, 2, 28, 120, 52, 100, 170), Palette(60, 6, 2, 16, 108, 34, 94, 170))
 
+PALETTES: Mapping[str, tuple[Palette, ...]] = {"text": TEXT, "vision": VISION, "audio": AUDIO}
+"""By the kind of a part; the first part of a kind has the first."""
+
 KINDS = {
     "vision": ("vision", "visual", "image", "vit", "vq", "sam", "qformer", "perceiver", "resampler", "backbone"),
     "audio": ("audio", "speech", "sound", "codec", "wav", "bigvgan"),
@@ -183,6 +186,7 @@ SIZES: Mapping[str, Any] = {
     "index_topk_blocks": 2,
     "index_kpool": 2,
     "zero_expert_num": 2,
+    "moe_hidden_size": 74,
     "router_hidden_size": 38,
     "moe_latent_size": 38,
     # linear attention and state spaces

@@ -173,6 +173,12 @@ def test_the_config_is_tidy_and_says_where_it_comes_from(site: Workspace) -> Non
         assert done.returncode == 0, done.stdout
 
 
+def test_arguments_that_are_hard_to_quote(site: Workspace) -> None:
+    hard = {"on": 'a"""b\\n\n'}
+    result = adopted(site, "toy.rotate = kernels.fast_rotate", arguments=hard)
+    assert generated(site, result).rotate(1) == 1001
+
+
 def test_names_of_the_replacements_module(site: Workspace) -> None:
     module = generated(site, adopted(site, "toy.Head.forward = kernels.head_forward"))
     assert (module.helper(1), module.math.floor(1.5)) == (1.5, 1)
@@ -229,63 +235,75 @@ def test_imports_and_constants_of_upstream(site: Workspace) -> None:
     assert module.LIMIT == 7
 
 
-def test_a_builtin_that_upstream_uses(site: Workspace) -> None:
-    assert generated(site, adopted(site, "toy.int = kernels.helper")).Head().close(1) == 1.5
-
-
-@pytest.mark.parametrize(
-    ("patch", "message"),
-    [
+def test_what_a_config_cannot_declare_is_named(site: Workspace) -> None:
+    methods = "".join(f"\n    def m{number}(self, x): ...\n" for number in range(6))
+    functions = "".join(f"\n\ndef f{number}(x): ...\n" for number in range(6))
+    site.upstream(f"{UPSTREAM_TEXT.lstrip()}{methods}{functions}")
+    for init in site.site.rglob("__init__.py"):
+        init.write_text("")
+    cases = [
         (
-            "toy.Norm.forward = lambda self, x: x",
-            "Norm.forward = patches.patch.<locals>.<lambda>: cannot read the source",
+            "toy.Head.m0 = lambda self, x: x",
+            "Head.m0 = patches.patch.<locals>.<lambda>: cannot read the source of a lambda",
         ),
         (
-            "y = 2\ntoy.rotate = lambda x: x * y",
-            "rotate = patches.patch.<locals>.<lambda>: cannot read the source of a",
+            "toy.Head.m1 = toy.traced(kernels.head_forward)",
+            "Head.m1 = kernels.head_forward: it is wrapped where it is put",
         ),
-        ("y = 2\ndef f(x):\n    return x * y\ntoy.rotate = f", "uses 'y' of the function that encloses it"),
         (
-            "y = 2\nclass F:\n    def forward(self, x):\n        return x * y\ntoy.Norm = F",
-            "it uses y of the function",
+            "toy.Head.m2 = staticmethod(kernels.helper)",
+            "Head.m2 = kernels.helper: it is made a staticmethod where it is",
         ),
-        ("toy.rotate = functools.partial(kernels.helper, x=1)", "rotate = an object of type partial: it cannot be"),
-        ("toy.Head.forward = toy.traced(kernels.head_forward)", "it is wrapped where it is put in place"),
-        ("toy.Head.close = staticmethod(kernels.helper)", "it is made a staticmethod where it is put in place"),
+        ("toy.Head.m3 = kernels.FastNorm", "Head.m3 = kernels.FastNorm: only methods can be patched"),
         ("toy.Head.factor = 2", "Head.factor = 2: only methods can be patched"),
-        ("toy.Head.close = kernels.FastNorm", "Head.close = kernels.FastNorm: only methods can be patched"),
-        ("del toy.rotate", "rotate: it is deleted"),
-        ("del toy.Head.close", "Head.close: it is deleted"),
+        ("del toy.Head.m4", "Head.m4: it is deleted"),
+        ("del toy.f0", "f0: it is deleted"),
+        ("toy.int = kernels.helper", "int = kernels.helper: upstream means the builtin by this name"),
+        ("toy.f1 = lambda x: x", "f1 = patches.patch.<locals>.<lambda>: cannot read the source of a lambda"),
+        ("toy.f2 = functools.partial(kernels.helper, x=1)", "f2 = an object of type partial: it cannot be imported"),
         (
-            "kernels.helper.__globals__['fast_rotate'] = toy.rotate",
-            "kernels.fast_rotate = acme.models.toy.modeling_toy",
+            "y = 2\ndef f(x): return x * y\ntoy.f3 = f",
+            "f3 = patches.patch.<locals>.f: 'patch.<locals>.f' uses 'y' of the",
         ),
-    ],
-)
-def test_what_a_config_cannot_declare_is_named(site: Workspace, patch: str, message: str) -> None:
-    result = adopted(site, f"{patch}\ntoy.traced = kernels.helper")
-    assert message in only_finding(result)
-    assert "# What patch does beside and this config does not:" in result.text
-    assert result.changes == ("traced = kernels.helper",)
+        (
+            "class F:\n    def m(self): return y\ntoy.Special = F",
+            "Special = patches.patch.<locals>.F: it uses y of the",
+        ),
+        ("class G: ...\ntoy.f4 = G", "f4 = patches.patch.<locals>.G: it is no function"),
+        (
+            "kernels.helper.__globals__['fast_rotate'] = abs",
+            "kernels.fast_rotate = builtins.abs: is not of modeling_toy",
+        ),
+    ]
+    result = adopted(site, "\n".join([*(patch for patch, _ in cases), "toy.f5 = kernels.helper"]))
+    assert result.changes == ("f5 = kernels.helper",)
+    found = [finding.message for finding in result.findings]
+    assert len(found) == len(cases)
+    comments = " ".join(result.text.partition("# What patch does beside and this config does not:")[2].split("\n#   "))
+    for _, message in cases:
+        [finding] = [finding for finding in result.findings if finding.message.startswith(message)]
+        assert finding.hint
+        assert finding.message.split(" = ")[0] in comments
 
 
 def test_a_change_elsewhere_tells_how_to_leave_it_out_or_where_to_adopt_it(site: Workspace) -> None:
     site.upstream("def rotate(x):\n    return x\n", "acme.models.other.modeling_other")
     for init in site.site.rglob("__init__.py"):
         init.write_text("")
-    head = "import json, kernels\nfrom acme.models.toy import modeling_toy as toy\n"
-    body = "def patch(dumps=True):\n    from acme.models.other import modeling_other as other\n"
-    body += "    other.rotate = toy.rotate = kernels.fast_rotate\n    if dumps:\n        json.dumps = kernels.helper\n"
+    head = "import textwrap, kernels\nfrom acme.models.toy import modeling_toy as toy\n"
+    body = "def patch(dedent=True):\n    from acme.models.other import modeling_other as other\n"
+    body += "    other.rotate = toy.rotate = kernels.fast_rotate\n"
+    body += "    if dedent:\n        textwrap.dedent = kernels.helper\n"
     write(site, "patches.py", head + body)
     both = adopt(site.project, UPSTREAM, "patches:patch")
     assert [str(finding) for finding in both.findings] == [
-        "json.dumps = kernels.helper: is not of modeling_toy\n"
-        "  It reaches every model of the process: patch the methods that use it instead. '--kwargs dumps=false' "
-        "leaves it out.",
         "acme.models.other.modeling_other.rotate = kernels.fast_rotate: is not of modeling_toy\n"
         "  Adopt that module as well: patchgen adopt acme.models.other.modeling_other --from patches:patch.",
+        "textwrap.dedent = kernels.helper: is not of modeling_toy\n"
+        "  It reaches every model of the process: patch the methods that use it instead. '--kwargs dedent=false' "
+        "leaves it out.",
     ]
-    less = adopt(site.project, UPSTREAM, "patches:patch", arguments={"dumps": False}, force=True)
+    less = adopt(site.project, UPSTREAM, "patches:patch", arguments={"dedent": False}, force=True)
     assert [finding.message.split(" ")[0] for finding in less.findings] == ["acme.models.other.modeling_other.rotate"]
 
 
@@ -315,7 +333,8 @@ def test_what_the_patcher_says_is_a_note(site: Workspace) -> None:
         toy.rotate = kernels.fast_rotate
         """,
     )
-    assert result.notes == ("the patcher says: no kernel for biases", "the patcher says: slow")
+    said = ["no kernel for biases", "slow", "a line on standard output"]
+    assert result.notes == tuple(f"the patcher says: {line}" for line in said)
 
 
 def test_marks_for_the_kernels_hub_are_dropped(site: Workspace) -> None:
@@ -372,7 +391,10 @@ def test_what_the_contract_rules_find_is_allowed_with_a_reason(site: Workspace) 
         ({"patcher": "pitches:patch"}, "the patcher's module, 'pitches', cannot be imported: ModuleNotFoundError"),
         ({"arguments": {"off": 1}}, "cannot be called: got an unexpected keyword argument 'off'\n"),
         ({"arguments": {"on": object()}}, "the patcher's arguments cannot be passed on"),
-        ({"model": "acme.models.toy.modeling_tyo"}, "'acme.models.toy.modeling_tyo', cannot be imported"),
+        (
+            {"model": "acme.models.toy.modeling_tyo"},
+            "'acme.models.toy.modeling_tyo'\n  Did you mean 'acme.models.toy.modeling_toy'?",
+        ),
         ({"output": Path("toy.py")}, "'toy.py' is no name of a config\n  It must end in '_patch_gen_config.py'."),
     ],
 )
@@ -394,7 +416,7 @@ def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> 
         ("pass", "patches:patch changes nothing of 'acme.models.toy.modeling_toy' that a config could declare"),
         ("toy.Head.factor = 2", "Head.factor = 2: only methods can be patched"),
         ("import os; os._exit(3)", "the process that ran the patcher died: exit code 3"),
-        ("raise SystemExit(4)", "the process that ran the patcher died: exit code 4"),
+        ("import json; json.dumps = None; toy.Head.factor = 2", "json.dumps = None: is not of modeling_toy"),
     ],
 )
 def test_nothing_is_written_when_nothing_can_be(site: Workspace, patch: str, message: str) -> None:

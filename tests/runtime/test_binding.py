@@ -125,7 +125,8 @@ class TestWhoGetsWhat:
 class Held(Net):
     def __init__(self):
         super().__init__()
-        self.layers[1].forward = self.layers[1].forward
+        forward = self.layers[1].forward
+        self.layers[1].forward = lambda x: forward(x)
 """
         )
         model = module.Held()
@@ -296,33 +297,51 @@ class TestWrapped:
         layer = model.module[0].layers[0]._replicate_for_data_parallel()
         assert factor(layer) == 2
 
-    def test_a_layer_that_is_wrapped_before_is_refused(self, module):
-        """As accelerate does it."""
+    @pytest.mark.parametrize("before", [True, False])
+    def test_layers_whose_forward_is_wrapped_as_accelerate_does(self, module, before):
+        model = module.Net()
+        calls = []
+
+        def new_forward(layer, *args):
+            calls.append(layer)
+            return layer._old_forward(*args)
+
+        if before:
+            bind_ops(model, TWO)
+        for layer in model.layers:
+            layer._old_forward = layer.forward
+            layer.forward = functools.update_wrapper(functools.partial(new_forward, layer), layer.forward)
+        bind_ops(model, TWO)
+        assert factor(model) == 4
+        assert calls == list(model.layers)
+        bind_ops(module, THREE)
+        assert factor(model) == 4
+        with pytest.warns(RuntimeWarning, match="bound by itself before"):
+            bind_ops(model, THREE)
+        assert factor(model) == 9
+
+    def test_a_layer_that_keeps_its_forward_in_a_closure_is_refused(self, module):
         model = module.Net()
         layer = model.layers[0]
-        layer._old_forward = layer.forward
-        layer.forward = functools.update_wrapper(
-            functools.partial(lambda module, *a: module._old_forward(*a), layer), layer.forward
-        )
+        layer.forward = (lambda old: lambda x: old(x) * 10)(layer.forward)
         with pytest.raises(PatchgenError) as caught:
             bind_ops(model, TWO)
-        assert "layers.0 keeps what reads slots as its own attribute '_old_forward'" in str(caught.value)
+        assert "layers.0 keeps what reads slots as its own attribute 'forward'" in str(caught.value)
         assert "Bind before the model is wrapped" in str(caught.value)
-        assert factor(model) == 1
+        assert factor(model) == 10
 
     def test_a_layer_that_is_wrapped_after_runs_its_kernels_and_is_not_bound_anew(self, module):
         model = module.Net()
         bind_ops(model, TWO)
         layer = model.layers[0]
-        layer._old_forward = layer.forward
-        layer.forward = functools.partial(lambda module, *a: module._old_forward(*a), layer)
-        assert factor(model) == 4
+        layer.forward = (lambda old: lambda x: old(x) * 10)(layer.forward)
+        assert factor(model) == 40
         bind_ops(module, THREE)
-        assert factor(model) == 4
         bind_ops(model, TWO)
+        assert factor(model) == 40
         with pytest.raises(PatchgenError, match="keeps what reads slots as its own attribute"):
             bind_ops(model, THREE)
-        assert factor(model) == 4
+        assert factor(model) == 40
 
     @pytest.mark.parametrize("before", [True, False])
     def test_a_parametrized_layer(self, write, before):

@@ -112,6 +112,22 @@ class Overwriting(torch.autograd.Function):
         return d_gate, grads[0]
 
 
+class Careless(torch.autograd.Function):
+    """A product whose backward pass takes the gradient that comes in to be contiguous."""
+
+    @staticmethod
+    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:
+        ctx.save_for_backward(gate, up)
+        return F.silu(gate) * up
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
+        gate, up = ctx.saved_tensors
+        sigmoid = gate.sigmoid()
+        grad = torch.as_strided(grads[0], gate.shape, torch.empty(gate.shape).stride())
+        return grad * up * sigmoid * (1 + gate * (1 - sigmoid)), grad * gate * sigmoid
+
+
 class Doubling(torch.autograd.Function):
     """A loss whose second backward pass scales gradients that the first has scaled."""
 
@@ -213,6 +229,7 @@ BROKEN: list[tuple[Callable[..., Any], str, str, str]] = [
     (widened, "rms_norm", "standard", "output is (5, 33) of float32, eager's (5, 33) of bfloat16"),
     (in_place, "rms_norm", "standard", "overwrites hidden_states"),
     (Overwriting.apply, "swiglu_mlp", "standard", "overwrites the gradient of its output"),
+    (Careless.apply, "swiglu_mlp", "standard", "gradient of gate is off by"),
     (doubling, "cross_entropy_loss", "standard", "in a second backward pass"),
     (assumes_contiguous, "swiglu_mlp", "standard", "strided: "),
     (half_cached, "swiglu_mlp", "standard", "output is off by"),

@@ -79,6 +79,7 @@ class TestOfTypes:
             ("qwen3_omni_moe_thinker", "per_expert"),
             ("qwen3_omni_moe_talker_text", "per_expert"),
             ("qwen3_5_moe", "per_expert"),
+            ("unlimited_ocr_text", "per_expert"),
             ("qwen3_vl_moe", "transposed"),
             ("qwen3_vl_moe_text", "transposed"),
             ("qwen3_vl_moe_vision", "none"),

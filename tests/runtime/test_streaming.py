@@ -412,11 +412,36 @@ class TestRefusals:
         converter.handle = (one for one in ())  # type: ignore[attr-defined]
         assert "PerExpertConverter cannot be copied" in refused(two_layers(), hub, converter)
 
-    def test_a_converter_may_hold_the_model(self, hub: Path) -> None:
+    def test_a_converter_may_hold_the_model_which_is_not_copied(
+        self, hub: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def copied(*args: object) -> None:
+            raise AssertionError("copied")
+
         model = two_layers()
         converter: Any = create_checkpoint_tensor_converter(model)
-        converter.model = model
+        converter.held = [model, model.model.norm, model.lm_head.weight]
+        monkeypatch.setattr(nn.Module, "__deepcopy__", copied, raising=False)
+        monkeypatch.setattr(nn.Parameter, "__deepcopy__", copied)
         load_state_dict_streaming(model, hub, converter)
+        assert unequal(model, toy(qwen3_moe(), mlp_only_layers=[])) == []
+
+    def test_a_converter_may_hand_over_at_the_end(self, hub: Path) -> None:
+        class Late(PerExpertConverter):
+            def __init__(self, count: int) -> None:
+                super().__init__(count)
+                self.made: list[ConvertedCheckpointTensor] = []
+
+            def convert(self, name: str, tensor: torch.Tensor) -> ConvertedCheckpointTensor | None:
+                made = super().convert(name, tensor)
+                self.made += [made] if made is not None else []
+                return None
+
+            def finalize(self) -> list[ConvertedCheckpointTensor]:
+                return super().finalize() + self.made
+
+        model = two_layers()
+        load_state_dict_streaming(model, hub, Late(8))
         assert unequal(model, toy(qwen3_moe(), mlp_only_layers=[])) == []
 
 

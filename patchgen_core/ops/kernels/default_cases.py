@@ -20,6 +20,7 @@ def _norms(draw: Draw, mean: float) -> Iterator[tuple[str, Tensor, Tensor]]:
     yield "one row", draw.normal(1, 7), draw.normal(7, scale=0.3, mean=mean)
     yield "heads, transposed", draw.normal(2, 4, 3, 16).transpose(1, 2), draw.normal(16, scale=0.3, mean=mean)
     yield "strided", strided(draw.normal(3, 2, 20)), strided(draw.normal(20, scale=0.3, mean=mean))
+    yield "no rows", draw.normal(0, 5), draw.normal(5, scale=0.3, mean=mean)
 
 
 def _rms_norm(draw: Draw) -> Iterator[Case]:
@@ -57,6 +58,7 @@ def _rotary(draw: Draw) -> Iterator[Case]:
     yield case("cos and sin shared by the batch", draw.normal(3, 2, 4, 8), draw.normal(3, 2, 4, 8), 1)
     yield case("heads in dimension 2", draw.normal(2, 5, 3, 8), draw.normal(2, 5, 1, 8), 2, unsqueeze_dim=2)
     yield case("strided", strided(draw.normal(2, 3, 4, 8)), strided(draw.normal(2, 1, 4, 8)), 2)
+    yield case("no tokens", draw.normal(2, 3, 0, 8), draw.normal(2, 1, 0, 8), 2)
 
 
 def _gated(draw: Draw) -> Iterator[Case]:
@@ -67,6 +69,7 @@ def _gated(draw: Draw) -> Iterator[Case]:
     yield case("one row", draw.normal(1, 7, scale=3.0), draw.normal(1, 7))
     yield case("halves of one tensor", *draw.normal(2, 3, 40).chunk(2, dim=-1))
     yield case("strided", strided(draw.normal(2, 3, 9)), strided(draw.normal(2, 3, 9)))
+    yield case("no rows", draw.normal(0, 5), draw.normal(0, 5))
 
 
 def _cross_entropy(draw: Draw) -> Iterator[Case]:
@@ -79,6 +82,7 @@ def _cross_entropy(draw: Draw) -> Iterator[Case]:
     yield case("one row", draw.normal(1, 5), draw.integers(5, 1))
     yield case("all but one ignored", draw.normal(6, 37), torch.full((6,), -100).index_copy(0, *_one(3, labels)))
     yield case("all ignored", draw.normal(3, 5), torch.full((3,), -100))
+    yield case("no rows", draw.normal(0, 5), draw.integers(5, 0))
     yield case("num_items_in_batch", draw.normal(6, 37), some, num_items_in_batch=9)
     yield case("num_items_in_batch, a tensor", draw.normal(6, 37), some, num_items_in_batch=torch.tensor(9))
     yield case("another ignore_index", draw.normal(6, 37), labels.index_fill(0, torch.tensor([1]), 2), ignore_index=2)
@@ -122,6 +126,7 @@ def _seq_cls(draw: Draw) -> Iterator[Case]:
 
     yield case("pooled, bias", draw.normal(3, 8), draw.integers(5, 3), bias=draw.normal(5))
     yield case("one row", draw.normal(1, 7), draw.integers(5, 1))
+    yield case("no rows", draw.normal(0, 7), draw.integers(5, 0))
     tokens = draw.integers(5, 2, 4).masked_fill(torch.tensor([[1, 1, 1, 0], [1, 0, 1, 1]]).bool(), -100)
     yield case("one label a sequence", draw.normal(2, 4, 8), tokens)
     yield case("num_items_in_batch", strided(draw.normal(3, 8)), draw.integers(5, 3), num_items_in_batch=7)
@@ -160,7 +165,7 @@ def _experts(draw: Draw) -> Iterator[Case]:
     yield case("one token", draw.orders(1, 5)[:, :2], 12, 6)
     yield case("experts without tokens", draw.orders(6, 2) + 1, 16, 8)
     yield case("all tokens to one expert", torch.full((6, 1), 3), 9, 8)
-    yield case("experts of other ranks", torch.tensor([[0, 5], [5, 5], [4, 1]]), 16, 8)
+    yield case("experts of other ranks", torch.tensor([[0, 5], [5, 5], [4, 1], [-1, 2]]), 16, 8)
     strides = case("strided", draw.orders(4, 5)[:, :2], 12, 6)
     floating = ("hidden_states", "gate_up_proj", "down_proj")
     yield Case("strided", {**strides.arguments, **{name: strided(strides.arguments[name]) for name in floating}})

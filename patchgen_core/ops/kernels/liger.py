@@ -19,6 +19,7 @@ from liger_kernel.ops.rope import rope_backward, rope_forward
 from liger_kernel.ops.swiglu import swiglu_backward, swiglu_forward
 from liger_kernel.ops.utils import calculate_settings
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops.kernels.eager import check_gated, check_rotary
@@ -87,6 +88,7 @@ class _RMSNorm(torch.autograd.Function):
         return output  # type: ignore[no-any-return]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         gradients = liger_rms_norm_backward(*grads, *ctx.saved_tensors, ctx.offset, ctx.casting)
         return *gradients, None, None, None
@@ -101,6 +103,7 @@ class _LayerNorm(torch.autograd.Function):
         return output  # type: ignore[no-any-return]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return *liger_layer_norm_backward(*grads, *ctx.saved_tensors), None
 
@@ -113,6 +116,7 @@ class _Rotary(torch.autograd.Function):
         return rotated
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return *liger_rotary_backward(*grads, *ctx.saved_tensors), None, None
 
@@ -125,6 +129,7 @@ class _SwiGLU(torch.autograd.Function):
         return liger_swiglu(gate, up)  # type: ignore[no-any-return]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         return liger_swiglu_backward(*grads, *ctx.saved_tensors)  # type: ignore[no-any-return]
 
@@ -137,6 +142,7 @@ class _GEGLU(torch.autograd.Function):
         return liger_geglu(gate, up)  # type: ignore[no-any-return]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         return liger_geglu_backward(*grads, *ctx.saved_tensors)  # type: ignore[no-any-return]
 

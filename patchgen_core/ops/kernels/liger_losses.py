@@ -14,10 +14,20 @@ import torch.distributed.tensor  # an attribute of torch that Liger reads, which
 from liger_kernel.ops.cross_entropy import cross_entropy_forward
 from liger_kernel.ops.fused_linear_cross_entropy import fused_linear_cross_entropy_forward
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops.kernels.operators import operator
-from patchgen_core.ops.losses import IGNORE, SINGLE_LABEL, causal_targets, class_targets, per_item, problem
+from patchgen_core.ops.losses import (
+    IGNORE,
+    SINGLE_LABEL,
+    causal_targets,
+    class_targets,
+    cross_entropy,
+    per_item,
+    problem,
+)
 
 
 def cross_entropy_loss(
@@ -28,6 +38,8 @@ def cross_entropy_loss(
     num_items_in_batch: int | Tensor | None = None,
 ) -> Tensor:
     """``cross_entropy_loss/standard``, as :func:`patchgen_core.ops.kernels.eager.cross_entropy_loss`."""
+    if not labels.numel():  # nothing to launch a kernel for
+        return cross_entropy(logits, labels, ignore_index, num_items_in_batch)
     wants_gradient = torch.is_grad_enabled() and logits.requires_grad
     mean = num_items_in_batch is None
     loss: Tensor = _CrossEntropy.apply(logits, labels, ignore_index, mean, wants_gradient)  # type: ignore[no-untyped-call]
@@ -89,6 +101,8 @@ def _fused(
     ignore_index: int,
     softcap: float | None,
 ) -> Tensor:
+    if not targets.numel():  # nothing to launch a kernel for
+        return cross_entropy(F.linear(states, weights, bias), targets, ignore_index, num_items_in_batch)
     given = [tensor for tensor in (states, weights, bias) if tensor is not None]
     backward = torch.is_grad_enabled()
     wants_gradient = backward and any(tensor.requires_grad for tensor in given)
@@ -108,6 +122,7 @@ class _CrossEntropy(torch.autograd.Function):
         return loss  # type: ignore[no-any-return]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (d_logits,) = ctx.saved_tensors
         return d_logits * grads[0].to(d_logits.dtype), None, None, None, None
@@ -121,6 +136,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return loss  # type: ignore[no-any-return]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         wanted = (*ctx.needs_input_grad[:2], ctx.needs_input_grad[3])
         d_states, d_weights, d_bias = (

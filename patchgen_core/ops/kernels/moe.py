@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from patchgen_core.errors import PatchgenError
@@ -30,8 +31,8 @@ def eager_experts(
 
     Args:
         hidden_states: [T, H].
-        top_k_index: the experts of each token, [T, K]. An index of E is no expert: it adds nothing, as upstream
-            marks the experts of other ranks.
+        top_k_index: the experts of each token, [T, K]. An index that is not from 0 to E - 1 is no expert and adds
+            nothing: upstream marks the experts of other ranks by E.
         top_k_weights: their weights, [T, K], in any floating dtype.
         gate_up_proj: [E, 2 * I, H]; an expert's gate is the first I rows.
         down_proj: [E, H, I].
@@ -43,7 +44,8 @@ def eager_experts(
     num_experts = _check(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj)
     output = torch.zeros_like(hidden_states)
     with torch.no_grad():
-        mask = F.one_hot(top_k_index, num_classes=num_experts + 1).permute(2, 1, 0)
+        index = top_k_index.masked_fill(_elsewhere(top_k_index, num_experts), num_experts)
+        mask = F.one_hot(index, num_classes=num_experts + 1).permute(2, 1, 0)
         hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero().flatten()
     for expert in hit[hit < num_experts]:
         position, token = torch.where(mask[expert])
@@ -70,14 +72,13 @@ def grouped_mm_experts(
     """
     num_experts = _check(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj)
     tokens, choices = top_k_index.shape
-    elsewhere = top_k_index >= num_experts
-    expert, order = top_k_index.clamp(max=num_experts - 1).flatten().sort(stable=True)
+    expert, order = top_k_index.clamp(0, num_experts - 1).flatten().sort(stable=True)
     ends = torch.searchsorted(expert, torch.arange(num_experts, device=expert.device), right=True).to(torch.int32)
 
     gate, up = grouped_linear(hidden_states[order // choices], gate_up_proj, ends).chunk(2, dim=-1)
     rows = grouped_linear(act_fn(gate) * up, down_proj, ends)
     back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
-    weights = top_k_weights.masked_fill(elsewhere, 0)
+    weights = top_k_weights.masked_fill(_elsewhere(top_k_index, num_experts), 0)
     output = rows[back].view(tokens, choices, hidden_states.shape[1]) * weights[..., None]
     return output.sum(dim=1).to(hidden_states.dtype)
 
@@ -95,7 +96,7 @@ def grouped_linear(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     """
     device = weight.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-    rows, weight = rows.to(dtype), weight.to(dtype)
+    rows, weight = rows.to(dtype).contiguous(), weight.to(dtype).contiguous()
     out, inner = weight.shape[1:]
     multiple = _ALIGNED_BYTES // weight.element_size()
     more_out, more_inner = -out % multiple, -inner % multiple
@@ -115,6 +116,7 @@ class _GroupedLinear(torch.autograd.Function):
         return grouped_linear_forward(rows, weight, ends)  # type: ignore[no-any-return]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return *grouped_linear_backward(*grads, *ctx.saved_tensors), None
 
@@ -122,15 +124,19 @@ class _GroupedLinear(torch.autograd.Function):
 @operator(lambda rows, weight, ends: rows.new_empty(rows.shape[0], weight.shape[1]))
 def grouped_linear_forward(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     """What :func:`grouped_linear` returns, of sizes that are aligned."""
-    return F.grouped_mm(rows.contiguous(), weight.contiguous().transpose(1, 2), offs=ends)
+    return F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
 
 
 @operator(lambda grad, rows, weight, ends: (rows.new_empty(rows.shape), weight.new_empty(weight.shape)))
 def grouped_linear_backward(grad: Tensor, rows: Tensor, weight: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
     """The gradients of rows and weight."""
     grad = grad.contiguous()
-    d_weight = F.grouped_mm(grad.t(), rows.contiguous(), offs=ends)
-    return F.grouped_mm(grad, weight.contiguous(), offs=ends), d_weight
+    d_weight = F.grouped_mm(grad.t(), rows, offs=ends)
+    return F.grouped_mm(grad, weight, offs=ends), d_weight
+
+
+def _elsewhere(index: Tensor, num_experts: int) -> Tensor:
+    return (index < 0) | (index >= num_experts)
 
 
 def _check(hidden_states: Tensor, index: Tensor, weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor) -> int:
