@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from patchgen_core.ops.binding import Binding, bind_ops
     from patchgen_core.ops.config import OpsConfig
     from patchgen_core.ops.hardware import HardwareRequirement
+    from patchgen_core.ops.losses import causal_lm_loss, seq_cls_loss
     from patchgen_core.ops.registry import KERNEL_REGISTRY, KernelRegistry, KernelSpec
     from patchgen_core.ops.slot import OpSlot
 
@@ -24,6 +25,8 @@ __all__ = [
     "OpSlot",
     "OpsConfig",
     "bind_ops",
+    "causal_lm_loss",
+    "seq_cls_loss",
 ]
 
 _HOMES = {
@@ -35,6 +38,8 @@ _HOMES = {
     "OpSlot": "slot",
     "OpsConfig": "config",
     "bind_ops": "binding",
+    "causal_lm_loss": "losses",
+    "seq_cls_loss": "losses",
 }
 
 

@@ -80,12 +80,12 @@ def readers(namespace: Namespace, slots: Mapping[str, OpSlot] | None = None) -> 
         slots: the slots by name; all that the namespace has by default.
     """
     if slots is None:
-        slots = {name: value for name, value in namespace.items() if isinstance(value, OpSlot)}
+        slots = {name: value for name, value in list(namespace.items()) if isinstance(value, OpSlot)}
     if not slots:
         return frozenset()
     names, ids = set(slots), set(map(id, slots.values()))
     reads: dict[str, frozenset[str]] = {}
-    for name, value in namespace.items():
+    for name, value in list(namespace.items()):
         if name == "__builtins__" or isinstance(value, (type, OpSlot)):
             continue
         found = list(reached(value))

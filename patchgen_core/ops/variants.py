@@ -52,7 +52,7 @@ class _VariantSlot(OpSlot):
 
 def slots_of(module: ModuleType) -> dict[str, OpSlot]:
     """The slots of a module's namespace by name, without those of variants."""
-    found = vars(module).items()
+    found = list(vars(module).items())  # which other threads may add to
     return {name: value for name, value in found if isinstance(value, OpSlot) and type(value) is not _VariantSlot}
 
 

@@ -22,7 +22,8 @@ from types import ModuleType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.ops.hardware import DEVICE_TYPES, HardwareRequirement, interpreter_is_on
+from patchgen_core.ops import hardware
+from patchgen_core.ops.hardware import interpreter_is_on
 
 VARIABLE = "TRITON_INTERPRET"
 _UNARY: tuple[str, ...] = (
@@ -62,8 +63,7 @@ def switch_on() -> tuple[str, ...]:
 
 def device_type() -> str:
     """Where kernels run in this process: torch's name of an accelerator of this machine, or "cpu"."""
-    kinds = () if interpreter_is_on() else DEVICE_TYPES
-    return next((kind for kind in kinds if kind != "cpu" and HardwareRequirement(kind).is_met()), "cpu")
+    return "cpu" if interpreter_is_on() else hardware.device_type()
 
 
 def _refuse_late() -> None:

@@ -41,10 +41,10 @@ class Palette:
 
 TEXT = (
     Palette(96, 6, 2, 40, 136, 56, 88, 250),
-    Palette(128, 8, 2, 24, 152, 68, 116, 210),
-    Palette(144, 9, 3, 20, 164, 76, 124, 190),
+    Palette(128, 8, 2, 24, 152, 72, 116, 210),
+    Palette(144, 9, 3, 20, 168, 80, 124, 190),
 )
-VISION = (Palette(64, 4, 2, 24, 104, 36, 84, 230), Palette(80, 4, 2, 28, 132, 44, 92, 230))
+VISION = (Palette(64, 4, 2, 24, 104, 40, 84, 230), Palette(80, 4, 2, 28, 136, 48, 92, 230))
 AUDIO = (Palette(72, 6, 2, 28, 120, 52, 100, 170), Palette(60, 6, 2, 16, 108, 34, 94, 170))
 
 PALETTES: Mapping[str, tuple[Palette, ...]] = {"text": TEXT, "vision": VISION, "audio": AUDIO}
@@ -186,9 +186,9 @@ SIZES: Mapping[str, Any] = {
     "index_topk_blocks": 2,
     "index_kpool": 2,
     "zero_expert_num": 2,
-    "moe_hidden_size": 74,
+    "moe_hidden_size": 72,
     "router_hidden_size": 38,
-    "moe_latent_size": 38,
+    "moe_latent_size": 40,
     # linear attention and state spaces
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 6,

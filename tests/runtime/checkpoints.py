@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import sys
 import tempfile
@@ -30,7 +31,9 @@ config = PatchConfig("transformers.models.{0}.modeling_{0}", "patched_modeling_{
 @cache
 def generated(family: str) -> ModuleType:
     """The generated module of a family of transformers, ``qwen3_moe``."""
-    root = Path(tempfile.mkdtemp(prefix="patchgen-test-"))
+    folder = tempfile.TemporaryDirectory(prefix="patchgen-test-")
+    atexit.register(folder.cleanup)
+    root = Path(folder.name)
     config = root / "models" / family / f"{family}_patch_gen_config.py"
     config.parent.mkdir(parents=True)
     (root / "pyproject.toml").write_text(PYPROJECT)

@@ -298,4 +298,5 @@ def test_a_model_whose_experts_have_another_shape_is_red() -> None:
     Turned.__module__ = module.__name__
     upstream = module.Qwen3MoeForCausalLM
     found = check(Turned, create_per_expert_converter, upstream_class=upstream)
-    assert "hub checkpoint" in found
+    assert {"hub checkpoint", "model's own layout", "way back"} <= set(found)
+    assert "size mismatch for model.layers.1.mlp.experts.down_proj" in found["way back"]

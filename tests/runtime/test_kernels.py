@@ -28,8 +28,7 @@ def child(code: str) -> Any:
     settings = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     settings |= {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=root, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -50,13 +49,13 @@ def same(ours: Callable[[], Tensor], theirs: Callable[[], Tensor], inputs: list[
         assert torch.equal(one, other)
 
 
-def drawn(dtype: torch.dtype, *shape: int) -> Tensor:
-    return torch.randn(shape).to(dtype).requires_grad_()
-
-
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+def drawn(dtype: torch.dtype, *shape: int) -> Tensor:
+    return torch.randn(shape).to(dtype).requires_grad_()
 
 
 def test_listing_kernels_imports_no_torch() -> None:
@@ -105,18 +104,14 @@ def test_rms_norm_of_one_plus_weight_is_gemmas_and_qwen3_nexts(name: str, dtype:
     same(lambda: kernel(states, norm.weight, 1e-5), lambda: norm(states), [states, norm.weight])
 
 
-def angles(dtype: torch.dtype, *shape: int) -> tuple[Tensor, Tensor]:
-    found = torch.randn(shape).repeat(1, 1, 2)
-    return found.cos().to(dtype), found.sin().to(dtype)
-
-
 @DTYPES
 @pytest.mark.parametrize("dim", [1, 2])
 def test_rotary_is_llamas(dtype: torch.dtype, dim: int) -> None:
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
     q, k = (drawn(dtype, 2, *((heads, 5) if dim == 1 else (5, heads)), 8) for heads in (4, 2))
-    cos, sin = angles(dtype, 2, 5, 4)
+    angles = torch.randn(2, 5, 4).repeat(1, 1, 2)
+    cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
     for n, inputs in enumerate(([q], [k])):
         same(
             lambda n=n: eager("rotary_pos_emb", "full")(q, k, cos, sin, unsqueeze_dim=dim)[n],
@@ -320,6 +315,10 @@ LIGER = """
         found = torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))
         return set(found.values()) == {"SUCCESS"}
 
+    def double(spec):
+        case = next(iter(find_cases(spec.op_name, spec.variant)(Draw(torch.float64, "any"))))
+        return refusal(spec.label, *case.arguments.values(), **case.keywords)
+
     def mixed(q, k, cos):
         cos = torch.cat((cos[..., :2], cos[..., :2]), dim=-1)
         ours = kernels["rotary_pos_emb-full-liger_kernel"](q, k, cos, cos)
@@ -345,6 +344,7 @@ LIGER = """
         "regression": refusal(seq_cls, zeros(2, 4), zeros(1, 4), torch.tensor([0.5, 1.0])),
         "several": refusal(seq_cls, zeros(2, 4), zeros(3, 4), zeros(2, 3)),
         "both": refusal(causal, zeros(1, 2, 4), zeros(3, 4), zeros(1, 2).long(), shift_labels=zeros(1, 2).long()),
+        "double": {spec.label: double(spec) for spec in specs},
         "mixed": mixed(q, q.flip(0), cos.to(torch.bfloat16)),
     }))
 """
@@ -360,6 +360,13 @@ def liger() -> Any:
 )
 def test_liger_compiles_without_a_graph_break(liger: Any, spec: Any) -> None:
     assert liger["compiled"][spec.label] is True
+
+
+@pytest.mark.parametrize(
+    "spec", [spec for spec in DEFAULTS if spec.name == "liger_kernel"], ids=lambda spec: spec.label
+)
+def test_liger_refuses_float64(liger: Any, spec: Any) -> None:
+    assert "and were given float64" in liger["double"][spec.label]
 
 
 def test_operators_keep_their_arguments_and_describe_their_results(liger: Any) -> None:

@@ -31,18 +31,21 @@ _LLAMA, _GEMMA = 0, 1
 
 def rms_norm(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
     """``rms_norm/standard``, as :func:`patchgen_core.ops.kernels.eager.rms_norm`."""
+    refuse_float64(hidden_states)
     normed: Tensor = _RMSNorm.apply(hidden_states, weight, eps, 0.0, _LLAMA)  # type: ignore[no-untyped-call]
     return normed
 
 
 def rms_norm_one_plus_weight(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
     """``rms_norm/one_plus_weight``, as :func:`patchgen_core.ops.kernels.eager.rms_norm_one_plus_weight`."""
+    refuse_float64(hidden_states)
     normed: Tensor = _RMSNorm.apply(hidden_states, weight, eps, 1.0, _GEMMA)  # type: ignore[no-untyped-call]
     return normed
 
 
 def layer_norm(hidden_states: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
     """``layer_norm/standard``, as :func:`patchgen_core.ops.kernels.eager.layer_norm`."""
+    refuse_float64(hidden_states)
     bias = torch.zeros_like(weight) if bias is None else bias
     normed: Tensor = _LayerNorm.apply(hidden_states, weight, bias, eps)  # type: ignore[no-untyped-call]
     return normed
@@ -55,6 +58,7 @@ def rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim
         PatchgenError: the shapes do not fit, or cos or sin want a gradient.
     """
     check_rotary(q, k, cos, sin, unsqueeze_dim)
+    refuse_float64(q)
     if torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad):
         raise PatchgenError("Liger's rotary kernel gives no gradient for cos and sin: detach them, or use eager")
     if unsqueeze_dim == 2:
@@ -67,6 +71,7 @@ def rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim
 def swiglu_mlp(gate: Tensor, up: Tensor) -> Tensor:
     """``swiglu_mlp/standard``, as :func:`patchgen_core.ops.kernels.eager.swiglu_mlp`."""
     check_gated(gate, up)
+    refuse_float64(gate)
     product: Tensor = _SwiGLU.apply(gate, up)  # type: ignore[no-untyped-call]
     return product
 
@@ -74,8 +79,15 @@ def swiglu_mlp(gate: Tensor, up: Tensor) -> Tensor:
 def geglu_mlp(gate: Tensor, up: Tensor) -> Tensor:
     """``geglu_mlp/standard``, as :func:`patchgen_core.ops.kernels.eager.geglu_mlp`."""
     check_gated(gate, up)
+    refuse_float64(gate)
     product: Tensor = _GEGLU.apply(gate, up)  # type: ignore[no-untyped-call]
     return product
+
+
+def refuse_float64(tensor: Tensor) -> None:
+    """Refuse what Liger would take and compute in float32."""
+    if tensor.dtype == torch.float64:
+        raise PatchgenError("Liger's kernels compute in float32 at most, and were given float64: use eager")
 
 
 class _RMSNorm(torch.autograd.Function):

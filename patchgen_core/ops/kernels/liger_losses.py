@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed.tensor  # an attribute of torch that Liger reads, which newer versions set at import
 from liger_kernel.ops.cross_entropy import cross_entropy_forward
 from liger_kernel.ops.fused_linear_cross_entropy import fused_linear_cross_entropy_forward
 from torch import Tensor
@@ -18,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.ops.kernels.liger import refuse_float64
 from patchgen_core.ops.kernels.operators import operator
 from patchgen_core.ops.losses import (
     IGNORE,
@@ -38,6 +38,7 @@ def cross_entropy_loss(
     num_items_in_batch: int | Tensor | None = None,
 ) -> Tensor:
     """``cross_entropy_loss/standard``, as :func:`patchgen_core.ops.kernels.eager.cross_entropy_loss`."""
+    refuse_float64(logits)
     if not labels.numel():  # nothing to launch a kernel for
         return cross_entropy(logits, labels, ignore_index, num_items_in_batch)
     wants_gradient = torch.is_grad_enabled() and logits.requires_grad
@@ -101,6 +102,7 @@ def _fused(
     ignore_index: int,
     softcap: float | None,
 ) -> Tensor:
+    refuse_float64(states)
     if not targets.numel():  # nothing to launch a kernel for
         return cross_entropy(F.linear(states, weights, bias), targets, ignore_index, num_items_in_batch)
     given = [tensor for tensor in (states, weights, bias) if tensor is not None]
