@@ -66,8 +66,8 @@ def bind_ops(target: ModuleType | nn.Module, ops_config: OpsConfig | Mapping[str
         What was bound, one entry a slot.
 
     Raises:
-        PatchgenError: there is no slot, an implementation is unknown or cannot run here, or a model uses its slots in
-            a way that only its whole module can be bound. Nothing is bound then.
+        PatchgenError: there is no slot, or no part of the model reads one; an implementation is unknown or cannot run
+            here; or the model uses its slots in a way that only its whole module can be bound. Nothing is bound then.
     """
     torch = sys.modules.get("torch")
     if isinstance(target, ModuleType):

@@ -88,7 +88,7 @@ def is_installed(package: str) -> bool:
 
 def lacking(requirement: str) -> str:
     """What is missing of a requirement such as "liger_kernel" or "torch>=2.10"; empty when nothing is."""
-    name, _, wanted = requirement.partition(">=")
+    name, _, wanted = requirement.replace(" ", "").partition(">=")
     if not is_installed(name):
         return f"package '{name}'"
     if wanted:
@@ -115,8 +115,11 @@ def _has_device(kind: str) -> bool:
         return False
     import torch
 
-    if package:
-        importlib.import_module(package)
+    try:
+        if package:
+            importlib.import_module(package)
+    except (ImportError, OSError, RuntimeError):  # installed, but not the device's libraries
+        return False
     backend = getattr(torch, kind, None)
     return backend is not None and bool(backend.is_available())
 

@@ -16,11 +16,11 @@ class OpSlot:
 
     Generated code asks :attr:`has_kernel` and runs upstream's own lines when it is false::
 
-        rms_norm = OpSlot("rms_norm")
+        slot_rms_norm = OpSlot("rms_norm")
 
         def forward(self, hidden_states):
-            if rms_norm.has_kernel:
-                return rms_norm(hidden_states, self.weight, self.variance_epsilon)
+            if slot_rms_norm.has_kernel:
+                return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
             ...
 
     A slot is bound by :func:`~patchgen_core.ops.bind_ops`, for a module or for one model.

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 import itertools
 import textwrap
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import pytest
 import torch
 
+from patchgen_core.errors import PatchgenError
 from patchgen_core.ops import KERNEL_REGISTRY, HardwareRequirement, KernelSpec
 
 HEADER = """
@@ -30,6 +34,10 @@ class Layer(nn.Module):
         if scale.has_kernel:
             return scale(x)
         return x * 1
+"""
+HELPER = """
+def helper(x):
+    return scale(x) if scale.has_kernel else x * 1
 """
 NET = (
     LAYER
@@ -53,6 +61,13 @@ ONE, TWO, THREE = ({"scale_implementation": name} for name in ("eager", "double"
 """What the layers multiply by with these configs."""
 
 _counter = itertools.count()
+
+
+def refused(call: Callable[..., Any], *arguments: Any, **keywords: Any) -> str:
+    """The text of the error that a call is refused with."""
+    with pytest.raises(PatchgenError) as caught:
+        call(*arguments, **keywords)
+    return str(caught.value)
 
 
 def double(x):
@@ -85,6 +100,14 @@ def write_module(folder: Path, text: str, header: str = HEADER, name: str = "") 
     (folder / f"{name}.py").write_text(textwrap.dedent(header) + textwrap.dedent(text), encoding="utf-8")
     importlib.invalidate_caches()
     return importlib.import_module(name)
+
+
+@contextmanager
+def no_warnings() -> Iterator[None]:
+    """Without the warnings that something is said to give."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def factor(model: torch.nn.Module) -> float:

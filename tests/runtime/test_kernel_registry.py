@@ -13,6 +13,7 @@ import pytest
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops import KERNEL_REGISTRY, HardwareRequirement, KernelRegistry, KernelSpec
+from tests.runtime.modules import refused
 
 HERE = os.path.relpath(__file__)
 ROOT = Path(__file__).parents[2]
@@ -27,12 +28,6 @@ def line():
     assert frame is not None
     assert frame.f_back is not None
     return frame.f_back.f_lineno
-
-
-def refused(call, *arguments, **keywords):
-    with pytest.raises(PatchgenError) as caught:
-        call(*arguments, **keywords)
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -77,7 +72,7 @@ def test_a_duplicate_names_both_places():
 
 
 def test_a_duplicate_of_a_default_names_where_the_defaults_are():
-    text = refused(KERNEL_REGISTRY.register, spec("eager"))
+    text = refused(lambda: KERNEL_REGISTRY.register(spec("eager")))
     assert "registered twice: at patchgen_core/ops/kernels/__init__.py and at" in text
     assert HERE in text
 
@@ -164,10 +159,18 @@ def test_what_cannot_run_here_is_refused_with_what_can(registry, rest, reason):
 
 def test_what_is_there_is_not_refused(registry):
     registry.register(
-        spec("special", packages=("torch>=2.0", "patchgen_core"), hardware=HardwareRequirement("cpu")),
+        spec("special", packages=("torch>=2.0", "torch >= 2.0", "patchgen_core"), hardware=HardwareRequirement("cpu")),
     )
     assert registry.resolve("rms_norm", "special") is print
     assert "special" in registry.list_available()
+
+
+def test_a_device_whose_package_cannot_be_imported_is_not_there(registry, tmp_path, monkeypatch):
+    (tmp_path / "torch_npu.py").write_text("raise ImportError('libascend.so: cannot open shared object file')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry.register(spec("special", hardware=HardwareRequirement("npu"), packages=("torch_npu",)))
+    assert registry.list_available() == ("fast", "eager")
+    assert "special' for rms_norm/standard needs an NPU" in refused(registry.resolve, "rms_norm", "special")
 
 
 def test_a_kernel_for_triton_runs_where_triton_is_interpreted(registry, monkeypatch):
@@ -320,12 +323,13 @@ print([s.label for s in KERNEL_REGISTRY.specs() if s.name == "acme"])
     ("target", "text", "said"),
     [
         ("acme_bad:add", "def add(registry):\n    raise KeyError('oops')\n", "KeyError: 'oops'"),
+        ("acme_bad:add", FUNCTION_FORM.replace("acme", "other") + "    raise KeyError('oops')\n", "KeyError: 'oops'"),
         ("acme_bad", FUNCTION_FORM + "\nimport absent_here\n", "ModuleNotFoundError: No module named 'absent_here'"),
         ("acme_bad:nothing", FUNCTION_FORM, "AttributeError"),
         ("acme_bad:add", FUNCTION_FORM.replace("acme", "eager"), "PatchgenError"),
         ("acme_bad:name", "name = 'eager'", "TypeError"),
     ],
-    ids=["raises", "import", "missing", "duplicate", "not callable"],
+    ids=["raises", "raises late", "import", "missing", "duplicate", "not callable"],
 )
 def test_kernels_that_cannot_be_registered_name_their_package_each_time(tmp_path, target, text, said):
     install(tmp_path, "acme-fine", "a = acme_one:add", acme_one=FUNCTION_FORM)
@@ -357,7 +361,7 @@ def test_importing_and_listing_import_no_torch_and_no_kernel():
     code = """
 import sys
 import patchgen_core.ops
-from patchgen_core.ops import *
+from patchgen_core.ops import KERNEL_REGISTRY, HardwareRequirement, KernelRegistry, OpsConfig, OpSlot, bind_ops
 light = {name.partition(".")[0] for name in sys.modules}
 assert not light & {"torch", "liger_kernel", "triton", "transformers", "libcst", "pytest"}, light
 labels = [spec.label for spec in KERNEL_REGISTRY.specs()]

@@ -9,9 +9,8 @@ import warnings
 
 import pytest
 
-from patchgen_core.errors import PatchgenError
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec, OpsConfig, OpSlot, bind_ops
-from tests.runtime.modules import LAYER, NET, ONE, THREE, TWO, double, factor, kernels, triple, write_module
+from tests.runtime.modules import LAYER, NET, ONE, THREE, TWO, double, factor, kernels, refused, triple, write_module
 
 TWO_SLOTS = """
 shift = OpSlot("shift")
@@ -33,12 +32,6 @@ def _kernels():
 def write(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     return lambda text, **rest: write_module(tmp_path, text, **rest)
-
-
-def refused(call, *arguments):
-    with pytest.raises(PatchgenError) as caught:
-        call(*arguments)
-    return str(caught.value)
 
 
 def warned(call, *arguments):
