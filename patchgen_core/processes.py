@@ -92,7 +92,7 @@ class Server:
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
             self.close()
-            self._said = tempfile.TemporaryFile()
+            self._said = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
             self._process = subprocess.Popen(
                 [sys.executable, str(self.script)],
                 stdin=subprocess.PIPE,

@@ -184,7 +184,10 @@ class KernelRegistry:
         if variant not in variants:
             hint = did_you_mean(variant, variants) or f"There are: {', '.join(sorted(variants))}."
             return PatchgenError(f"op '{op_name}' has no variant '{variant}'", None, hint)
-        near = did_you_mean(name, (spec.name for spec in self.specs(op_name, variant)))
+        names = [spec.name for spec in self.specs(op_name, variant)]
+        longer = [known for known in names if name and known.startswith(name)]
+        near = did_you_mean(name, longer or names)
+        near = near or (f"Did you mean '{longer[0]}'?" if longer else "")
         hint = f"{near} {self._choice(op_name, variant)}".strip()
         return PatchgenError(f"there is no kernel '{name}' for {_slot(op_name, variant)}", None, hint)
 

@@ -76,8 +76,8 @@ RULE = Rule(
         "registered, or an op whose registration was left for later, choosing a fused implementation raises a "
         "KeyError at that moment, on the machine that asks for it; where eager is the default the slot never binds "
         "and training runs at upstream's speed. Beside the kernels of `patchgen_core.ops` and of installed packages "
-        "(entry points of the group `patchgen.kernels`), they are read from the modules that `[tool.patchgen] kernels` "
-        "names."
+        "(entry points of the group `patchgen.kernels`), they are read from the modules that `[tool.patchgen] "
+        "kernels` names."
     ),
     failing=Example(
         _PATCHES.replace("VARIANT", "full"),
