@@ -55,7 +55,7 @@ LITERAL = {
     "PG212": "a method with its own text under a decorator that routes around it",
     "PG214": "a method with its own text has no effect, as it says",
     "PG220": "a method with its own text where upstream binds the name twice",
-    "PG221": "a method with its own text in a class that AutoModel builds",
+    "PG221": "a method with its own text in a class that AutoModel builds, or that only such a class uses",
 }
 """Warnings that are true of every patch, whatever its text, and so of a patch with upstream's own."""
 

@@ -6,6 +6,7 @@ Where nothing is bound, the generated module runs upstream's own lines.
 """
 
 from patchgen import PatchConfig
+from transformers.models.qwen3_vl_moe.configuration_qwen3_vl_moe import Qwen3VLMoeConfig
 
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
     qwen3_moe_apply_rotary_pos_emb,
@@ -48,6 +49,23 @@ config.override_method(
 config.replace_function(
     "apply_rotary_pos_emb", replacement=qwen3_moe_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
+
+
+# ================================================================
+# Patch: Qwen3VLMoeModel.__init__
+# 1. the text model of this module - AutoModel would make upstream's, in which nothing is patched
+# ================================================================
+@config.override_method("Qwen3VLMoeModel.__init__", description="The patched text model instead of upstream's")
+def qwen3_vl_moe_model_init(self, config: Qwen3VLMoeConfig):
+    super().__init__(config)
+    self.visual = AutoModel.from_config(config.vision_config)
+    # --- Patch.1 ---
+    self.language_model = Qwen3VLMoeTextModel._from_config(config.text_config)
+    # --- Patch.1 ---
+    self.rope_deltas = None  # cache rope_deltas here
+
+    # Initialize weights and apply final processing
+    self.post_init()
 
 
 # ================================================================

@@ -25,24 +25,52 @@ class Model:
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Look for patches of model classes that only ``AutoModel`` makes.
+    """Look for patches of model classes that only ``AutoModel`` makes, and of what only these use.
 
     A class called ``...Model`` that the module never refers to is one that ``AutoModel`` looks up by its config, in
     transformers and not in the generated module.
     """
-    built = _built(subject.generated)
+    module = subject.generated
+    built = _built(module)
     if not built:
         return
     builders = {call.owner.partition(".")[0] for call in built}
-    configs = {_config_of(subject.generated, builder) for builder in builders} - {""}
+    configs = {_config_of(module, builder) for builder in builders} - {""}
+
+    def is_looked_up(name: str) -> bool:
+        is_model = name.endswith("Model") and not name.endswith("PreTrainedModel") and name not in builders
+        return is_model and not _is_made(module, name) and _config_of(module, name) not in configs
+
     for patch in subject.plan.patches:
         name = patch.patch.target.split(".")[0]
-        is_model = name.endswith("Model") and not name.endswith("PreTrainedModel") and name not in builders
-        if not is_model or _is_made(subject.generated, name) or _config_of(subject.generated, name) in configs:
+        tops = _tops(module, name)
+        if not tops or not all(map(is_looked_up, tops)):
             continue
-        message = f"'{patch.patch.target}' may have no effect: nothing in the module makes a '{name}'"
-        hint = f"AutoModel builds the sub-models here, from upstream's own classes: override that to make a '{name}'."
+        models = " or ".join(f"'{top}'" for top in sorted(tops))
+        message = f"'{patch.patch.target}' may have no effect: nothing in the module makes a {models}"
+        message += "" if tops == {name} else ", and nothing else uses it"
+        hint = f"AutoModel builds the sub-models here, from upstream's own classes: override that to make a {models}."
         yield Finding(message, hint, built[0].node, patch.dotted, patch.patch.location)
+
+
+def _tops(module: Module, name: str) -> set[str]:
+    """The classes and functions of the module that lead to one and that none leads to; itself, if none does."""
+    tops: set[str] = set()
+    seen, ahead = {name}, [name]
+    while ahead:
+        current = ahead.pop()
+        users = _users(module, current)
+        if not users:
+            tops.add(current)
+        ahead += users - seen
+        seen |= users
+    return tops
+
+
+def _users(module: Module, name: str) -> set[str]:
+    """What uses a class or function; the common base of all models, which initializes each kind of layer, does not."""
+    owners = {use.owner.partition(".")[0] for use in module.uses_of.get(name, ())}
+    return {owner for owner in owners if owner not in ("", name) and not owner.endswith("PreTrainedModel")}
 
 
 def _built(module: Module) -> list[Call]:

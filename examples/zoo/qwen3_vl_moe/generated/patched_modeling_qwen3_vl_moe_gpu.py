@@ -15,6 +15,8 @@
 #        Op slot for the rotary embedding
 #    - method_override: Qwen3VLMoeTextMLP.forward
 #        Op slot for SwiGLU
+#    - method_override: Qwen3VLMoeModel.__init__
+#        The patched text model instead of upstream's
 #    - method_override: Qwen3VLMoeForConditionalGeneration.get_parallel_plan (added)
 #        Expert parallel plan for trainers
 #
@@ -23,7 +25,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3VLMoeTextRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLMoeTextAttention
 #
-#  Fingerprint: format=1 upstream=51ae69914d39 config=411626e2606b output=e7e47316813c
+#  Fingerprint: format=1 upstream=51ae69914d39 config=7d12adc7951b output=91b402851a50
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl_moe/modular_qwen3_vl_moe.py.
@@ -1021,16 +1023,27 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
         return hidden_states
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3VLMoeModel
+# Methods patched: __init__
+# Reason (__init__): The patched text model instead of upstream's
+# ======================================================================
 @auto_docstring
 class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
     base_model_prefix = "model"
     # Reference: fix gemma3 grad acc #37208
     accepts_loss_kwargs = False
 
+    # ================================================================
+    # Patch: Qwen3VLMoeModel.__init__
+    # 1. the text model of this module - AutoModel would make upstream's, in which nothing is patched
+    # ================================================================
     def __init__(self, config: Qwen3VLMoeConfig):
         super().__init__(config)
         self.visual = AutoModel.from_config(config.vision_config)
-        self.language_model = AutoModel.from_config(config.text_config)
+        # --- Patch.1 ---
+        self.language_model = Qwen3VLMoeTextModel._from_config(config.text_config)
+        # --- Patch.1 ---
         self.rope_deltas = None  # cache rope_deltas here
 
         # Initialize weights and apply final processing
