@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := parity,xdist,dev
 
-.PHONY: gate test test-core lint patchgen check-patchgen screenshot sweep bench clean
+.PHONY: gate test test-core lint patchgen check-patchgen screenshot sweep toys bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -30,6 +30,9 @@ screenshot: .venv/installed  ## the picture of the README
 
 sweep: .venv/installed  ## the generator and the contract rules over every modeling file of transformers
 	$(BIN)/python -m tests.e2e.sweep
+
+toys: .venv/installed  ## a toy config for every model type of transformers, forward and backward
+	$(BIN)/python -m tests.e2e.toys
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/check.py

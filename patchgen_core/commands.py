@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen_core.errors import PatchgenError
 from patchgen_core.project import Project, load_project
 
 if TYPE_CHECKING:
@@ -136,9 +137,30 @@ def _adopt(options: argparse.Namespace, project: Project | None) -> int:
     return int(bool(result.findings))
 
 
+def _toy_parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Print a configuration of a model type that is small enough for a CPU, as JSON."
+    )
+    parser.add_argument("model_type", help="model type of transformers, such as qwen3_moe")
+    parser.set_defaults(json=False, no_color=False)
+    return parser
+
+
+def _toy(options: argparse.Namespace, _: Project | None) -> int:
+    try:
+        from patchgen_core.parity.toy import describe_toy_config, toy_config_for
+    except ImportError as error:
+        hint = "Install the extra 'parity': pip install 'pytest-patchgen[parity]'."
+        raise PatchgenError(f"a toy config needs transformers: {error}", hint=hint) from None
+
+    print(describe_toy_config(toy_config_for(options.model_type)))
+    return 0
+
+
 COMMANDS = {
     "adopt": Command(_adopt_parser, _adopt),
     "report": Command(_report_parser, _report),
     "rule": Command(_rule_parser, _rule),
+    "toy": Command(_toy_parser, _toy),
 }
 """The subcommands by name."""

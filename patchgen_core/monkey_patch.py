@@ -18,7 +18,7 @@ import importlib
 import inspect
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -152,15 +152,14 @@ class MonkeyPatcher:
         patcher, key = self.find(model_type, patch_type), (model_type, patch_type)
         arguments, ignored = _filtered(patcher, kwargs, key)
         process = self._process(key, patcher)
-        if process.record is not None and process.record.is_same(patcher, arguments):
-            return AppliedPatch(*key, (), ignored, repeated=True)
         if process.record is not None:
+            if process.record.is_same(patcher, arguments):
+                return AppliedPatch(*key, (), ignored, repeated=True)
             logger.warning("the '%s' patch of '%s' is applied with other arguments: reverted", patch_type, model_type)
             self.revert(model_type, patch_type)
-        changes = _run(patcher, arguments, Watch(watched_packages(patcher)), key)
+        changes = _run(patcher, arguments, watching(patcher), key)
         process.changes += changes
         process.record = _Record(patcher, arguments)
-        self._processes[key] = process
         return AppliedPatch(*key, _labels(changes), ignored)
 
     def apply_monkey_patch_to_instance(self, model: nn.Module, patch_type: str = LIGER, **kwargs: Any) -> AppliedPatch:
@@ -179,19 +178,18 @@ class MonkeyPatcher:
         arguments, ignored = _filtered(patcher, {**kwargs, "model": model}, key)
         given = {name: value for name, value in arguments.items() if name != "model"}
         records = vars(model).setdefault(_RECORDS, _Records())
-        if patch_type in records and records[patch_type].is_same(patcher, given):
-            return AppliedPatch(*key, (), ignored, repeated=True)
         if patch_type in records:
+            if records[patch_type].is_same(patcher, given):
+                return AppliedPatch(*key, (), ignored, repeated=True)
             logger.warning("the '%s' patch of this model is applied with other arguments: reverted", patch_type)
             self.revert(model, patch_type)
         process = self._process(key, patcher)
-        watch = Watch(watched_packages(patcher))
+        watch = watching(patcher)
         own = _hold_model(watch, model)
         changes = _run(patcher, arguments, watch, key)
         mine = tuple(change for change in changes if id(change.owner) in own)
         process.changes += [change for change in changes if id(change.owner) not in own]
         process.instances.add(model)
-        self._processes[key] = process
         records[patch_type] = _Record(patcher, given, mine)
         return AppliedPatch(*key, _labels(changes), ignored)
 
@@ -228,9 +226,8 @@ class MonkeyPatcher:
         self, own: Iterable[Change], process: _Process, key: Key, force: bool, user: str | nn.Module
     ) -> tuple[str, ...]:
         """Put back an instance's changes, and those of the process when nobody else needs them."""
-        is_needed = len(process.instances) > (user in process.instances) or (
-            process.record is not None and not isinstance(user, str)
-        )
+        is_expected = process.record is not None and not isinstance(user, str)
+        is_needed = is_expected or len(process.instances) > (user in process.instances)
         changes = [*own, *(() if is_needed else process.changes)]
         _check_current(changes, force, key)
         if is_needed and process.changes:
@@ -247,29 +244,27 @@ class MonkeyPatcher:
     def _process(self, key: Key, patcher: Patcher) -> _Process:
         """The state of a pair; model types that share a patcher share it."""
         same = (p for p in self._processes.values() if p.record is not None and p.record.patcher is patcher)
-        return self._processes.get(key) or next(same, None) or _Process()
+        return self._processes.setdefault(key, next(same, None) or _Process())
 
     def _unknown(self, model_type: str, patch_type: str) -> PatchgenError:
-        types = sorted({kind for name, kind in self.registered() if name == model_type})
-        names = sorted({name for name, kind in self.registered() if kind == patch_type})
-        near = closest(model_type, names) if not types else closest(patch_type, types)
-        hint = f"Did you mean '{near}'? " if near else ""
+        known = self.registered()
+        types = [kind for name, kind in known if name == model_type]
+        names = [name for name, kind in known if kind == patch_type]
+        near = closest(patch_type, types) if types else closest(model_type, names)
+        hints = [f"Did you mean '{near}'?"] if near else []
         if types:
-            hint += f"For '{model_type}' there is: {', '.join(types)}. "
+            hints.append(f"For '{model_type}' there is: {', '.join(types)}.")
         elif names:
-            hint += f"Model types with a '{patch_type}' patch: {', '.join(names)}. "
+            hints.append(f"Model types with a '{patch_type}' patch: {', '.join(names)}.")
         else:
-            kinds = sorted({kind for _, kind in self.registered()})
-            hint += f"Patch types: {', '.join(kinds) or 'none'}. "
-        hint += "A patcher is there once the module that registers it has been imported."
-        return PatchgenError(f"there is no '{patch_type}' patch for the model type '{model_type}'", hint=hint)
+            hints.append(f"Patch types: {', '.join(sorted({kind for _, kind in known})) or 'none'}.")
+        hints.append("A patcher is there once the module that registers it has been imported.")
+        message = f"there is no '{patch_type}' patch for the model type '{model_type}'"
+        return PatchgenError(message, hint=" ".join(hints))
 
 
 MONKEY_PATCHER = MonkeyPatcher()
 """The patchers of this process."""
-
-
-# --- patchers and their arguments ------------------------------------------------------------------
 
 
 def _liger_patchers() -> Mapping[str, Patcher]:
@@ -280,11 +275,9 @@ def _liger_patchers() -> Mapping[str, Patcher]:
     """
     try:
         patchers: Mapping[str, Patcher] = importlib.import_module(_LIGER_MODULE).MODEL_TYPE_TO_APPLY_LIGER_FN
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "liger_kernel":
-            return {}
-        raise PatchgenError(f"liger-kernel cannot be imported: {error}") from error
     except (ImportError, AttributeError) as error:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "liger_kernel":
+            return {}
         hint = "Install a version of it that goes with the installed transformers."
         raise PatchgenError(f"liger-kernel cannot be imported: {error}", hint=hint) from error
     return patchers
@@ -330,9 +323,10 @@ def _model_type(model: Any) -> str:
     return model_type
 
 
-def watched_packages(patcher: Patcher) -> tuple[str, ...]:
-    """The packages in which a patcher's changes of plain values count as well: upstream's and the patcher's own."""
-    return ("transformers", str(getattr(patcher, "__module__", "")).partition(".")[0])
+def watching(patcher: Patcher, *packages: str) -> Watch:
+    """What sees all that a patcher changes: in transformers, its own package and ``packages`` plain values as well."""
+    own = str(getattr(patcher, "__module__", "")).partition(".")[0]
+    return Watch(["transformers", *packages], [own])
 
 
 def _name(patcher: Patcher) -> str:
@@ -346,9 +340,6 @@ def _are_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return all(one[name] is other[name] or bool(one[name] == other[name]) for name in one)
     except (TypeError, ValueError, RuntimeError):  # values without an answer, such as tensors
         return False
-
-
-# --- running and undoing ---------------------------------------------------------------------------
 
 
 def _run(patcher: Patcher, arguments: Mapping[str, Any], watch: Watch, key: Key) -> list[Change]:
@@ -393,11 +384,10 @@ def _check_current(changes: Iterable[Change], force: bool, key: Key) -> None:
         )
 
 
-def _put_back(changes: Iterable[Change]) -> tuple[str, ...]:
-    done = list(changes)
-    for change in reversed(done):
+def _put_back(changes: Sequence[Change]) -> tuple[str, ...]:
+    for change in reversed(changes):
         change.undo()
-    return _labels(done)
+    return _labels(changes)
 
 
 def _not_applied(what: str, patch_type: str, applied: Iterable[str]) -> PatchgenError:

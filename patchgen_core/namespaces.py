@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from typing import Any
@@ -18,6 +18,7 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "nothing", "__reduc
 """Stands for the value of an attribute that is not there."""
 
 _CLASS = "__class__"
+_UNKNOWN = object()
 _REGISTERED = ("_modules", "_parameters", "_buffers")  # whose entries are attributes of a torch module
 _VOLATILE = frozenset(["__abstractmethods__", "_abc_impl", "__annotations__", "__slotnames__", "__warningregistry__"])
 
@@ -102,13 +103,14 @@ class Watch:
         packages: top-level packages of which every attribute counts, and the entries of the dicts that their modules
             and classes hold. Elsewhere only functions, classes and other callables count: what is swapped
             there, and not the counters and caches that change by themselves.
+        own: packages whose modules may change their own package while they are imported, and that counts. What
+            another package does to itself when it is imported is none of the patcher's doing.
     """
 
-    def __init__(self, packages: Iterable[str]) -> None:
-        self.packages = frozenset(packages)
+    def __init__(self, packages: Iterable[str], own: Iterable[str] = ()) -> None:
+        self.packages, self.own = frozenset([*packages, *own]), frozenset(own)
         self._held: dict[int, _Held] = {}
-        self._imported: set[str] = set()
-        self._finder = _Finder(self._hold_imported)
+        self._finder = _Finder(self)
 
     def __enter__(self) -> Watch:
         for module in list(sys.modules.values()):
@@ -119,10 +121,6 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         sys.meta_path.remove(self._finder)
-
-    def _hold_imported(self, module: types.ModuleType) -> None:
-        self._imported.add(module.__name__)
-        self.hold_module(module)
 
     def hold_module(self, module: types.ModuleType) -> None:
         """Remember a module, its classes and, in the watched packages, its dicts."""
@@ -146,7 +144,24 @@ class Watch:
 
     def changes(self) -> list[Change]:
         """What has changed since it was remembered, in the order in which it was."""
-        return [change for held in list(self._held.values()) for change in self._compare(held)]
+        return [change for change in self.all_changes() if self._counts(change) and not self._is_own_doing(change)]
+
+    def side_effects(self) -> list[Change]:
+        """What packages that are not watched have changed in themselves, as torch does when it compiles something."""
+        return [change for change in self.all_changes() if self._counts(change) and self._is_own_doing(change)]
+
+    def all_changes(self) -> Iterator[Change]:
+        """What has changed, with what the interpreter and imports change by themselves."""
+        for held in list(self._held.values()):
+            yield from self._compare(held)
+
+    def accept(self, change: Change) -> None:
+        """Take a change for how things were."""
+        contents = self._held[id(change.owner)].contents
+        if change.after is MISSING:
+            contents.pop(change.name, None)
+        else:
+            contents[change.name] = change.after
 
     def _is_watched(self, module: str) -> bool:
         return module.partition(".")[0] in self.packages
@@ -185,9 +200,7 @@ class Watch:
         for name in [*before, *(name for name in list(after) if name not in before)]:
             old, new = before.get(name, MISSING), after.get(name, MISSING)
             if old is not new:
-                change = Change(owner, held.where, name, old, new, tuple(before))
-                if self._counts(change):
-                    yield change
+                yield Change(owner, held.where, name, old, new, tuple(before))
 
     def _counts(self, change: Change) -> bool:
         """Whether a change is something that code did on purpose, and not the interpreter or an import."""
@@ -203,14 +216,15 @@ class Watch:
             return True
         return is_called or self._is_watched(str(owner.__module__ if isinstance(owner, type) else owner.__name__))
 
+    def _is_own_doing(self, change: Change) -> bool:
+        package = change.where.partition(".")[0]
+        return package not in self.packages and _home(change.after).partition(".")[0] == package
+
     def _is_import(self, change: Change) -> bool:
-        """Whether something was added by importing it: a submodule, what a lazy package looks up and keeps, or a
-        class that its own module registers in a table of its package."""
+        """Whether something was added by importing it: a submodule, or what a lazy package looks up and keeps."""
         if isinstance(change.after, types.ModuleType):
             return True
-        home = str(getattr(change.after, "__module__", None) or "")
-        if home in self._imported and _is_below(home, change.where.partition(".")[0]):
-            return True
+        home = _home(change.after)
         owner = change.owner
         is_lazy = isinstance(owner, types.ModuleType) and (
             type(owner) is not types.ModuleType or "__getattr__" in vars(owner)
@@ -218,31 +232,61 @@ class Watch:
         return is_lazy and _is_below(home, owner.__name__)
 
 
+def _home(value: Any) -> str:
+    """The module that the code of a value stands in, whatever a wrapper says of itself."""
+    inner = getattr(value, "__func__", value)
+    if isinstance(inner, types.FunctionType):
+        home = str(inner.__globals__.get("__name__", ""))
+        is_made = home.partition(".")[0] in sys.stdlib_module_names  # as dataclasses makes methods
+        return str(inner.__module__) if is_made else home
+    is_named = isinstance(inner, (type, types.BuiltinFunctionType))
+    return str(getattr(inner if is_named else type(inner), "__module__", None) or "")
+
+
 def _is_below(module: str, package: str) -> bool:
     return module == package or module.startswith(f"{package}.")
 
 
 class _Finder:
-    """Calls back with every module that is imported from a source file, right after it was executed."""
+    """Has a watch remember every module that is imported from a source file, as it is right after it was executed.
 
-    def __init__(self, loaded: Callable[[types.ModuleType], None]) -> None:
-        self.loaded = loaded
+    What the import of a module changes in its own package is not the doing of who imports it.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.depth = 0
 
     def find_spec(self, name: str, path: Any = None, target: types.ModuleType | None = None) -> ModuleSpec | None:
         others = [finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec")]
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
-            self._tell(spec.loader, name)
+            self._follow(spec.loader, name)
         return spec
 
-    def _tell(self, loader: SourceFileLoader, name: str) -> None:
+    def _follow(self, loader: SourceFileLoader, name: str) -> None:
         execute = loader.exec_module
 
         def exec_module(module: types.ModuleType) -> None:
             del loader.exec_module
-            execute(module)
+            before = None if self.depth else {(id(c.owner), c.name): c.after for c in self.watch.all_changes()}
+            self.depth += 1
+            try:
+                execute(module)
+            finally:
+                self.depth -= 1
+                if before is not None:
+                    self._accept(name.partition(".")[0], before)
             found = sys.modules.get(name, module)  # a lazy package puts another object in its place
             if issubclass(type(found), types.ModuleType):
-                self.loaded(found)
+                self.watch.hold_module(found)
 
         loader.exec_module = exec_module  # type: ignore[method-assign]
+
+    def _accept(self, package: str, before: Mapping[tuple[int, Any], Any]) -> None:
+        if package in self.watch.own:
+            return
+        for change in list(self.watch.all_changes()):
+            is_new = before.get((id(change.owner), change.name), _UNKNOWN) is not change.after
+            if is_new and change.where.partition(".")[0] == package:
+                self.watch.accept(change)

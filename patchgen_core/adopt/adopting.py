@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,11 @@ from patchgen_core.codegen.source import read_source
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.files import read_text, write_files
 from patchgen_core.normalize import Text, normalize
+from patchgen_core.processes import Server
 from patchgen_core.project import CONFIG_SUFFIX, Project
 from patchgen_core.upstream import UpstreamModule, find_upstream
 
+_SERVER = Path(__file__).with_name("server.py")
 _TIME_LIMIT = 600.0
 
 
@@ -146,27 +147,20 @@ def _version(package: str) -> str:
 def _probe(project: Project, model: str, patcher: str, imports: Sequence[str], arguments: Mapping[str, Any]) -> Probed:
     """Run the patcher in a process of its own."""
     own = str(Path(__file__).resolve().parents[2])
-    search = list(dict.fromkeys([*map(str, project.import_roots), *map(os.path.abspath, sys.path), own]))
+    search = list(dict.fromkeys([*project.search_path, own]))
     request = {"model": model, "patcher": patcher, "imports": list(imports), "arguments": dict(arguments)}
     try:
-        text = json.dumps({**request, "search": search})
+        json.dumps(request)
     except TypeError as error:
         raise PatchgenError(f"the patcher's arguments cannot be passed on: {error}") from None
-    command = [sys.executable, "-c", "from patchgen_core.adopt.probe import serve; serve()"]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([own, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)}
     try:
-        done = subprocess.run(
-            command, input=text, env=env, capture_output=True, text=True, encoding="utf-8", timeout=_TIME_LIMIT
-        )
-    except subprocess.TimeoutExpired:
-        raise PatchgenError(f"the patcher did not end within {_TIME_LIMIT:g} s") from None
+        with Server(_SERVER, _TIME_LIMIT) as server:
+            answer = server.ask({**request, "search": search})
     except OSError as error:
         raise PatchgenError(f"no process to run the patcher in can be started: {error.strerror}") from None
-    if done.returncode or not done.stdout:
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        said = "\n".join(done.stderr.strip().splitlines()[-10:])
-        raise PatchgenError(f"the process that ran the patcher died: {how}", excerpt=said)
-    answer = json.loads(done.stdout)
+    if "died" in answer:
+        said = "\n".join(answer["output"].strip().splitlines()[-10:])
+        raise PatchgenError(f"running the patcher gave nothing: {answer['died']}", excerpt=said)
     if "error" in answer:
         message, hint = answer["error"]
         raise PatchgenError(message, hint=hint)

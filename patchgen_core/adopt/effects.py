@@ -87,6 +87,7 @@ class Probed:
         arguments: what it was called with.
         effects: what it changed, in the order of upstream's module.
         messages: what it printed, logged and warned of.
+        side_effects: names of what other packages changed in themselves meanwhile.
     """
 
     upstream: str
@@ -95,6 +96,7 @@ class Probed:
     arguments: Mapping[str, Any]
     effects: tuple[Effect, ...]
     messages: tuple[str, ...]
+    side_effects: tuple[str, ...]
 
 
 def plain(value: Any) -> Any:
@@ -107,9 +109,8 @@ def plain(value: Any) -> Any:
 def probed_from(data: Mapping[str, Any]) -> Probed:
     """The opposite of :func:`plain`."""
     effects = tuple(Effect(**{**entry, "value": _value_from(entry["value"])}) for entry in data["effects"])
-    return Probed(
-        **{**data, "effects": effects, "messages": tuple(data["messages"]), "parameters": tuple(data["parameters"])}
-    )
+    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+    return Probed(**{**data, **lists, "effects": effects})
 
 
 def _value_from(data: Mapping[str, Any] | None) -> Value | None:

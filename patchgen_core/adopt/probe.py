@@ -1,7 +1,4 @@
-"""Runs a monkey patch and tells what it changed. A script: a process of its own, which it may spoil.
-
-Standard input is one request, standard output one answer, both JSON.
-"""
+"""Runs a monkey patch in this process, which it may spoil, and tells what it changed."""
 
 from __future__ import annotations
 
@@ -10,37 +7,20 @@ import importlib
 import importlib.util
 import inspect
 import io
-import json
 import logging
-import os
-import sys
+import traceback
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from patchgen_core.adopt.effects import Effect, Probed, plain
+from patchgen_core.adopt.effects import Effect, Probed
 from patchgen_core.adopt.values import describe, shortly
 from patchgen_core.errors import PatchgenError, did_you_mean
-from patchgen_core.monkey_patch import MONKEY_PATCHER, watched_packages
-from patchgen_core.namespaces import MISSING, Change, Watch
+from patchgen_core.monkey_patch import MONKEY_PATCHER, watching
+from patchgen_core.namespaces import MISSING, Change
 
 Patcher = Callable[..., object]
-
-
-def serve() -> None:
-    """Answer the request on standard input."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what an import prints is no answer
-    request = json.load(sys.stdin)
-    sys.path[:] = request.pop("search")
-    try:
-        answer = {"probed": plain(probe(**request))}
-    except PatchgenError as error:
-        problem = error.problems[0]
-        answer = {"error": [problem.message, problem.hint]}
-    answers.write(json.dumps(answer))
-    answers.close()
 
 
 def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, Any]) -> Probed:
@@ -55,18 +35,21 @@ def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, 
     function = _named(patcher) if ":" in patcher else MONKEY_PATCHER.find(_registered(model_type, patcher), patcher)
     _check_arguments(function, arguments)
     module = _imported(upstream, "upstream's module")
-    watch = Watch([*watched_packages(function), upstream.partition(".")[0]])
+    watch = watching(function, upstream.partition(".")[0])
     with watch, _messages() as messages:
         try:
             function(**arguments)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
+            message = f"the patcher {_path(function)} failed on '{upstream}': {type(error).__name__}: {error}"
             hint = "It must run for its changes to be seen: does its version go with the installed transformers?"
-            raise PatchgenError(f"the patcher {_path(function)} failed on '{upstream}': {said}", hint=hint) from error
-    changes = watch.changes()
-    effects = _effects(module, changes, str(getattr(function, "__module__", "")))
-    for change in reversed(changes):  # nothing is to be answered with what the patcher has left
+            raise PatchgenError(message, hint=f"{_raised(error)} {hint}") from error
+    changes, beside = watch.changes(), watch.side_effects()
+    bound = _bound(module, changes)
+    for change in reversed(
+        changes
+    ):  # what has a name has it without the patcher, and it may have changed what is used here
         change.undo()
+    effects = _effects(module, changes, bound, str(getattr(function, "__module__", "")))
     parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
     return Probed(
         upstream=upstream,
@@ -75,6 +58,7 @@ def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, 
         arguments=dict(arguments),
         effects=tuple(effects),
         messages=tuple(dict.fromkeys(messages)),
+        side_effects=tuple(sorted(change.label for change in beside)),
     )
 
 
@@ -82,7 +66,13 @@ def _imported(name: str, what: str) -> types.ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
-        raise PatchgenError(f"{what}, '{name}', cannot be imported: {type(error).__name__}: {error}") from error
+        message = f"{what}, '{name}', cannot be imported: {type(error).__name__}: {error}"
+        raise PatchgenError(message, hint=_raised(error)) from error
+
+
+def _raised(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return "" if frame.filename.startswith("<frozen") else f"Raised in {frame.filename}, line {frame.lineno}."
 
 
 def _upstream(model: str) -> tuple[str, str]:
@@ -154,10 +144,14 @@ def _messages() -> Iterator[list[str]]:
         found += [*(str(warning.message) for warning in caught), *printed.getvalue().splitlines()]
 
 
-def _effects(module: types.ModuleType, changes: list[Change], home: str) -> list[Effect]:
-    """What changed, upstream's first and in the order in which it stands there."""
+def _bound(module: types.ModuleType, changes: list[Change]) -> dict[str, Any]:
+    """What upstream's names stand for after the patch, without those it adds."""
     added = {change.name for change in changes if change.owner is module and change.before is MISSING}
-    bound = {name: value for name, value in vars(module).items() if name not in added}
+    return {name: value for name, value in vars(module).items() if name not in added}
+
+
+def _effects(module: types.ModuleType, changes: list[Change], bound: Mapping[str, Any], home: str) -> list[Effect]:
+    """What changed, upstream's first and in the order in which it stands there."""
     effects = [_effect(change, module, bound, home) for change in changes]
     order = {name: number for number, name in enumerate(vars(module))}
 
@@ -175,7 +169,3 @@ def _effect(change: Change, module: types.ModuleType, bound: Mapping[str, Any], 
     value = None if change.after is MISSING else describe(change.after, bound, home)
     was = "" if change.before is MISSING else shortly(change.before)
     return Effect(change.label, str(change.name), cls, bool(cls) or owner is module, was, value)
-
-
-if __name__ == "__main__":
-    serve()

@@ -37,6 +37,7 @@ def describe(value: Any, bound: Mapping[str, Any], home: str) -> Value:
     if isinstance(inner, types.ModuleType):
         return Value("module", shown, module=inner.__name__)
     module, name = _import_path(inner, home)
+    shown = f"{module}.{name}" if module else shown
     if not isinstance(inner, (type, types.FunctionType, types.BuiltinFunctionType)):
         literal = "" if wrapper else _literal(inner)
         return Value("literal" if literal else "other", literal or shown, module, name)
@@ -127,30 +128,32 @@ def _readable(value: Any, name: str, wrapper: str) -> Replacement:
 def _uses(replacement: Replacement, bound: Mapping[str, Any]) -> Iterator[Use]:
     """The global names that a replacement refers to, and where they come from."""
     text = "\n".join([*replacement.decorators, replacement.text])
-    evaluated, mentioned = _global_names(text, replacement.names)
+    evaluated, mentioned, written = _global_names(text, replacement.names)
     source = _SOURCES.get(Path(replacement.location.file))
     imports = dict(_imports(source.tree, replacement.package))
     own = str(replacement.namespace["__name__"])
     for name in sorted(evaluated | mentioned):
-        if name not in replacement.namespace:
-            if name in bound or hasattr(builtins, name):
+        if name in written:  # of its own module, which others read
+            yield Use(name, "clash")
+        elif name not in replacement.namespace:
+            if name in bound:
                 yield Use(name, "upstream")
             elif name in imports:
                 found = _from(*imports[name]) is not MISSING
                 yield Use(name, "imported" if found else "mentioned", *imports[name])
-            elif name in evaluated:
+            elif name in evaluated and not hasattr(builtins, name):
                 yield Use(name, "unknown")
-            continue
-        value = replacement.namespace[name]
-        place = imports.get(name, (own, name))
-        if _from(*place) is not value:  # as after 'except ImportError: name = None'
-            place = (own, name)
-        if name not in bound:
-            yield Use(name, "imported", *place)
-        elif _is_same(bound[name], value):
-            yield Use(name, "upstream")
         else:
-            yield Use(name, "renamed" if _is_renamable(text, name) else "clash", *place)
+            value = replacement.namespace[name]
+            place = imports.get(name, (own, name))
+            if _from(*place) is not value:  # as after 'except ImportError: name = None'
+                place = (own, name)
+            if name not in bound:
+                yield Use(name, "imported", *place)
+            elif _is_same(bound[name], value):
+                yield Use(name, "upstream")
+            else:
+                yield Use(name, "renamed" if _is_renamable(text, name) else "clash", *place)
 
 
 def _from(module: str, attribute: str) -> Any:
@@ -172,10 +175,11 @@ def _is_renamable(text: str, name: str) -> bool:
     return True
 
 
-def _global_names(text: str, names: frozenset[str]) -> tuple[set[str], set[str]]:
-    """The global names that a definition evaluates, and those that only its string annotations mention."""
+def _global_names(text: str, names: frozenset[str]) -> tuple[set[str], set[str], set[str]]:
+    """The global names that a definition evaluates, that only its string annotations mention, and that it sets."""
     evaluated: set[str] = set()
     known: set[str] = set()
+    written: set[str] = set()
 
     def visit(table: symtable.SymbolTable) -> None:
         for symbol in table.get_symbols():
@@ -183,11 +187,13 @@ def _global_names(text: str, names: frozenset[str]) -> tuple[set[str], set[str]]
             is_global = table.get_type() == "module" or symbol.is_global()
             if is_global and symbol.is_referenced():
                 evaluated.add(symbol.get_name())
+            if symbol.is_declared_global() and symbol.is_assigned():
+                written.add(symbol.get_name())
         for child in table.get_children():
             visit(child)
 
     visit(symtable.symtable(text, "replacement", "exec"))
-    return evaluated, set(names) - known
+    return evaluated | written, set(names) - known, written
 
 
 def _imports(tree: ast.Module, package: str) -> Iterator[tuple[str, tuple[str, str]]]:

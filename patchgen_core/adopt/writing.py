@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from patchgen_core.codegen.source import FUNCTIONS, Definition, SourceFile
 from patchgen_core.errors import Problem
 
 _ROUTERS = ("use_kernel_forward_from_hub", "use_kernel_func_from_hub", "use_experts_implementation")
+_MODELING = re.compile(r"\.(\w+)\.modeling_\1$")
 _TAKER = "use_kernelized_func"
 
 
@@ -83,6 +85,7 @@ class _Writer:
         self.probed, self.source, self.target_file = probed, source, target_file
         self.index: ModuleIndex = index_module(source.tree)
         self.parts = _Parts()
+        self.patched: set[str] = set()
         self.function = probed.patcher.rpartition(":")[2]
         self.reason = f"As {self.function} patches it"
         self.whole = {
@@ -103,6 +106,9 @@ class _Writer:
             self._elsewhere(effects)
         parts.notes += [f"the patcher says: {message}" for message in self.probed.messages]
         parts.notes += self._early_uses()
+        if self.probed.side_effects:
+            names = ", ".join(self.probed.side_effects)
+            parts.notes.append(f"meanwhile other packages changed in themselves, which is left to them: {names}")
         text = "\n".join(self._text(about, allowed))
         return Written(text, tuple(parts.changes), tuple(parts.findings), tuple(parts.notes))
 
@@ -174,7 +180,9 @@ class _Writer:
         elif value.kind != "function":
             self._cannot(effect, "only methods can be patched", "Set it in modify_init, or replace the class.")
         elif value.why or not (value.module or value.source):
-            self._cannot(effect, value.why or "it cannot be imported", "Write it as a function at the top level.")
+            is_init = effect.name == "__init__"
+            hint = "Write it as a function at the top level." if not is_init else "Write it with config.modify_init."
+            self._cannot(effect, value.why or "it cannot be imported", hint)
         elif self._names(effect, value, copied=not value.module):
             self._override(effect, value)
 
@@ -218,6 +226,7 @@ class _Writer:
         self.parts.findings.append(Problem(f"{effect.target}{value}: {why}", hint=hint))
 
     def _patched(self, effect: Effect, value: Value) -> None:
+        self.patched.add(effect.target)
         self.parts.changes.append(f"{effect.target} = {value.shown}")
 
     # --- names -------------------------------------------------------------------------------------
@@ -298,7 +307,7 @@ class _Writer:
             early = [*node.bases, *(d for d in node.decorator_list if ast.unparse(d) not in dropped)]
             early += [s.value for s in node.body if isinstance(s, (ast.Assign, ast.AnnAssign)) and s.value]
             early += [d for s in node.body if isinstance(s, FUNCTIONS) for d in s.decorator_list]
-            used = {n.id for part in early for n in ast.walk(part) if isinstance(n, ast.Name)} & self.whole
+            used = {n.id for part in early for n in ast.walk(part) if isinstance(n, ast.Name)} & self.patched
             for name in sorted(used):
                 yield (
                     f"{node.name} uses {name} when the module is imported: there the generated module has the new "
@@ -372,4 +381,4 @@ def _modeling_module(effect: Effect) -> str:
     """The modeling module that a changed attribute is of; empty for other modules."""
     parts = effect.label.split(".")
     places = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
-    return next((place for place in places if place.rpartition(".")[2].startswith("modeling_")), "")
+    return next((place for place in places if _MODELING.search(place)), "")

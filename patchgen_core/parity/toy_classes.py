@@ -148,6 +148,7 @@ MULTIMODAL_ROPE = frozenset({"PaddleOCRTextConfig"})
 PALETTES: Mapping[str, Palette] = {
     # of the same width as their encoders
     "T5Gemma2DecoderConfig": TEXT[0],
+    "Pix2StructVisionConfig": TEXT[0],
     "BltLocalEncoderConfig": TEXT[0],
     "BltLocalDecoderConfig": TEXT[0],
     "BltGlobalTransformerConfig": TEXT[1],

@@ -44,6 +44,16 @@ def test_added_import_that_ruff_leaves_is_not_said(work: Workspace) -> None:
     assert found(work) == []
 
 
+def test_added_import_that_only_what_ruff_rewrites_needs(work: Workspace) -> None:
+    """Without it there would be an undefined name before ruff makes ``X | None`` of ``Optional[X]``."""
+    work.write("pyproject.toml", PYPROJECT.replace('["E"]', '["F", "UP"]'))
+    work.upstream(UPSTREAM_TEXT)
+    added = "config.add_import('typing', names=['Optional', 'Union'])\n"
+    work.config(f"{added}@config.replace_function('rotate')\ndef f(x: Optional[int] = None):\n    return x\n")
+    assert "x: int | None = None" in work.text()
+    assert found(work, "PG214") == [UNUSED.format("add_import", "Union")]
+
+
 def test_dropped_name_that_upstream_defines_itself(work: Workspace) -> None:
     work.upstream(UPSTREAM_TEXT)
     work.config("config.drop_import_names('rotate')\n")

@@ -205,6 +205,41 @@ def test_a_name_with_another_meaning_in_upstream(site: Workspace) -> None:
     )
 
 
+def test_names_that_the_replacements_module_has_only_sometimes(site: Workspace) -> None:
+    write(
+        site,
+        "kernels.py",
+        """
+        from typing import TYPE_CHECKING
+
+        if TYPE_CHECKING:
+            from nowhere import Tokens
+
+        try:
+            from nowhere import fast
+        except ImportError:
+            fast = None
+
+
+        def forward(self, x: "Tokens", scale=1):
+            return x * scale if fast is None else fast(x)
+        """,
+    )
+    result = adopted(site, "toy.Head.forward = kernels.forward")
+    assert generated(site, result).Head().forward(2, 3) == 6
+    assert "if TYPE_CHECKING:\n    from nowhere import Tokens\n" in make(site, result).artifact.text
+
+
+def test_a_replacement_that_sets_a_global_of_its_module(site: Workspace) -> None:
+    write(
+        site,
+        "kernels.py",
+        "calls = 0\n\n\ndef forward(self, x, scale=1):\n    global calls\n    calls += 1\n    return x\n",
+    )
+    finding = only_finding(adopted(site, "toy.rotate = print; toy.Head.forward = kernels.forward"))
+    assert "kernels.forward uses 'calls', which the generated module has not, or has with another meaning" in finding
+
+
 def test_definitions_inside_the_patcher_are_copied(site: Workspace) -> None:
     result = adopted(
         site,
@@ -221,6 +256,7 @@ def test_definitions_inside_the_patcher_are_copied(site: Workspace) -> None:
         """,
     )
     assert not result.findings
+    assert "super" not in result.text.partition("config = ")[0]
     module = generated(site, result)
     assert module.Norm().forward(1) == 101.5
     assert module.Head().opened(1) == 1.5
@@ -237,7 +273,7 @@ def test_imports_and_constants_of_upstream(site: Workspace) -> None:
 
 def test_what_a_config_cannot_declare_is_named(site: Workspace) -> None:
     methods = "".join(f"\n    def m{number}(self, x): ...\n" for number in range(6))
-    functions = "".join(f"\n\ndef f{number}(x): ...\n" for number in range(6))
+    functions = "".join(f"\n\ndef f{number}(x): ...\n" for number in range(7))
     site.upstream(f"{UPSTREAM_TEXT.lstrip()}{methods}{functions}")
     for init in site.site.rglob("__init__.py"):
         init.write_text("")
@@ -415,7 +451,7 @@ def test_wrong_usage(site: Workspace, options: dict[str, Any], message: str) -> 
         ),
         ("pass", "patches:patch changes nothing of 'acme.models.toy.modeling_toy' that a config could declare"),
         ("toy.Head.factor = 2", "Head.factor = 2: only methods can be patched"),
-        ("import os; os._exit(3)", "the process that ran the patcher died: exit code 3"),
+        ("import os; os._exit(3)", "running the patcher gave nothing: its process has ended with exit code 3"),
         ("import json; json.dumps = None; toy.Head.factor = 2", "json.dumps = None: is not of modeling_toy"),
     ],
 )
@@ -513,7 +549,9 @@ made = importlib.import_module(f"proj.models.{name}.generated.patched_modeling_{
 
 def run(module, state):
     torch.manual_seed(0)
-    model = getattr(module, head)(toy_config_for(name, {"attn_implementation": "eager"})).train()
+    config = toy_config_for(name)
+    config._attn_implementation = "eager"
+    model = getattr(module, head)(config).train()
     model.load_state_dict(state or model.state_dict())
     tokens = torch.arange(14).reshape(2, 7) + 5
     output = model(input_ids=tokens, labels=tokens)

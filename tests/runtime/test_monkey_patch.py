@@ -348,6 +348,44 @@ def test_models_to_come_keep_their_patch_when_an_instance_is_reverted(
     assert contents(module) == before
 
 
+def test_model_types_may_share_a_patcher(patcher: MonkeyPatcher, upstream: Callable[[], types.ModuleType]) -> None:
+    module = upstream()
+    original = module.rotate
+
+    def wrap(factor: int = 2) -> None:
+        inner = module.rotate
+        module.rotate = lambda x: inner(x) * factor  # type: ignore[attr-defined]
+
+    for name in ("toy", "toy_text"):
+        patcher.register(name, "mine")(wrap)
+    patcher.apply_monkey_patch("toy", "mine")
+    assert patcher.apply_monkey_patch("toy_text", "mine").repeated
+    patcher.apply_monkey_patch("toy_text", "mine", factor=3)
+    assert module.rotate(1) == -3
+    patcher.revert("toy", "mine")
+    assert module.rotate is original
+
+
+def test_what_a_package_does_to_itself_is_left_to_it(patcher: MonkeyPatcher, tmp_path: Path) -> None:
+    """Compiling makes torch patch its optimizers, once; putting that back would break the next compilation."""
+    used = torch.optim.SGD._init_group  # type: ignore[attr-defined]
+    wrapped = types.FunctionType(used.__code__, used.__globals__)
+
+    @patcher.register("toy", "mine")
+    def patch() -> None:
+        torch.optim.SGD._init_group = wrapped  # type: ignore[attr-defined]
+        torch.optim.SGD.step = print  # type: ignore[assignment, method-assign]
+
+    step = torch.optim.SGD.step
+    try:
+        assert patcher.apply_monkey_patch("toy", "mine").changed == ("torch.optim.sgd.SGD.step",)
+        patcher.revert("toy", "mine")
+        assert torch.optim.SGD._init_group is wrapped  # type: ignore[attr-defined]
+        assert torch.optim.SGD.step is step
+    finally:
+        torch.optim.SGD._init_group = used  # type: ignore[attr-defined]
+
+
 def test_a_patched_instance_can_be_copied_pickled_and_collected(patcher: MonkeyPatcher) -> None:
     patcher.register("toy", "mine")(lambda model=None: setattr(model, "second", nn.Identity()))
     model = Toy()
@@ -428,6 +466,13 @@ def test_liger_is_there_without_registering_and_a_registered_one_wins() -> None:
         MONKEY_PATCHER.register("llama")(lambda: None)
         found |= {"type": error("llama", "rmpd"), "own": MONKEY_PATCHER.find("llama").__name__}
         found["new"] = error("llama", "ulysses")
+
+        from transformers.cache_utils import DYNAMIC_LAYER_TYPE_MAPPING as TABLE  # its own import fills that
+        found["table before"] = "heavily_compressed_attention" in TABLE
+        changed = MONKEY_PATCHER.apply_monkey_patch("deepseek_v4").changed
+        found["changed"] = [name.rpartition("modeling_deepseek_v4.")[2] for name in changed]
+        MONKEY_PATCHER.revert("deepseek_v4")
+        found["table after"] = "heavily_compressed_attention" in TABLE
         print(json.dumps(found))
         """
     )
@@ -436,6 +481,8 @@ def test_liger_is_there_without_registering_and_a_registered_one_wins() -> None:
     assert "qwen3_moe" in found["slip"]
     assert "Did you mean 'rmpad'? For 'llama' there is: liger, rmpad." in found["type"]
     assert "For 'llama' there is: liger, rmpad. A patcher is there once the module" in found["new"]
+    assert set(found["changed"]) == {"DeepseekV4RMSNorm", "DeepseekV4ForCausalLM.forward"}
+    assert (found["table before"], found["table after"]) == (False, True)
 
 
 def test_liger_patches_and_reverts_llama() -> None:

@@ -74,8 +74,10 @@ def _is_same(ours: Any, theirs: Any) -> bool:
 
 
 def _unused_imports(subject: Subject) -> Iterator[Finding]:
-    """Added imports that ruff has taken out again."""
+    """Added imports that ruff has taken out again, and that nothing needed before ruff."""
     plan, text = subject.plan, subject.artifact.text
+    sources = [*(patch.replacement for patch in plan.patches), *(helper.replacement for helper in plan.helpers)]
+    needed = {name for source in sources if source for name in source.names}  # ruff makes X | None of Optional[X]
     added = [("add_import", name, s.location) for s in plan.imports for name in imported_names(s)]
     for block, place in plan.post_import_blocks:
         added += [("post-import block", name, place) for name in index_module(ast.parse(block)).imports]
@@ -85,7 +87,7 @@ def _unused_imports(subject: Subject) -> Iterator[Finding]:
     definition = None if has_definitions else _DEFINITION.search(text)
     bound = index_module(ast.parse(text[: definition.start()] if definition else text)).imports
     for call, name, location in added:
-        if name not in bound and location is not None:
+        if name not in bound and name not in needed and location is not None:
             message = f"{call}: nothing in {plan.config.target_file} uses '{name}'"
             yield Finding(message, "Remove it: the import is left out by ruff.", None, name, location)
 
