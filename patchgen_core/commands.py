@@ -147,13 +147,14 @@ def _toy_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _toy(options: argparse.Namespace, _: Project | None) -> int:
+    from patchgen_core.parity.toy import describe_toy_config, toy_config_for
+
     try:
-        from patchgen_core.parity.toy import describe_toy_config, toy_config_for
+        text = describe_toy_config(toy_config_for(options.model_type))
     except ImportError as error:
         hint = "Install the extra 'parity': pip install 'pytest-patchgen[parity]'."
         raise PatchgenError(f"a toy config needs transformers: {error}", hint=hint) from None
-
-    print(describe_toy_config(toy_config_for(options.model_type)))
+    print(text)
     return 0
 
 
