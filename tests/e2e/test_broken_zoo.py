@@ -33,7 +33,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 config.allow("PG219", "there is no dummy forward")  # PG200
 config.add_import("math", names=["prod"])  # PG214
 config.add_import("patchgen_core.ops", names=["OpSlot"])
-config.add_post_import_block("NORM = OpSlot('rms_norm', 'standard')")  # PG206
+config.add_post_import_block("NORM = OpSlot('rms_norm', 'full')")  # PG206
 
 
 @config.add_helper  # PG207

@@ -25,7 +25,8 @@ class Zoo:
         self.root.mkdir()
         shutil.copy(ROOT / "pyproject.toml", self.root)
         shutil.copytree(ROOT / "examples", self.root / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-        for model in ("llama", "qwen3"):
+        for config in sorted(self.root.glob("examples/zoo/*/*_patch_gen_config.py")):
+            model = config.parent.name
             upstream = find_upstream(f"transformers.models.{model}.modeling_{model}").path
             target = self.site / "transformers/models" / model / upstream.name
             target.parent.mkdir(parents=True)

@@ -369,7 +369,7 @@ def test_model_types_may_share_a_patcher(patcher: MonkeyPatcher, upstream: Calla
 def test_what_a_package_does_to_itself_is_left_to_it(patcher: MonkeyPatcher, tmp_path: Path) -> None:
     """Compiling makes torch patch its optimizers, once; putting that back would break the next compilation."""
     used = torch.optim.SGD._init_group  # type: ignore[attr-defined]
-    wrapped = types.FunctionType(used.__code__, used.__globals__)
+    wrapped = types.FunctionType(used.__code__, used.__globals__, closure=used.__closure__)
 
     @patcher.register("toy", "mine")
     def patch() -> None:
