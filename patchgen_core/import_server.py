@@ -64,6 +64,11 @@ def give_text(module: str, path: str, text: str) -> None:
     linecache.cache[path] = (len(text), None, text.splitlines(True), path)
 
 
+def given_texts() -> list[tuple[str, str, str]]:
+    """Module, path and text of each :func:`give_text`, for another process that imports the same."""
+    return [(found.module, found.path, found.text) for found in sys.meta_path if isinstance(found, TextFinder)]
+
+
 def serve() -> None:
     """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -8,6 +8,7 @@ import faulthandler
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -15,16 +16,14 @@ import tempfile
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import prod
 from multiprocessing import connection
-from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -33,11 +32,14 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
 from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.import_server import give_text, given_texts
 from patchgen_core.parallel_plan import ParallelPlan
 from patchgen_core.parity.toy import make_toy_config
 from patchgen_core.parity.verdict import CheckVerdict
 
 if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
+
     from transformers import PreTrainedConfig, PreTrainedModel
 
 _OUTPUT_SHOWN = 2000
@@ -53,7 +55,6 @@ class _Run:
     plan: ParallelPlan
     sizes: Mapping[str, int]
     time_limit: float
-    start: Literal["fork", "spawn"] | None
 
 
 def check_plan(
@@ -62,7 +63,6 @@ def check_plan(
     config: PreTrainedConfig | None = None,
     sizes: Mapping[str, int] | None = None,
     time_limit: float = 120.0,
-    start: Literal["fork", "spawn"] | None = None,
 ) -> CheckVerdict:
     """Check a plan against a model class: first :meth:`ParallelPlan.check` on the meta device, then for real.
 
@@ -73,16 +73,16 @@ def check_plan(
 
     A model class without ``get_parallel_plan()`` gets a note; one that returns another plan is a problem.
 
+    Ranks are not forked from this process, whose threads may hold locks, but from a server that has imported torch and
+    transformers and done nothing else. They import the module of the class by its name, and the main script anew: one
+    that is no module guards what it does with ``if __name__ == "__main__"``.
+
     Args:
         model_class: the generated class.
         plan: what the project's ``get_parallel_plan()`` returns.
         config: the config to build it with; by default a toy config, for which the sizes are shortened as above.
         sizes: the number of ranks of each dimension of the plan; by default two for each.
         time_limit: seconds that the ranks may take.
-        start: how they are started. Forking saves importing torch once more and takes a class that no module holds,
-            but may hang beside a thread that computes; by default that is done only where this process has one thread
-            and has initialized neither CUDA nor a process group. Spawning imports the main script anew: one that is no
-            module guards what it does with ``if __name__ == "__main__"``.
 
     Returns:
         The problems, and figures: ``parameters`` of the model, ``distributed`` of them, ``ranks``.
@@ -93,10 +93,10 @@ def check_plan(
     try:
         chosen = plan.resolve_sizes(sizes)
         if config is not None:
-            return _check(_Run(model_class, config, plan, chosen, time_limit, start), ())
+            return _check(_Run(model_class, config, plan, chosen, time_limit), ())
         toy, short = _toy(model_class), _shortened(chosen)
         said = f"sizes {chosen} are checked as {short}, for which the toy config has experts enough"
-        return _check(_Run(model_class, toy, plan, short, time_limit, start), () if short == chosen else (said,))
+        return _check(_Run(model_class, toy, plan, short, time_limit), () if short == chosen else (said,))
     except PatchgenError as error:
         return CheckVerdict(error.problems)
 
@@ -152,12 +152,13 @@ def _own_plan(model: nn.Module, plan: ParallelPlan) -> CheckVerdict:
 
 def _apply_on_ranks(run: _Run) -> Iterator[Problem]:
     with tempfile.TemporaryDirectory(prefix="patchgen-plan-") as name:
-        folder, context = Path(name), _context(run.start)
+        folder, context = Path(name), _context()
         ranks: list[BaseProcess] = []
         try:
+            packed = pickle.dumps(run)
             for rank in range(prod(run.sizes.values())):
-                ranks.append(context.Process(target=_rank, args=(rank, run, folder), daemon=True))
-                _start(ranks[-1])
+                ranks.append(context.Process(target=_rank, args=(rank, packed, given_texts(), folder), daemon=True))
+                ranks[-1].start()
             in_time = _wait(ranks, run.time_limit)
             codes = [process.exitcode for process in ranks]
         except Exception as error:
@@ -172,18 +173,12 @@ def _apply_on_ranks(run: _Run) -> Iterator[Problem]:
             yield from _outcome(folder, codes)
 
 
-def _context(start: Literal["fork", "spawn"] | None) -> ForkContext | SpawnContext:
-    alone = threading.active_count() == 1 and not dist.is_initialized()
-    cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    if start == "fork" or (start is None and sys.platform == "linux" and alone and not cuda):
-        return multiprocessing.get_context("fork")
-    return multiprocessing.get_context("spawn")
-
-
-def _start(process: BaseProcess) -> None:
-    with warnings.catch_warnings():  # a rank runs torch on one thread, which needs none of its parent's
-        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-        process.start()
+def _context() -> ForkServerContext | SpawnContext:
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch.distributed.tensor", "transformers.modeling_utils"])
+    return context
 
 
 def _wait(ranks: Sequence[BaseProcess], time_limit: float) -> bool:
@@ -249,13 +244,16 @@ def _said(error: BaseException) -> str:
 # --- a rank, from inside ---------------------------------------------------------------------------
 
 
-def _rank(rank: int, run: _Run, folder: Path) -> None:
+def _rank(rank: int, packed: bytes, texts: Sequence[tuple[str, str, str]], folder: Path) -> None:
     """The life of a rank: leaves ``result-<rank>``, or ``error-<rank>`` and exit code 1."""
     _redirect(folder / f"output-{rank}")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     _use_loopback()
     try:
+        for text in texts:
+            give_text(*text)
+        run: _Run = pickle.loads(packed)
         dist.init_process_group(
             "gloo",
             init_method=f"file://{folder / 'store'}",

@@ -11,7 +11,6 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,8 @@ from transformers import (
 )
 
 from patchgen_core.parallel_plan import ParallelPlan
-from patchgen_core.parity.plans import check_plan as check_plan_anyhow
+from patchgen_core.parity.plans import check_plan
 from patchgen_core.parity.verdict import CheckVerdict
-
-check_plan = partial(check_plan_anyhow, start="fork")
-"""Here no thread computes while ranks are forked, even where another one waits, as under pytest-xdist."""
 
 EXPERTS = "model.layers.*.mlp.experts"
 
@@ -209,25 +205,29 @@ def test_a_model_whose_plan_fails_is_red() -> None:
 
 
 class Meddling(ParallelPlan):
-    """A plan that does something to the model after it was applied."""
+    """A plan that does something to the model after it was applied: what the config names."""
 
     def __hash__(self) -> int:
         return super().__hash__()
 
     def apply(self, model: nn.Module, mesh: DeviceMesh) -> None:
         super().apply(model, mesh)
-        self.meddle(model, dist.get_rank())
-
-    def meddle(self, model: nn.Module, rank: int) -> None:
-        raise NotImplementedError
+        MEDDLERS[model.config.meddle](model, dist.get_rank())
 
 
-def meddled(meddle: Callable[[nn.Module, int], None], time_limit: float = 60.0) -> CheckVerdict:
-    class Plan(Meddling):
-        def meddle(self, model: nn.Module, rank: int) -> None:
-            meddle(model, rank)
+Meddler = Callable[[nn.Module, int], None]
+MEDDLERS: dict[str, Meddler] = {}
 
-    verdict = check_plan(Small, Plan(SMALL.extra_parallel_plan), SmallConfig(), time_limit=time_limit)
+
+def meddler(function: Meddler) -> Meddler:
+    """Let ranks find a function by its name."""
+    MEDDLERS[function.__name__] = function
+    return function
+
+
+def meddled(meddle: Meddler, time_limit: float = 60.0) -> CheckVerdict:
+    config = SmallConfig(meddle=meddle.__name__)
+    verdict = check_plan(Small, Meddling(SMALL.extra_parallel_plan), config, time_limit=time_limit)
     assert multiprocessing.active_children() == []
     return verdict
 
@@ -238,94 +238,119 @@ def local(model: nn.Module, name: str) -> torch.Tensor:
     return parameter.to_local().detach()
 
 
-def test_one_wrong_value_on_one_rank_is_red() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        if rank == 1:
-            local(model, "experts.gate_up_proj")[1, 2, 2] += 1
+@meddler
+def one_wrong_value_on_one_rank(model: nn.Module, rank: int) -> None:
+    if rank == 1:
+        local(model, "experts.gate_up_proj")[1, 2, 2] += 1
 
-    message = told(meddled(meddle))
+
+def test_one_wrong_value_on_one_rank_is_red() -> None:
+    message = told(meddled(one_wrong_value_on_one_rank))
     assert "rank 1 does not hold its part of 'experts.gate_up_proj'" in message
     assert "gathered from all ranks, 'experts.gate_up_proj' is not what it was" in message
     assert "rank 0" not in message
 
 
-def test_ranks_in_the_wrong_order_are_red() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        here = local(model, "experts.down_proj")
-        parts = [torch.empty_like(here) for _ in range(2)]
-        dist.all_gather(parts, here.clone())
-        here.copy_(parts[1 - rank])
+@meddler
+def ranks_in_the_wrong_order(model: nn.Module, rank: int) -> None:
+    here = local(model, "experts.down_proj")
+    parts = [torch.empty_like(here) for _ in range(2)]
+    dist.all_gather(parts, here.clone())
+    here.copy_(parts[1 - rank])
 
-    message = told(meddled(meddle))
+
+def test_ranks_in_the_wrong_order_are_red() -> None:
+    message = told(meddled(ranks_in_the_wrong_order))
     assert "rank 0 does not hold its part of 'experts.down_proj'" in message
     assert "rank 1 does not hold its part of 'experts.down_proj'" in message
 
 
-def test_a_parameter_that_stays_whole_is_red() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        experts = model.get_submodule("experts")
-        experts.down_proj = nn.Parameter(torch.zeros(4, 3, 5))
+@meddler
+def a_parameter_that_stays_whole(model: nn.Module, rank: int) -> None:
+    experts = model.get_submodule("experts")
+    experts.down_proj = nn.Parameter(torch.zeros(4, 3, 5))
 
-    assert "'experts.down_proj'" in told(meddled(meddle))
+
+def test_a_parameter_that_stays_whole_is_red() -> None:
+    assert "'experts.down_proj'" in told(meddled(a_parameter_that_stays_whole))
+
+
+@meddler
+def another_parameter(model: nn.Module, rank: int) -> None:
+    model.get_parameter("head.bias").data.zero_()
 
 
 def test_a_parameter_outside_the_plan_that_changes_is_red() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        model.get_parameter("head.bias").data.zero_()
+    assert "gathered from all ranks, 'head.bias' is not what it was" in told(meddled(another_parameter))
 
-    assert "gathered from all ranks, 'head.bias' is not what it was" in told(meddled(meddle))
+
+@meddler
+def a_rank_that_raises_with_its_output(model: nn.Module, rank: int) -> None:
+    if rank == 1:
+        print("about to fail")
+        raise ValueError("rank one has had enough")
+    dist.barrier()
 
 
 def test_a_rank_that_raises_is_told_with_its_output() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        if rank == 1:
-            print("about to fail")
-            raise ValueError("rank one has had enough")
-        dist.barrier()
-
-    (problem,) = meddled(meddle).problems
+    (problem,) = meddled(a_rank_that_raises_with_its_output).problems
     assert (
         problem.message == "the plan cannot be applied on 2 ranks: rank 1 fails: ValueError: rank one has had enough"
     )
     assert problem.excerpt.startswith("about to fail")
-    assert "in meddle" in problem.excerpt
+    assert "in a_rank_that_raises_with_its_output" in problem.excerpt
+
+
+@meddler
+def a_rank_that_crashes(model: nn.Module, rank: int) -> None:
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    dist.barrier()
 
 
 def test_a_rank_that_crashes_is_told() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        if rank == 1:
-            os.kill(os.getpid(), signal.SIGSEGV)
-        dist.barrier()
+    assert "rank 1 is killed by SIGSEGV" in told(meddled(a_rank_that_crashes))
 
-    assert "rank 1 is killed by SIGSEGV" in told(meddled(meddle))
+
+@meddler
+def a_rank_that_leaves(model: nn.Module, rank: int) -> None:
+    if rank == 0:
+        os._exit(3)
+    dist.barrier()
 
 
 def test_a_rank_that_leaves_is_told() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        if rank == 0:
-            os._exit(3)
-        dist.barrier()
+    assert "rank 0 ends with exit code 3 before it is done" in told(meddled(a_rank_that_leaves))
 
-    assert "rank 0 ends with exit code 3 before it is done" in told(meddled(meddle))
+
+@meddler
+def leaves_quietly(model: nn.Module, rank: int) -> None:
+    if rank == 0:
+        os._exit(0)
+    dist.barrier()
+
+
+@meddler
+def all_leave_quietly(model: nn.Module, rank: int) -> None:
+    os._exit(0)
 
 
 def test_a_rank_that_leaves_quietly_is_told() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        if rank == 0:
-            os._exit(0)
-        dist.barrier()
+    assert "the plan cannot be applied on 2 ranks: rank 0 ends with exit code 0 before" in told(
+        meddled(leaves_quietly)
+    )
+    assert "rank 0 ends with exit code 0 before it is done" in told(meddled(all_leave_quietly))
 
-    assert "the plan cannot be applied on 2 ranks: rank 0 ends with exit code 0 before" in told(meddled(meddle))
-    assert "rank 0 ends with exit code 0 before it is done" in told(meddled(lambda model, rank: os._exit(0)))
+
+@meddler
+def ranks_that_hang(model: nn.Module, rank: int) -> None:
+    if rank == 1:
+        signal.pause()
+    dist.barrier()
 
 
 def test_ranks_that_hang_are_ended_when_their_time_is_over() -> None:
-    def meddle(model: nn.Module, rank: int) -> None:
-        if rank == 1:
-            signal.pause()
-        dist.barrier()
-
-    assert "applying the plan on 2 ranks takes over 3 s" in told(meddled(meddle, time_limit=3))
+    assert "applying the plan on 2 ranks takes over 3 s" in told(meddled(ranks_that_hang, time_limit=3))
 
 
 # --- processes -------------------------------------------------------------------------------------
@@ -367,7 +392,7 @@ def test_ranks_of_a_process_in_a_group_find_modules_on_its_path(
     monkeypatch.syspath_prepend(str(tmp_path))
     import small_modeling
 
-    verdict = check_plan_anyhow(small_modeling.Small, plan("experts", down_proj=Shard(0)), PreTrainedConfig())
+    verdict = check_plan(small_modeling.Small, plan("experts", down_proj=Shard(0)), PreTrainedConfig())
     assert (verdict.problems, verdict.figures["ranks"]) == ((), 2)
 
 
@@ -376,35 +401,43 @@ def test_a_class_that_ranks_cannot_import_is_told() -> None:
     class Local(Small):
         pass
 
-    assert "the ranks to apply the plan on cannot be started" in told(check_plan_anyhow(Local, SMALL, SmallConfig()))
+    assert "the ranks to apply the plan on cannot be started" in told(check_plan(Local, SMALL, SmallConfig()))
     assert multiprocessing.active_children() == []
 
 
-def test_ranks_are_not_forked_beside_a_thread() -> None:
-    class Local(Small):
-        pass
-
+def test_ranks_start_beside_threads_that_compute() -> None:
+    """Forked from this process they would find locks that nobody lets go of."""
     done = threading.Event()
-    thread = threading.Thread(target=done.wait)
-    thread.start()
+
+    def compute() -> None:
+        x = torch.randn(64, 64)
+        while not done.is_set():
+            x = torch.tanh(x @ x)
+
+    threads = [threading.Thread(target=compute) for _ in range(3)]
+    for thread in threads:
+        thread.start()
     try:
-        assert "cannot be started" in told(check_plan_anyhow(Local, SMALL, SmallConfig()))
+        assert check_plan(Small, SMALL, SmallConfig()).problems == ()
     finally:
         done.set()
-        thread.join()
+        for thread in threads:
+            thread.join()
+
+
+@meddler
+def says_who_it_is(model: nn.Module, rank: int) -> None:
+    Path(model.config.folder, str(rank)).write_text(str(os.getpid()))
+    signal.pause()
 
 
 def test_ranks_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     code = """
-    import os, signal, sys
-    from tests.runtime.test_plan_check import meddled
+    import sys
+    from tests.runtime.test_plan_check import SMALL, Meddling, Small, SmallConfig, check_plan
 
-    def meddle(model, rank):
-        with open(f"{sys.argv[1]}/{rank}", "w") as file:
-            file.write(str(os.getpid()))
-        signal.pause()
-
-    meddled(meddle, 300)
+    config = SmallConfig(meddle="says_who_it_is", folder=sys.argv[1])
+    check_plan(Small, Meddling(SMALL.extra_parallel_plan), config, time_limit=300)
     """
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code), str(tmp_path)])
     try:
