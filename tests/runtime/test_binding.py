@@ -18,15 +18,12 @@ from torch.utils.checkpoint import checkpoint
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec, bind_ops
-from tests.runtime.modules import NET, ONE, THREE, TWO, factor, kernels, no_warnings, write_module
+from tests.runtime.modules import NET, ONE, THREE, TWO, factor, no_warnings, write_module
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def _kernels():
-    with kernels():
-        yield
+pytestmark = pytest.mark.usefixtures("slot_kernels")
 
 
 @pytest.fixture

@@ -13,15 +13,12 @@ import torch
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec, OpSlot, bind_ops
-from tests.runtime.modules import kernels, no_warnings
+from tests.runtime.modules import no_warnings
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def _kernels():
-    with kernels():
-        yield
+pytestmark = pytest.mark.usefixtures("slot_kernels")
 
 
 @pytest.fixture

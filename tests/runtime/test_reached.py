@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from patchgen_core.ops import bind_ops
-from tests.runtime.modules import HELPER, LAYER, ONE, THREE, TWO, factor, kernels, write_module
+from tests.runtime.modules import HELPER, LAYER, ONE, THREE, TWO, factor
 
 WAYS = {
     "a method": LAYER.replace("Layer", "Net"),
@@ -362,16 +362,7 @@ class Net(nn.Module):
 }
 
 
-@pytest.fixture(autouse=True)
-def _kernels():
-    with kernels():
-        yield
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return lambda text, **rest: write_module(tmp_path, text, **rest)
+pytestmark = pytest.mark.usefixtures("slot_kernels")
 
 
 @pytest.mark.parametrize("text", WAYS.values(), ids=WAYS.keys())

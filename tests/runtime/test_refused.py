@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from patchgen_core.ops import bind_ops
-from tests.runtime.modules import HELPER, LAYER, THREE, TWO, factor, kernels, refused, write_module
+from tests.runtime.modules import HELPER, LAYER, THREE, TWO, factor, refused
 
 REFUSED = {
     "a decorator that is an object": (
@@ -239,16 +239,7 @@ class Net(nn.Module):
 }
 
 
-@pytest.fixture(autouse=True)
-def _kernels():
-    with kernels():
-        yield
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return lambda text, **rest: write_module(tmp_path, text, **rest)
+pytestmark = pytest.mark.usefixtures("slot_kernels")
 
 
 @pytest.mark.parametrize(("text", "said"), REFUSED.values(), ids=REFUSED.keys())

@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec, OpsConfig, OpSlot, bind_ops
-from tests.runtime.modules import LAYER, NET, ONE, THREE, TWO, double, factor, kernels, refused, triple, write_module
+from tests.runtime.modules import LAYER, NET, ONE, THREE, TWO, double, factor, refused, triple
 
 TWO_SLOTS = """
 shift = OpSlot("shift")
@@ -22,16 +22,7 @@ class Net(nn.Module):
 """
 
 
-@pytest.fixture(autouse=True)
-def _kernels():
-    with kernels():
-        yield
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return lambda text, **rest: write_module(tmp_path, text, **rest)
+pytestmark = pytest.mark.usefixtures("slot_kernels")
 
 
 def warned(call, *arguments):

@@ -25,23 +25,11 @@ from tests.runtime.modules import (
     THREE,
     TWO,
     factor,
-    kernels,
     refused,
     triple,
-    write_module,
 )
 
-
-@pytest.fixture(autouse=True)
-def _kernels():
-    with kernels():
-        yield
-
-
-@pytest.fixture
-def write(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return lambda text, **rest: write_module(tmp_path, text, **rest)
+pytestmark = pytest.mark.usefixtures("slot_kernels")
 
 
 def test_methods_keep_their_defaults_and_what_else_they_have(write):
