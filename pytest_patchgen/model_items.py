@@ -50,7 +50,8 @@ class BesideItem(CheckItem):
             drifted = "The generated file has drifted: mend that first."
             problems = tuple(replace(p, hint=f"{p.hint} {drifted}".strip()) for p in problems)
         status, reason = _outcome(problems, verdict)
-        return self.record(result, status, reason=reason, errors=problems, notes=_notes(verdict))
+        told = {"notes": verdict.notes, "figures": verdict.figures}
+        return self.record(result, status, reason=reason, errors=problems, **told)
 
     def ask(self, checks: ModelChecks, artifact: Artifact, fresh: bool) -> CheckVerdict:
         """The verdict on what one config makes; ``fresh`` is for the text that is about to be written."""
@@ -113,9 +114,8 @@ class KernelItem(CheckItem):
         checks = self.gate.verdicts.models(self.gate.verdicts.project(self.path))
         verdict = checks.kernel(self.kernel)
         status, reason = _outcome(verdict.problems, verdict)
-        label = "-".join(self.kernel)
-        bare = Record(label, str(self.path), 0, self.check, status, errors=verdict.problems, notes=_notes(verdict))
-        return [replace(bare, reason=reason)]
+        bare = Record("-".join(self.kernel), str(self.path), 0, self.check, status, errors=verdict.problems)
+        return [replace(bare, reason=reason, notes=(*verdict.notes, *_worst(verdict)), figures=verdict.figures)]
 
 
 def uses_kernels(configs: Sequence[Path], registers: bool) -> bool:
@@ -129,5 +129,8 @@ def _outcome(problems: Sequence[object], verdict: CheckVerdict) -> tuple[Status,
     return ("skipped", verdict.skipped) if verdict.skipped else ("clean", "")
 
 
-def _notes(verdict: CheckVerdict) -> tuple[str, ...]:
-    return (*verdict.notes, *(f"{name}: {value:.3g}" for name, value in verdict.figures.items()))
+def _worst(verdict: CheckVerdict) -> Iterator[str]:
+    """The largest of a kernel's errors, which are parts of what is allowed."""
+    if verdict.figures:
+        name = max(verdict.figures, key=lambda name: verdict.figures[name])
+        yield f"largest error: {verdict.figures[name]:.2g} of what is allowed ({name})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -60,6 +60,7 @@ class Record:
         loading_reason: why it was imported for real.
         notes: what is left out of the verdict on purpose, such as findings that the config allows.
         reason: why the check was skipped.
+        figures: measurements by name, for reports.
         item: node id of the test item that made the record.
     """
 
@@ -78,6 +79,7 @@ class Record:
     loading_reason: str = ""
     notes: tuple[str, ...] = ()
     reason: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
     item: str = ""
 
     def __post_init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -167,14 +168,18 @@ def test_kernels_of_the_project_are_checked_with_those_that_are_there(copy: Copy
     (copy.root / "conftest.py").write_text(TORCH, encoding="utf-8")
     (copy.root / "zoo/kernels.py").write_text(KERNELS.format(eps="eps"), encoding="utf-8")
     copy.settings('kernels = ["zoo.kernels"]')
-    code, output = copy.gate("kernel", "-k", "rms_norm-standard")
+    code, output = copy.gate("kernel", "-k", "rms_norm-standard", "--patchgen-report=report.json")
     assert verdicts(output) == {
         "kernel[rms_norm-standard-eager]": "PASSED",
         "kernel[rms_norm-standard-liger_kernel]": "PASSED",
         "kernel[rms_norm-standard-ours]": "PASSED",
     }
+    assert "rms_norm-standard-ours: largest error: 0." in output
     assert "imported []" in output
     assert code == 0
+    results = json.loads((copy.root / "report.json").read_text(encoding="utf-8"))["results"]
+    figures = {result["config"]: result["figures"] for result in results}
+    assert 0 < figures["rms_norm-standard-ours"]["float32 gradient of weight"] < 1
 
 
 def test_a_kernel_with_another_epsilon_is_red(copy: Copy) -> None:
