@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from patchgen_core.conversions import share_conversions, unshare_conversions
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.registry import (
     MODEL_CONFIG_REGISTRY,
@@ -84,6 +85,7 @@ class _Model:
 
 
 _changes: list[tuple[_Entry, object]] = []  # every entry made, with what stood there before
+_shared: list[str] = []  # for which transformers converts checkpoints since then
 
 
 def register_with_auto(model_type: str | None = None, device_type: str | None = None) -> tuple[AutoRegistration, ...]:
@@ -93,6 +95,7 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
     architecture for the model type that the generated module defines, that class, for the registered config class and
     for transformers' own. Architectures that the generated module lacks stay transformers'. A registered config class
     with a name of its own is known to all other tables (tokenizers, image processors) as the one it derives from.
+    transformers converts checkpoints for the given classes from then on, as it does for its own.
     Processors are given to ``AutoProcessor`` by the class name in ``processor_config.json``, and for the config
     classes for which transformers has a processor of that name. Nothing is entered unless all can be.
 
@@ -126,6 +129,8 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
         entries += _processor_entries(name, None if model_type is None else models[0])
     done = _enter(entries)
     for one in done:
+        for given in one.given if isinstance(one.given, tuple) else (one.given,):
+            _shared.extend(share_conversions(given))
         if one.replaced:
             message = f"{one.auto_class} gives {_name(one.given)} for '{one.key}' now, and no longer {one.replaced}"
             warnings.warn(message, stacklevel=2)
@@ -140,6 +145,8 @@ def unregister_from_auto() -> tuple[AutoRegistration, ...]:
     Returns:
         What was taken out, latest first.
     """
+    unshare_conversions(_shared)
+    _shared.clear()
     return _undo(0)
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from patchgen_core.conversions import share_conversions
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 from patchgen_core.ops import hardware
 
@@ -182,6 +183,8 @@ def resolve_model_class(
 ) -> type[PreTrainedModel]:
     """The registered class for a model: by ``model_type``, and the first of ``architectures``.
 
+    transformers converts checkpoints for it from then on, as it does for its own class.
+
     Args:
         config: a configuration, or what stands in ``config.json``.
         device_type: where the model will run, one of :data:`DEVICE_TYPES`; by default what this machine has
@@ -197,6 +200,7 @@ def resolve_model_class(
     entry = MODELING_REGISTRY._entry(model_type, device_type)
     found = entry.function(architecture)
     if isinstance(found, type) and found.__name__ == architecture:
+        share_conversions(found)
         return found
     message = f"the function registered for '{model_type}' gives {_shown(found)} for the architecture '{architecture}'"
     raise PatchgenError(message, entry.location, _hint(found, architecture))

@@ -14,7 +14,7 @@ from rich.text import Text
 from patchgen_core.adopt.adopting import AdoptResult
 from patchgen_core.errors import PatchgenError, display_path
 
-_WORDS = {"true": True, "false": False, "none": None}
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "none": None}
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
@@ -43,7 +43,7 @@ _IMPORT = "module to import first, whose decorators register patchers; can be gi
 
 
 def parse_arguments(entries: Iterable[str]) -> dict[str, Any]:
-    """The patcher's arguments from ``name=value`` words: Python literals, true, false and none; else strings.
+    """The patcher's arguments from ``name=value`` words: literals, true, false and the like, none; else strings.
 
     Raises:
         PatchgenError: a word has another form, or a name comes twice.

@@ -11,7 +11,10 @@ import importlib
 import inspect
 import json
 import os
+import queue
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -31,12 +34,30 @@ def serve() -> None:
     """Answer requests until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what is printed is no answer
-    for line in sys.stdin:
+    for line in _requests():
         request = json.loads(line)
         sys.path[:] = request["search"]
         _set_up()
         answers.write(json.dumps(_answer(request)) + "\n")
         answers.flush()
+
+
+def _requests() -> Iterator[str]:
+    """The lines of standard input. When the one who asks is gone, so is this process, whatever it is doing."""
+    requests = os.fdopen(os.dup(0), encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # the requests are not for a model, or its debugger, to read
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def read() -> None:
+        for line in requests:
+            lines.put(line)
+        if hasattr(os, "killpg"):
+            os.killpg(0, signal.SIGKILL)  # with the ranks
+        os._exit(1)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield lines.get()
 
 
 @functools.cache
@@ -55,13 +76,22 @@ def _answer(request: Request) -> dict[str, Any]:
     except PatchgenError as error:
         return {"problems": [_packed(problem) for problem in error.problems]}
     except ModuleNotFoundError as error:
-        return {"error": _said(error), "lacks": error.name or "", "trace": traceback.format_exc()}
-    except Exception as error:
-        return {"error": _said(error), "trace": traceback.format_exc()}
+        return {"error": _said(error), "lacks": error.name or "", "trace": _trace(error)}
+    except (Exception, SystemExit) as error:
+        return {"error": _said(error), "trace": _trace(error)}
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback without the frames of the import system and of this file."""
+    whole = traceback.TracebackException.from_exception(error)
+    own = (__file__, importlib.__file__)
+    kept = [at for at in whole.stack if not at.filename.startswith("<frozen") and at.filename not in own]
+    whole.stack = traceback.StackSummary.from_list(kept)
+    return "".join(whole.format())
 
 
 def _packed(problem: Problem) -> dict[str, str]:
@@ -143,7 +173,6 @@ def _same(cls: type, upstream: ModuleType) -> Any:
 
 def _all_heads(request: Request, check: Callable[[type[PreTrainedModel]], CheckVerdict]) -> dict[str, Any]:
     """The verdicts on the generated module's heads as one."""
-    from patchgen_core.errors import PatchgenError
 
     if request["text"] is not None and request["module"] not in sys.modules:
         from patchgen_core.import_server import give_text
@@ -151,7 +180,7 @@ def _all_heads(request: Request, check: Callable[[type[PreTrainedModel]], CheckV
         give_text(request["module"], request["path"], request["text"])
     heads = list(_heads(importlib.import_module(request["module"])))
     if not heads:
-        raise PatchgenError(f"{request['module']} has no class that ends in {' or '.join(_HEADS)}")
+        return {"problems": [], "skipped": f"{request['module']} has no class that ends in {' or '.join(_HEADS)}"}
     rows = [(cls.__name__, _verdict(check(cls))) for cls in heads]
     whole: dict[str, Any] = {"problems": [], "skipped": "", "notes": [], "figures": {}}
     for name, row in rows:

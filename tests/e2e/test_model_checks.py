@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,12 +50,23 @@ class Copy:
 
     def gate(self, checks: str, *arguments: str) -> tuple[int, str]:
         """Exit code and output of a run of these checks."""
+        process = self.start(checks, *arguments)
+        output, _ = process.communicate(timeout=300)
+        return process.returncode, output
+
+    def start(self, checks: str, *arguments: str) -> subprocess.Popen[str]:
+        """A run of these checks."""
         command = [sys.executable, "-m", "pytest", "-p", "pytest_patchgen", "-v", f"--patchgen-checks={checks}"]
         env = {**os.environ, "COLUMNS": "200", "PYTEST_ADDOPTS": "-p no:randomly -p no:cacheprovider"}
-        done = subprocess.run(
-            [*command, *arguments], cwd=self.root, env=env, capture_output=True, text=True, timeout=300
+        return subprocess.Popen(
+            [*command, *arguments],
+            cwd=self.root,
+            env=env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
-        return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -115,6 +130,8 @@ def test_a_plan_for_the_layout_of_version_4_is_red(copy: Copy) -> None:
     [
         pytest.param(CONVERTER, "import os\nos._exit(7)\n", "dies: its process has ended with exit code 7", id="dies"),
         pytest.param(CONVERTER, "1 / 0\n", "raises ZeroDivisionError: division by zero", id="raises"),
+        pytest.param(CONVERTER, "import sys\nsys.exit(3)\n", "raises SystemExit: 3", id="exits"),
+        pytest.param(CONVERTER, "input()\n", "raises EOFError", id="reads input"),
         pytest.param(CONVERTER, "def create():\n    pass\n", "must have one function create_", id="no factory"),
         pytest.param(PLAN, "def get_parallel_plan():\n    return {}\n", "no ParallelPlan", id="no plan"),
     ],
@@ -124,7 +141,49 @@ def test_what_is_no_converter_or_plan_is_red(copy: Copy, name: str, text: str, s
     code, output = copy.gate("converter,plan", "zoo")
     assert sorted(verdicts(output).values()) == ["FAILED", "PASSED"]
     assert said in output
+    assert "importlib" not in output
     assert code == 1
+
+
+HANGING = """
+import fcntl, time
+from pathlib import Path
+
+file = open(Path(__file__).with_name("held"), "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+Path(__file__).with_name("hangs").touch()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_ended_leaves_no_model_running(copy: Copy, number: signal.Signals) -> None:
+    (copy.folder / CONVERTER).write_text(HANGING, encoding="utf-8")
+    process = copy.start("converter", "zoo")
+    assert until((copy.folder / "hangs").exists)
+    os.killpg(process.pid, number)
+    process.communicate(timeout=60)
+    assert until(lambda: not is_held(copy.folder / "held"))
+
+
+def until(is_so: Callable[[], bool], seconds: float = 60) -> bool:
+    """Whether it comes to be so."""
+    end = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process that is alive has locked a file."""
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def test_what_the_optional_package_of_another_machine_lacks_is_skipped(copy: Copy) -> None:

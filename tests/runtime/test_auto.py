@@ -455,3 +455,59 @@ def test_a_transformers_that_does_not_answer_as_it_should_is_told_and_left_as_it
     assert f"transformers {transformers.__version__} gives None for 'Qwen3VLProcessor', not" in refusal()
     assert home_of(AutoModelForCausalLM, Qwen3Config(**SIZES)) == UPSTREAM
     assert unregister_from_auto() == ()
+
+
+# --- checkpoints -----------------------------------------------------------------------------------
+
+LOADING = """
+import sys
+
+import torch
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, conversion_mapping
+
+from patchgen_core.auto import register_with_auto, unregister_from_auto
+from patchgen_core.checkpoint import detect_layout, to_hub_layout
+from patchgen_core.parity.toy import toy_config_for
+from patchgen_core.registry import resolve_model_class
+
+sys.path.insert(0, "examples")
+import zoo.qwen3_moe
+import zoo.qwen3_vl_moe
+
+way, folder = sys.argv[1:]
+for model_type, head in (("qwen3_moe", "ForCausalLM"), ("qwen3_vl_moe", "ForConditionalGeneration")):
+    config = toy_config_for(model_type)
+    config.architectures = [{"qwen3_moe": "Qwen3Moe", "qwen3_vl_moe": "Qwen3VLMoe"}[model_type] + head]
+    if way == "auto":
+        register_with_auto(model_type)
+        auto = AutoModelForCausalLM if head == "ForCausalLM" else AutoModelForImageTextToText
+        model_class = type(auto.from_config(config))
+    else:
+        auto = model_class = resolve_model_class(config)
+    assert model_class.__module__.startswith("zoo."), model_class
+    model = model_class(config)
+    to_hub_layout(model, f"{folder}/{model_type}")
+    model.save_pretrained(f"{folder}/{model_type}_saved")
+    for name in (model_type, f"{model_type}_saved"):
+        loaded = auto.from_pretrained(f"{folder}/{name}")
+        assert type(loaded) is model_class
+        for key, tensor in model.state_dict().items():
+            assert torch.equal(loaded.state_dict()[key], tensor), (name, key)
+    print(model_type, detect_layout(f"{folder}/{model_type}").value)
+unregister_from_auto()
+print(sorted(conversion_mapping.USER_REGISTERED_MAPPINGS) if way == "auto" else "")
+"""
+
+
+@pytest.mark.parametrize("way", ["auto", "resolved"])
+def test_experts_of_hub_checkpoints_are_loaded_into_generated_classes(way: str, tmp_path: Path) -> None:
+    """transformers converts for its own classes alone, and else initializes what is missing at random."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING, way, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    rest = "[]" if way == "auto" else ""
+    assert done.stdout.splitlines() == ["qwen3_moe per_expert", "qwen3_vl_moe transposed", rest]
