@@ -8,7 +8,7 @@ gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
 
 test: .venv/installed lint  ## everything that must pass: the tests, and the gate over examples/zoo
-	$(BIN)/python -m pytest -p pytest_patchgen -n auto
+	$(BIN)/python -m pytest -p pytest_patchgen -n auto --dist worksteal
 
 test-core: EXTRAS := xdist,dev
 test-core: .venv/installed  ## what needs neither torch nor transformers

@@ -20,6 +20,8 @@ from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.project import Project, load_project
 from patchgen_core.upstream import find_upstream
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has a core to itself
+
 UPSTREAM = "acme.models.toy.modeling_toy"
 CONFIG = "toy/toy_gpu_patch_gen_config.py"
 PREAMBLE = f"""

@@ -37,7 +37,6 @@ def serve() -> None:
     for line in _requests():
         request = json.loads(line)
         sys.path[:] = request["search"]
-        _set_up()
         answers.write(json.dumps(_answer(request)) + "\n")
         answers.flush()
 
@@ -72,6 +71,7 @@ def _answer(request: Request) -> dict[str, Any]:
     from patchgen_core.errors import PatchgenError
 
     try:
+        _set_up()
         return _CHECKS[request["check"]](request)
     except PatchgenError as error:
         return {"problems": [_packed(problem) for problem in error.problems]}
