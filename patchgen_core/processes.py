@@ -11,13 +11,14 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any
 
 _OUTPUT_KEPT = 4000
 
 
 class Server:
-    """A script in a process of its own, until it is closed.
+    """A script in a process of its own; a context manager that ends it.
 
     The process is started by the first request, and again by the first one after it has died.
 
@@ -30,6 +31,14 @@ class Server:
         self.script, self.time_limit = script, time_limit
         self._process: subprocess.Popen[str] | None = None
         self._said: IO[bytes] | None = None
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def close(self) -> None:
         """End the process, with the children it has."""
