@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import os
 import re
@@ -120,6 +121,37 @@ def imported(module: Any, names: Any, alias: Any, from_import: bool | None, loca
         if len(parts) > 2 or not all(is_name(part.strip() if isinstance(part, str) else part) for part in parts):
             raise PatchgenError(f"add_import: {shown(name)} is not a name to import", location)
     return tuple(names or ())
+
+
+def toy_config(value: Any, location: Location) -> dict[str, Any] | str | None:
+    """The toy configuration of a config: a plain copy of a mapping, or an absolute path."""
+    _refuse_stub(value)
+    if value is None:
+        return None
+    if isinstance(value, (str, os.PathLike)):
+        path = text("toy_config", os.fspath(value), location)
+        return os.path.normpath(os.path.join(os.path.dirname(location.file), path))
+    if not isinstance(value, Mapping):
+        raise PatchgenError(f"toy_config must be a mapping or a path, not {shown(value)}", location)
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(value), default=_refuse_unplain))
+    except (TypeError, ValueError) as error:
+        hint = "Write it as config.json has it: strings, numbers, lists, mappings."
+        raise PatchgenError(f"toy_config is not plain data: {error}", location, hint) from None
+    return plain
+
+
+def _refuse_unplain(value: Any) -> Any:
+    _refuse_stub(value)
+    raise TypeError(f"it holds {shown(value)}")
+
+
+def multiple(call: str, value: Any, location: Location) -> float:
+    """A multiple of an error: a finite number that is not negative."""
+    _refuse_stub(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise PatchgenError(f"{call}: a multiple is a number, 0 or more, not {shown(value)}", location)
+    return float(value)
 
 
 def is_name(value: Any) -> bool:

@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 from patchgen_core.errors import Location
 
+DTYPES = ("float32", "bfloat16")
+"""The dtypes that parity runs models in."""
+
 PatchKind = Literal["class_replacement", "function_replacement", "method_override", "init_modification", "external"]
 
 
@@ -96,3 +99,26 @@ class Allowance:
         """Whether it is about what a rule finds in a class, method or function; a class stands for its methods."""
         is_inside = self.target is None or target == self.target or target.startswith(f"{self.target}.")
         return code == self.code and is_inside
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far the patched model may be from Hugging Face eager.
+
+    Attributes:
+        multiple: of the error that eager itself has in the same dtype; 0 for the same bits.
+        reason: why that is right.
+        implementation: the implementation that it is limited to; None for all of them, "eager" among them.
+        dtype: the dtype that it is limited to; None for all.
+        location: where it was declared.
+    """
+
+    multiple: float
+    reason: str
+    implementation: str | None
+    dtype: str | None
+    location: Location = field(compare=False)
+
+    def covers(self, implementation: str, dtype: str) -> bool:
+        """Whether it is about an implementation in a dtype."""
+        return self.implementation in (None, implementation) and self.dtype in (None, dtype)

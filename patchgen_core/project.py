@@ -7,11 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_you_mean, display_path
+from patchgen_core.parity.settings import ParitySettings, read_settings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -41,6 +42,7 @@ class Project:
         per_config_ignore: rules to leave out for single configs: pairs of a pattern, of a config's dotted name or
             of its path from the root, and codes.
         kernels: modules and packages that register the kernels for op slots.
+        parity: the settings of ``[tool.patchgen.parity]``.
         root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
             and the working directory for a relative one.
     """
@@ -56,6 +58,7 @@ class Project:
     ignore: tuple[str, ...] = ()
     per_config_ignore: tuple[tuple[str, tuple[str, ...]], ...] = ()
     kernels: tuple[str, ...] = ()
+    parity: ParitySettings = field(default_factory=ParitySettings)
     root: Path | None = None
 
     def __post_init__(self) -> None:
@@ -324,6 +327,8 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
             near = closest(key, types)
             hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(types)}."
             problems.append(Problem(f"[tool.patchgen] has no key '{key}'", location, hint))
+        elif key == "parity":
+            values[key] = _parity(path, value, problems)
         elif (expected := _mismatch(key, types[key], value)) is not None:
             problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", location))
         else:
@@ -334,6 +339,20 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
     if problems:
         raise PatchgenError.from_problems(problems)
     return Project(root=path.parent, **values)
+
+
+def _parity(path: Path, table: Any, problems: list[Problem]) -> ParitySettings:
+    """The settings of parity; what is wrong with them is added to the problems."""
+
+    def at(key: str) -> Location:
+        line = _key_line(path, key, "tool.patchgen.parity") or _key_line(path, "parity")
+        return Location(str(path), line)
+
+    try:
+        return read_settings(table, path.parent, at)
+    except PatchgenError as error:
+        problems += error.problems
+        return ParitySettings()
 
 
 def _mismatch(key: str, annotation: str, value: Any) -> str | None:
@@ -352,16 +371,16 @@ def _mismatch(key: str, annotation: str, value: Any) -> str | None:
     return "a dotted package name" if key.endswith("prefix") and not is_dotted else None
 
 
-def _key_line(path: Path, key: str) -> int:
-    """The line of a key of ``[tool.patchgen]``; tomllib keeps no positions."""
+def _key_line(path: Path, key: str, table: str = "tool.patchgen") -> int:
+    """The line of a key of a table; tomllib keeps no positions."""
     inside = False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         stripped = line.strip()
         if stripped.startswith("["):
             header = re.sub(r"\s", "", stripped.split("#")[0])
-            if header == f"[tool.patchgen.{key}]":
+            if header == f"[{table}.{key}]":
                 return number
-            inside = header == "[tool.patchgen]"
+            inside = header == f"[{table}]"
         elif inside and re.split(r"[.=]", stripped)[0].strip().strip("\"'") == key:
             return number
     return 0

@@ -8,13 +8,14 @@ generated.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 from patchgen_core import arguments
 from patchgen_core.arguments import caller
-from patchgen_core.declarations import Allowance, Helper, ImportSpec, Patch, PatchKind
-from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.declarations import DTYPES, Allowance, Helper, ImportSpec, Patch, PatchKind, Tolerance
+from patchgen_core.errors import Location, PatchgenError, did_you_mean
 
 T = TypeVar("T")
 
@@ -36,10 +37,13 @@ class PatchConfig:
         description: one line for the generated header.
         transformers_version: the upstream version this config is written for. When the version found
             is another one, generating is an error. None accepts any.
+        toy_config: the configuration of the small model that parity runs: a mapping, or the path of a JSON file or
+            of a folder with a ``config.json``, relative to the config's folder. Changes nothing that is generated.
 
     The lists ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
-    ``positioned_helpers``, ``drop_imported_names``, ``exclude``, ``dropped_decorators`` and ``allowed`` are
-    plain: a config may extend its own from another config's. An identical entry that comes in twice counts once.
+    ``positioned_helpers``, ``drop_imported_names``, ``exclude``, ``dropped_decorators``, ``allowed`` and
+    ``tolerances`` are plain: a config may extend its own from another config's. An identical entry that comes in
+    twice counts once.
     """
 
     def __init__(
@@ -48,12 +52,14 @@ class PatchConfig:
         target_file: str,
         description: str = "",
         transformers_version: str | None = None,
+        toy_config: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     ) -> None:
         self.location = caller()
         self.source_module = arguments.text("source_module", source_module, self.location)
         self.target_file = arguments.text("target_file", target_file, self.location)
         self.description = arguments.text("description", description, self.location, empty=True)
         self.transformers_version = transformers_version
+        self.toy_config = arguments.toy_config(toy_config, self.location)
         self.patches: list[Patch] = []
         self.additional_imports: list[ImportSpec] = []
         self.post_import_blocks: list[str] = []
@@ -63,6 +69,7 @@ class PatchConfig:
         self.exclude: list[str] = []
         self.dropped_decorators: list[tuple[str, str]] = []
         self.allowed: list[Allowance] = []
+        self.tolerances: list[Tolerance] = []
         self._locations: dict[tuple[str, str], Location] = {}
         self._open: list[tuple[str, Location]] = []
 
@@ -283,6 +290,29 @@ class PatchConfig:
         if target is not None:
             arguments.text("allow: target", target, location)
         self.allowed.append(Allowance(code, reason, target, location))
+
+    def tolerate(
+        self, multiple: float, reason: str, *, implementation: str | None = None, dtype: str | None = None
+    ) -> None:
+        """Let the patched model be further from Hugging Face eager than parity does by default, or less far.
+
+        Args:
+            multiple: of the error that eager itself has against float64, in the same dtype; 0 for the same bits.
+            reason: why that is right.
+            implementation: the one it is limited to, such as "eager" or "liger_kernel"; all by default.
+            dtype: "float32" or "bfloat16"; both by default.
+        """
+        location = caller()
+        checked = arguments.multiple("tolerate", multiple, location)
+        arguments.text("tolerate: reason", reason, location)
+        for name, value in (("implementation", implementation), ("dtype", dtype)):
+            if value is not None:
+                arguments.text(f"tolerate: {name}", value, location)
+        if dtype is not None and dtype not in DTYPES:
+            raise PatchgenError(
+                f"tolerate: there is no dtype '{dtype}' in parity", location, did_you_mean(dtype, DTYPES)
+            )
+        self.tolerances.append(Tolerance(checked, reason, implementation, dtype, location))
 
     def _add_names(self, call: str, known: list[str], names: tuple[str, ...]) -> None:
         location = caller()

@@ -17,6 +17,7 @@ CHECKS = {
     "drift": "the checked-in files are what the config makes",
     "import": "the generated module imports and exports what upstream exports",
     "contract": "the generated module keeps what upstream and its other patches rely on",
+    "parity": "the generated model computes what Hugging Face eager computes, forward and backward",
     "converter": "the hub's checkpoints load through the config's converter, and go back",
     "plan": "the config's parallel plan fits the parameters",
     "kernel": "a kernel computes what the eager function of its op computes",

@@ -17,10 +17,11 @@ from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.items import GATE, CheckItem, ConfigFile, ContractItem, DriftItem, ImportItem, ProjectFile
 from pytest_patchgen.model_items import ConverterItem, KernelItem, PlanItem
+from pytest_patchgen.parity_item import ParityItem
 from pytest_patchgen.verdicts import Verdicts
 
 _PYPROJECT = "pyproject.toml"
-_BUILT_IN = (DriftItem, ImportItem, ContractItem, ConverterItem, PlanItem, KernelItem)
+_BUILT_IN = (DriftItem, ImportItem, ContractItem, ParityItem, ConverterItem, PlanItem, KernelItem)
 
 
 def start(config: pytest.Config, is_on: bool, is_asked: bool) -> None:

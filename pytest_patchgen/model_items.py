@@ -17,6 +17,9 @@ from patchgen_core.parity.verdict import CheckVerdict
 from patchgen_core.report.record import Record, Status
 from pytest_patchgen.items import CheckItem, ConfigFile
 
+DRIFTED = "The generated file has drifted: mend that first."
+"""What to add to the problems of a model that is not what its config makes."""
+
 
 class BesideItem(CheckItem):
     """A check of what a config makes together with another file of its folder; there where that file is.
@@ -47,9 +50,8 @@ class BesideItem(CheckItem):
         location = Location(str(self.path.parent / self.beside))
         problems = tuple(replace(problem, location=location) for problem in verdict.problems)
         if result.status == "drifted" and not is_fixed:
-            drifted = "The generated file has drifted: mend that first."
-            problems = tuple(replace(p, hint=f"{p.hint} {drifted}".strip()) for p in problems)
-        status, reason = _outcome(problems, verdict)
+            problems = tuple(replace(p, hint=f"{p.hint} {DRIFTED}".strip()) for p in problems)
+        status, reason = outcome(problems, verdict)
         told = {"notes": verdict.notes, "figures": verdict.figures}
         return self.record(result, status, reason=reason, errors=problems, **told)
 
@@ -113,7 +115,7 @@ class KernelItem(CheckItem):
             raise PatchgenError.from_problems(self.problems)
         checks = self.gate.verdicts.models(self.gate.verdicts.project(self.path))
         verdict = checks.kernel(self.kernel)
-        status, reason = _outcome(verdict.problems, verdict)
+        status, reason = outcome(verdict.problems, verdict)
         bare = Record("-".join(self.kernel), str(self.path), 0, self.check, status, errors=verdict.problems)
         return [replace(bare, reason=reason, notes=(*verdict.notes, *_worst(verdict)), figures=verdict.figures)]
 
@@ -123,7 +125,8 @@ def uses_kernels(configs: Sequence[Path], registers: bool) -> bool:
     return registers or any(b"OpSlot" in path.read_bytes() for path in configs if path.is_file())
 
 
-def _outcome(problems: Sequence[object], verdict: CheckVerdict) -> tuple[Status, str]:
+def outcome(problems: Sequence[object], verdict: CheckVerdict) -> tuple[Status, str]:
+    """The status that a check has, and why when it was skipped."""
     if problems:
         return "failed", ""
     return ("skipped", verdict.skipped) if verdict.skipped else ("clean", "")

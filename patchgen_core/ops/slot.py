@@ -85,6 +85,10 @@ class OpSlot:
         self.implementation, self._kernel = implementation, kernel
         self.has_kernel = implementation != EAGER
 
+    def unbind(self) -> None:
+        """Bind nothing any more: upstream's lines run, as before the first binding."""
+        self.implementation, self._kernel, self.has_kernel = None, None, False
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the bound kernel; its arguments are those of the op's variant."""
         if self._kernel is None:

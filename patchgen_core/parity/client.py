@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.artifacts import Artifact
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.files import read_text
 from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
-from patchgen_core.parity.verdict import CheckVerdict
+from patchgen_core.parity.patched import patched_code
+from patchgen_core.parity.request import ParityRequest, pack_request
+from patchgen_core.parity.verdict import CheckVerdict, unpack_table
 from patchgen_core.processes import Server
 from patchgen_core.project import Project
 
@@ -18,6 +23,22 @@ PLAN_FILE = "parallel_plan.py"
 _SERVER = Path(__file__).with_name("server.py")
 _TIME_LIMIT = 600.0
 _LINES_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class ParityOptions:
+    """What a run wants of its parity checks.
+
+    Attributes:
+        device: where models run: "auto", "cpu" or "cuda".
+        batches: references of builders of toy batches beside the project's.
+        offered: the implementations of the config that are being checked.
+    """
+
+    device: str = "auto"
+    batches: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+
 
 KernelName = tuple[str, str, str]
 """Op, variant and name of a kernel."""
@@ -77,6 +98,42 @@ class ModelChecks:
         """Check the parallel plan in a config's folder against the generated module; takes what converter takes."""
         return self._beside("plan", artifact, folder / PLAN_FILE, fresh)
 
+    def parity(self, artifact: Artifact, implementation: str, options: ParityOptions, fresh: bool) -> CheckVerdict:
+        """Compare a generated module with Hugging Face eager, forward and backward.
+
+        Args:
+            artifact: what the config makes.
+            implementation: what its slots are bound to: "eager", the name of kernels, or "patched" for none.
+            options: what the run wants.
+            fresh: use the text that was generated now, whatever stands on disk.
+        """
+        config, settings = artifact.plan.config, self.project.parity
+        request = ParityRequest(
+            module=self.project.module_name(artifact.path),
+            path=str(artifact.path),
+            upstream=artifact.plan.upstream.module,
+            implementation=implementation,
+            declared=config.location,
+            patches=patched_code(artifact, artifact.text if fresh else read_text(artifact.path) or ""),
+            tolerances=tuple(config.tolerances),
+            project_tolerances=dict(settings.tolerance),
+            toy_config=config.toy_config,
+            toy_root=str(settings.toy_root or ""),
+            batches=(*settings.batches, *options.batches),
+            device=options.device,
+            dtypes=settings.dtypes,
+            offered=options.offered,
+        )
+        answer = self._ask(
+            "parity",
+            module=request.module,
+            path=request.path,
+            text=artifact.text if fresh else None,
+            upstream=request.upstream,
+            parity=pack_request(request),
+        )
+        return self._verdict(answer, artifact.path.name)
+
     def _beside(self, check: str, artifact: Artifact, path: Path, fresh: bool) -> CheckVerdict:
         answer = self._ask(
             check,
@@ -106,8 +163,15 @@ class ModelChecks:
             trace = "\n".join(answer["trace"].rstrip().splitlines()[-_LINES_SHOWN:])
             return CheckVerdict((Problem(f"checking {what} raises {answer['error']}", excerpt=trace),))
         return CheckVerdict(
-            tuple(Problem(**problem) for problem in answer["problems"]),
+            tuple(map(_problem, answer["problems"])),
             answer.get("skipped", ""),
             tuple(answer.get("notes", ())),
             answer.get("figures", {}),
+            tuple(map(_problem, answer.get("warnings", ()))),
+            tuple(map(unpack_table, answer.get("tables", ()))),
         )
+
+
+def _problem(data: Mapping[str, Any]) -> Problem:
+    place = data.get("location")
+    return Problem(**{**data, "location": Location(**place) if place else None})

@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from patchgen_core.errors import Problem
+    from patchgen_core.parity.references import References
     from patchgen_core.parity.verdict import CheckVerdict
 
 Request = dict[str, Any]
@@ -65,6 +67,9 @@ def _set_up() -> None:
     from patchgen_core.parity.interpreter import switch_on
 
     switch_on()
+    import torch
+
+    torch.set_num_threads(1)  # toy models are too small to share out
 
 
 def _answer(request: Request) -> dict[str, Any]:
@@ -94,17 +99,12 @@ def _trace(error: BaseException) -> str:
     return "".join(whole.format())
 
 
-def _packed(problem: Problem) -> dict[str, str]:
-    return {"message": problem.message, "hint": problem.hint, "excerpt": problem.excerpt}
+def _packed(problem: Problem) -> dict[str, Any]:
+    return asdict(problem)
 
 
 def _verdict(verdict: CheckVerdict) -> dict[str, Any]:
-    return {
-        "problems": [_packed(problem) for problem in verdict.problems],
-        "skipped": verdict.skipped,
-        "notes": list(verdict.notes),
-        "figures": dict(verdict.figures),
-    }
+    return asdict(verdict)
 
 
 def _register(request: Request) -> None:
@@ -174,11 +174,7 @@ def _same(cls: type, upstream: ModuleType) -> Any:
 def _all_heads(request: Request, check: Callable[[type[PreTrainedModel]], CheckVerdict]) -> dict[str, Any]:
     """The verdicts on the generated module's heads as one."""
 
-    if request["text"] is not None and request["module"] not in sys.modules:
-        from patchgen_core.import_server import give_text
-
-        give_text(request["module"], request["path"], request["text"])
-    heads = list(_heads(importlib.import_module(request["module"])))
+    heads = list(_heads(_generated(request)))
     if not heads:
         return {"problems": [], "skipped": f"{request['module']} has no class that ends in {' or '.join(_HEADS)}"}
     rows = [(cls.__name__, _verdict(check(cls))) for cls in heads]
@@ -189,6 +185,33 @@ def _all_heads(request: Request, check: Callable[[type[PreTrainedModel]], CheckV
         whole["figures"] |= {f"{name}: {figure}": value for figure, value in row["figures"].items()}
     skipped = [f"{name}: {row['skipped']}" for name, row in rows if row["skipped"]]
     return {**whole, "skipped": "; ".join(skipped) if len(skipped) == len(rows) else ""}
+
+
+def _generated(request: Request) -> ModuleType:
+    """The generated module: as it is checked in, or of the text that is about to be."""
+    if request["text"] is not None and request["module"] not in sys.modules:
+        from patchgen_core.import_server import give_text
+
+        give_text(request["module"], request["path"], request["text"])
+    return importlib.import_module(request["module"])
+
+
+def _parity(request: Request) -> dict[str, Any]:
+    _register(request)
+    from patchgen_core.parity.check import check_parity
+    from patchgen_core.parity.request import unpack_request
+
+    upstream = importlib.import_module(request["upstream"])
+    asked = unpack_request(request["parity"])
+    return _verdict(check_parity(_generated(request), upstream, asked, _references()))
+
+
+@functools.cache
+def _references() -> References:
+    """What upstream's models computed for earlier requests."""
+    from patchgen_core.parity.references import References
+
+    return References()
 
 
 def _heads(module: ModuleType) -> Iterator[type[PreTrainedModel]]:
@@ -206,6 +229,7 @@ _CHECKS: dict[str, Callable[[Request], dict[str, Any]]] = {
     "kernel": _kernel,
     "converter": _converter,
     "plan": _plan,
+    "parity": _parity,
 }
 
 if __name__ == "__main__":

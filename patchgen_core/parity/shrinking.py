@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import PatchgenError, did_you_mean
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 _TOKEN = re.compile(r"^(?P<stem>\w+?)(?:_token_(?:ids?|index)|_id)$")
+_EPSILON = re.compile(r"(^|_)eps(ilon)?(_|$)")
 _NOISE = re.compile(r"dropout|drop_path|layerdrop|pdrop|jitter|mask_time_prob|mask_feature_prob")
 
 
@@ -67,8 +69,9 @@ def _language_width(text: Part, overrides: Mapping[str, Any]) -> int:
 
 def _build(part: Part, shared: Shared, overrides: Mapping[str, Any]) -> PreTrainedConfig:
     own = _own_overrides(part, overrides)
-    changes = dict(part.stated) | _sizes(part, shared) | _without_noise(part) | _tokens(part, shared)
+    changes = dict(part.stated) | _sizes(part, shared) | _without_noise(part) | _tokens(part, shared) | _telling(part)
     changes |= layer_fields(part, changes, own)
+    changes |= _layer_thetas(changes)
     changes |= {name: _value(size, part, shared) for name, size in part.own.items()} | own
     changes = changes | _latent(part, changes) | own
     changes = _positions(part, changes) | changes
@@ -131,6 +134,15 @@ def _without_noise(part: Part) -> dict[str, float]:
     return {name: 0.0 for name in noisy if _NOISE.search(name)}
 
 
+def _telling(part: Part) -> dict[str, Any]:
+    """Values under which a defect shows, for the fields whose defaults hide it."""
+    found = {name: value for name, value in sizes.TELLING.items() if part.fields.get(name)}
+    found |= {name: value for name, value in sizes.SWITCHED_ON.items() if name in part.fields}
+    epsilons = (name for name, value in part.fields.items() if _EPSILON.search(name) and isinstance(value, float))
+    found |= dict(zip((name for name in epsilons if part.fields[name]), cycle(sizes.EPSILONS)))
+    return found if part.name else found | {"num_labels": sizes.NUM_LABELS}
+
+
 def _token_ids(parts: Sequence[Part]) -> dict[str, int]:
     """An id for each special token of the model: padding, beginning and end first, the others by name."""
     stems = {stem for part in parts for name, value in part.fields.items() if (stem := token_stem(name, value))}
@@ -186,28 +198,41 @@ def _positions(part: Part, changes: Mapping[str, Any]) -> dict[str, Any]:
     rope = part.fields.get("rope_parameters")
     if not rope:
         return {}
-    if all(isinstance(value, dict) for value in rope.values()):
-        toy = {kind: _rope(part, changes, value) for kind, value in rope.items()}
-    else:
-        toy = _rope(part, changes, rope)
-    return {} if toy == rope else {"rope_parameters": toy}
+    kinds = {kind: value for kind, value in rope.items() if isinstance(value, dict)}
+    if not kinds:
+        return {"rope_parameters": _rope(part, changes, rope, sizes.ROPE_THETAS[0])}
+    toys = zip(kinds, (_rope(part, changes, value, theta) for value, theta in zip(kinds.values(), sizes.ROPE_THETAS)))
+    return {"rope_parameters": {**rope, **dict(toys)}}
 
 
-def _rope(part: Part, changes: Mapping[str, Any], rope: Mapping[str, Any]) -> dict[str, Any]:
-    toy = dict(rope)
+def _layer_thetas(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Bases of rotary embeddings where each layer has its own, zero for none."""
+    thetas = changes.get("layer_rope_theta") or ()
+    return {"layer_rope_theta": [theta and sizes.ROPE_THETAS[0] for theta in thetas]} if thetas else {}
+
+
+def _rope(part: Part, changes: Mapping[str, Any], rope: Mapping[str, Any], theta: float) -> dict[str, Any]:
+    toy = {**rope, "rope_theta": theta}
     head_dim = _head_dim(part, changes)
     if "original_max_position_embeddings" in rope:
         toy["original_max_position_embeddings"] = 32
         toy["factor"] = 4.0
-    factor = rope.get("partial_rotary_factor", 1.0)
-    if _rotated_part(part) == factor != 1.0:
-        toy["partial_rotary_factor"] = changes["qk_rope_head_dim"] / head_dim
+    if (factor := rope.get("partial_rotary_factor", 1.0)) != 1.0:
+        factor = _rotary_factor(part, changes, head_dim, factor)
+        toy["partial_rotary_factor"] = factor
     told = getattr(part.config_class, "ignore_keys_at_rope_validation", None) or ()
     if "mrope_section" in (*told, *rope) or part.config_class.__name__ in classes.MULTIMODAL_ROPE:
         half = int(head_dim * factor) // 2
         third = round(half / 3)
         toy["mrope_section"] = [third, third, half - 2 * third]
     return toy
+
+
+def _rotary_factor(part: Part, changes: Mapping[str, Any], head_dim: int, factor: float) -> float:
+    """How much of a toy head is rotated: what latent attention rotates, or two dimensions more than by default."""
+    if part.fields.get("qk_rope_head_dim"):
+        return float(changes["qk_rope_head_dim"] / head_dim) if _rotated_part(part) == factor else factor
+    return (int(head_dim * factor) // 2 + 1) * 2 / head_dim
 
 
 def _rotated_part(part: Part) -> float | None:

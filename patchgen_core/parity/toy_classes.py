@@ -125,8 +125,8 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     "CohereCompassTextConfig": {
         "layer_types": ["sliding_attention", "full_attention"],
         "rope_parameters": {
-            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
-            "full_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 70.0},
+            "full_attention": {"rope_type": "default", "rope_theta": 130.0},
         },
     },
     "Qwen4ExpTextConfig": {
@@ -137,8 +137,11 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
         "indexer_compress_ratio": 2,
     },
     "DbrxConfig": {"num_key_value_heads": 2},
-    "DbrxAttentionConfig": {"kv_n_heads": 2, "clip_qkv": 8.0},
-    "DbrxFFNConfig": {"hidden_size": "width"},
+    "DbrxAttentionConfig": {"kv_n_heads": 2},
+    # this one is the order of a norm, of which 1 is the sum of the weights
+    "DbrxFFNConfig": {"hidden_size": "width", "moe_normalize_expert_weights": 2.0},
+    # so that a toy sequence has more than one block
+    "MiniMaxConfig": {"block_size": 8},
 }
 """Sizes, in the words of :mod:`patchgen_core.parity.toy_sizes`, for fields of one class."""
 

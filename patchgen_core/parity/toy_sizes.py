@@ -292,3 +292,83 @@ OF_OTHER_LAYERS: Mapping[str, Any] = {
     "num_experts_per_tok": 2,
 }
 """Sizes in layers whose configuration differs from the others' (``per_layer_config``)."""
+
+EPSILONS = (3e-4, 5e-4, 7e-4, 9e-4)
+"""For the epsilons of a configuration, in the order of its fields: what no class has, different from each other, and
+large enough for float32 to show another value in their place."""
+
+ROPE_THETAS = (70.0, 130.0, 210.0)
+"""Bases of rotary embeddings, for one kind of layers each: what no class has, and so small that the slowest
+frequency turns within a toy sequence."""
+
+NUM_LABELS = 3
+"""Where transformers has 2: one more than a sign can tell."""
+
+TELLING: Mapping[str, Any] = {
+    # factors: most are 1.0, which hides that one is dropped or applied twice; others are what code may have repeated
+    "attention_in_multiplier": 0.83,
+    "attention_out_multiplier": 1.19,
+    "attention_multiplier": 0.17,
+    "attention_value_scale": 0.6,
+    "attn_scale": 0.13,
+    "embedding_multiplier": 1.7,
+    "embedding_scale": 1.7,
+    "scale_emb": 3,
+    "hc_magnitude": 1.6,
+    "key_multiplier": 0.77,
+    "lm_head_multiplier": 1.3,
+    "log_scaling_alpha": 0.13,
+    "logit_scale": 0.3,
+    "logits_mup_width_multiplier": 1.9,
+    "logits_scaling": 1.9,
+    "mlp_multipliers": [0.8, 1.3],
+    "output_multiplier": 0.37,
+    "qk_scale_factor": 2.3,
+    "query_pre_attn_scalar": 30,
+    "residual_gate_temperature": 0.45,
+    "residual_multiplier": 0.61,
+    **_all(0.4, "residual_weight", "conf_residual_weight"),
+    "scale_depth": 1.3,
+    "ssm_in_multiplier": 1.21,
+    "ssm_multipliers": [0.9, 1.1, 0.8, 1.2, 0.7],
+    "ssm_out_multiplier": 0.87,
+    "swiglu_alpha": 1.5,
+    **_all(0.9, "full_attn_alpha_factor", "linear_attn_alpha_factor", "mlp_alpha_factor"),
+    **_all(1.2, "full_attn_beta_factor", "linear_attn_beta_factor", "mlp_beta_factor"),
+    **_all(1.6, "routed_scaling_factor", "moe_routed_scaling_factor", "moe_router_scaling_factor"),
+    **_all(1.6, "router_scaling_factor", "route_scale"),
+    # parts of the loss: so small by default that rounding covers an error in them
+    **_all(0.2, "router_aux_loss_coef", "aux_loss_coef", "moe_loss_weight", "density_router_loss_weight"),
+    # soft caps, clamps and limits: so wide by default that nothing comes near them
+    **_all(3.0, "final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap"),
+    **_all(2.0, "attn_logit_softcapping", "attention_logit_cap", "conf_attention_logit_cap"),
+    **_all(1.5, "gate_soft_cap", "mlp_gate_softcap", "mlp_up_softcap"),
+    "swiglu_limit": 1.1,
+    "altup_coef_clip": 0.5,
+    "gradient_clipping": 3.0,
+    **_all(4.0, "qk_l2_clip_threshold", "rel_l2_clip_threshold"),
+    **_all(-3.0, "kda_lower_bound", "linear_lower_bound"),
+    "moe_norm_min": 0.6,
+    "time_step_limit": (0.4, 1.1),
+    # rotary bases outside of rope_parameters
+    "rope_theta": ROPE_THETAS[0],
+    "compress_rope_theta": ROPE_THETAS[1],
+    # so many that one more or fewer changes nothing
+    "hc_sinkhorn_iters": 3,
+}
+"""Numbers under which a defect shows, in place of defaults that hide it. None is any class's default. What is off by
+default, that is 0 or None, stays off."""
+
+SWITCHED_ON: Mapping[str, Any] = {
+    # published checkpoints have it, defaults often not; without it the lines that normalize never run
+    "norm_topk_prob": True,
+    # likewise a clamp of queries, keys and values
+    "clip_qkv": 1.5,
+    # a part of the loss that a default of 0.0 leaves out
+    "z_loss_coefficient": 0.05,
+}
+"""What a toy has although it is off by default, because patches often touch it and checkpoints have it.
+
+Other structure stays as the class has it, biases (``attention_bias``, ``mlp_bias``), norms (``use_qk_norm``) and tied
+embeddings among it: replacements that are made for the published checkpoints, such as Liger's MLP, may rightly lack
+what these lack."""

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from patchgen_core.errors import Problem
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures that belong together, as text.
+
+    Attributes:
+        title: what it shows.
+        columns: the heads of its columns.
+        rows: its cells, a row each.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -17,9 +33,18 @@ class CheckVerdict:
         skipped: why the check says nothing here; empty when it does.
         notes: what else a reader should know, a line each.
         figures: measurements by name.
+        warnings: what may be wrong, and fails nothing.
+        tables: the figures behind the problems.
     """
 
     problems: tuple[Problem, ...] = ()
     skipped: str = ""
     notes: tuple[str, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[Problem, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+def unpack_table(data: Mapping[str, Any]) -> Table:
+    """A table that went through JSON."""
+    return Table(data["title"], tuple(data["columns"]), tuple(map(tuple, data["rows"])))

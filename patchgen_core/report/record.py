@@ -14,6 +14,7 @@ from patchgen_core.causes import Cause
 from patchgen_core.contracts.verdict import Verdict
 from patchgen_core.drift import ConfigResult
 from patchgen_core.errors import Location, Problem, Snippet, display_path
+from patchgen_core.parity.verdict import Table, unpack_table
 
 Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
 _TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)
@@ -61,6 +62,7 @@ class Record:
         notes: what is left out of the verdict on purpose, such as findings that the config allows.
         reason: why the check was skipped.
         figures: measurements by name, for reports.
+        tables: the figures behind the errors.
         item: node id of the test item that made the record.
     """
 
@@ -80,6 +82,7 @@ class Record:
     notes: tuple[str, ...] = ()
     reason: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
     item: str = ""
 
     def __post_init__(self) -> None:
@@ -162,6 +165,7 @@ def unpack(data: Mapping[str, Any]) -> Record:
         "errors": problems(data["errors"]),
         "warnings": problems(data["warnings"]),
         "notes": tuple(data.get("notes", ())),
+        "tables": tuple(map(unpack_table, data.get("tables", ()))),
     }
     return Record(**{**data, **parts})
 

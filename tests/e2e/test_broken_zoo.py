@@ -16,8 +16,7 @@ QWEN3 = "examples/zoo/qwen3/qwen3_gpu_patch_gen_config.py"
 LLAMA = "examples/zoo/llama/llama_gpu_patch_gen_config.py"
 EDITS = [
     (QWEN3, 'config.drop_decorators("Qwen3RMSNorm", "use_kernel_forward_from_hub")\n', ""),
-    (QWEN3, 'description="Fused RMSNorm for CUDA tensors")', 'description="Fused RMSNorm")  # PG212'),
-    (QWEN3, "    return q_embed, k_embed\n", "    return q_embed  # PG223\n"),
+    (QWEN3, 'config.override_method(\n    "Qwen3RMSNorm', 'config.override_method(  # PG212\n    "Qwen3RMSNorm'),
     (LLAMA, 'transformers.rms_norm",', 'transformers.swiglu",'),
     (LLAMA, 'replacement_name="LigerRMSNorm"', 'replacement_name="LigerSwiGLUMLP"'),
     (LLAMA, 'replacement_name="liger_rotary_pos_emb"', 'replacement_name="liger_rotary_position_emb"'),
@@ -32,8 +31,13 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
 
 config.allow("PG219", "there is no dummy forward")  # PG200
 config.add_import("math", names=["prod"])  # PG214
-config.add_import("patchgen_core.ops", names=["OpSlot"])
 config.add_post_import_block("NORM = OpSlot('rms_norm', 'full')")  # PG206
+
+
+@config.replace_function("apply_rotary_pos_emb")
+def qwen3_apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    q_embed = (q * cos.unsqueeze(unsqueeze_dim)) + (rotate_half(q) * sin.unsqueeze(unsqueeze_dim))
+    return q_embed  # PG223
 
 
 @config.add_helper  # PG207
@@ -102,7 +106,7 @@ def broken(folder: Path) -> Path:
         text = (root / path).read_text(encoding="utf-8")
         assert text.count(old) == 1, old
         (root / path).write_text(text.replace(old, new), encoding="utf-8")
-    text = (root / QWEN3).read_text(encoding="utf-8")
+    text = (root / QWEN3).read_text(encoding="utf-8").partition("config.replace_function")[0]
     (root / QWEN3).write_text(text.replace("import torch\n", "import torch\nfrom torch import nn\n", 1) + ADDED)
     return root
 

@@ -76,9 +76,11 @@ def test_edited_generated_file(zoo: Zoo) -> None:
 
 def test_edited_config(zoo: Zoo) -> None:
     config = zoo.root / "examples/zoo/qwen3/qwen3_gpu_patch_gen_config.py"
-    zoo.replace(config, "    if q.is_cuda:", "    if q.is_cuda and k.is_cuda:")
+    zoo.replace(config, "if labels is not None and slot_", "if logits_to_keep == 0 and labels is not None and slot_")
     zoo.goes_red_and_green(
-        "config changed: apply_rotary_pos_emb changed", "-    if q.is_cuda:\n+    if q.is_cuda and k.is_cuda:\n"
+        "config changed: Qwen3ForCausalLM.forward changed",
+        "-        if labels is not None and slot_causal_lm_loss.has_kernel:\n"
+        "+        if logits_to_keep == 0 and labels is not None and slot_causal_lm_loss.has_kernel:\n",
     )
 
 

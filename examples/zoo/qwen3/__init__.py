@@ -1,0 +1,15 @@
+"""Qwen3: the generated classes by model type.
+
+The heads for classification and for question answering make the model below them by ``AutoModel``: call
+``patchgen_core.auto.register_with_auto("qwen3")`` before one is built, else that is upstream's, unpatched.
+"""
+
+from patchgen_core.registry import MODELING_REGISTRY
+
+
+@MODELING_REGISTRY.register("qwen3")
+def register_qwen3_modeling(architecture: str):
+    """The generated class for an architecture of a ``config.json``."""
+    from .generated import patched_modeling_qwen3_gpu as generated
+
+    return getattr(generated, architecture, generated.Qwen3Model)

@@ -4,21 +4,23 @@
 #  Source: transformers.models.qwen3.modeling_qwen3
 #  Based on: transformers==5.23.0
 #  Config: zoo.qwen3.qwen3_gpu_patch_gen_config
-#  Qwen3 with Liger kernels for GPU training
+#  Qwen3 with op slots for GPU training
 #
 #  Patches applied:
 #    - method_override: Qwen3RMSNorm.forward
-#        Fused RMSNorm for CUDA tensors
+#        Op slot for RMSNorm
 #    - method_override: Qwen3MLP.forward
-#        Fused SwiGLU for CUDA tensors
+#        Op slot for SwiGLU
 #    - function_replacement: apply_rotary_pos_emb
-#        Fused rotary embedding for CUDA tensors
+#        Op slot for the rotary embedding
+#    - method_override: Qwen3ForCausalLM.forward
+#        Op slot for the loss
 #
 #  Decorators dropped:
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3RMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3Attention
 #
-#  Fingerprint: format=1 upstream=eba96e372032 config=ccbbb220e2a4 output=cc190e454b36
+#  Fingerprint: format=1 upstream=eba96e372032 config=af6f3070354a output=1674a3dcd55d
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3/modular_qwen3.py.
@@ -43,8 +45,7 @@
 from collections.abc import Callable
 
 import torch
-from liger_kernel.ops import LigerRMSNormFunction, LigerSiLUMulFunction
-from liger_kernel.transformers.rope import liger_rotary_pos_emb
+from patchgen_core.ops import OpSlot
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -66,11 +67,16 @@ from transformers.utils import TransformersKwargs, auto_docstring, can_return_tu
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+slot_rms_norm = OpSlot("rms_norm", "standard")
+slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen3RMSNorm
 # Methods patched: forward
-# Reason (forward): Fused RMSNorm for CUDA tensors
+# Reason (forward): Op slot for RMSNorm
 # ======================================================================
 class Qwen3RMSNorm(nn.Module):
     def __init__(self, hidden_size, eps: float = 1e-6) -> None:
@@ -82,14 +88,13 @@ class Qwen3RMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     # ================================================================
-    # Patch: Qwen3RMSNorm.forward
-    # 1. fused kernel for CUDA tensors - one pass over the hidden states
+    # Patch: Qwen3MoeRMSNorm.forward
+    # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         # --- Patch.1 ---
-        if hidden_states.is_cuda:
-            # offset 0 and "llama" casting are upstream's formula; not in place, the caller keeps its tensor
-            return LigerRMSNormFunction.apply(hidden_states, self.weight, self.variance_epsilon, 0.0, "llama", False)
+        if slot_rms_norm.has_kernel:
+            return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
         # --- Patch.1 ---
         input_dtype = hidden_states.dtype
         hidden_states = hidden_states.to(torch.float32)
@@ -104,7 +109,7 @@ class Qwen3RMSNorm(nn.Module):
 # ======================================================================
 # [MODIFIED CLASS] Qwen3MLP
 # Methods patched: forward
-# Reason (forward): Fused SwiGLU for CUDA tensors
+# Reason (forward): Op slot for SwiGLU
 # ======================================================================
 class Qwen3MLP(nn.Module):
     def __init__(self, config):
@@ -118,13 +123,15 @@ class Qwen3MLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     # ================================================================
-    # Patch: Qwen3MLP.forward
-    # 1. fused SiLU and product for CUDA tensors - recomputed in backward instead of stored
+    # Patch: Qwen3MoeMLP.forward
+    # 1. fused SiLU and product where a kernel is bound
     # ================================================================
     def forward(self, x):
         # --- Patch.1 ---
-        if x.is_cuda and self.config.hidden_act in ("silu", "swish"):
-            return self.down_proj(LigerSiLUMulFunction.apply(self.gate_proj(x), self.up_proj(x)))
+        if slot_swiglu_mlp.has_kernel:
+            if self.config.hidden_act not in ("silu", "swish"):
+                raise ValueError(f"slot_swiglu_mlp computes SwiGLU, and hidden_act is {self.config.hidden_act!r}")
+            return self.down_proj(slot_swiglu_mlp(self.gate_proj(x), self.up_proj(x)))
         # --- Patch.1 ---
         down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
         return down_proj
@@ -186,11 +193,11 @@ def rotate_half(x):
 
 # ======================================================================
 # [PATCHED FUNCTION] apply_rotary_pos_emb
-# Reason: Fused rotary embedding for CUDA tensors
+# Reason: Op slot for the rotary embedding
 # ======================================================================
 # ================================================================
 # Patch: apply_rotary_pos_emb
-# 1. fused kernel for CUDA tensors - rotates queries and keys in one launch
+# 1. fused kernel where one is bound
 # ================================================================
 def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     """Applies Rotary Position Embedding to the query and key tensors.
@@ -201,18 +208,13 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
         cos (`torch.Tensor`): The cosine part of the rotary embedding.
         sin (`torch.Tensor`): The sine part of the rotary embedding.
         unsqueeze_dim (`int`, *optional*, defaults to 1):
-            The 'unsqueeze_dim' argument specifies the dimension along which to unsqueeze cos[position_ids] and
-            sin[position_ids] so that they can be properly broadcasted to the dimensions of q and k. For example, note
-            that cos[position_ids] and sin[position_ids] have the shape [batch_size, seq_len, head_dim]. Then, if q and
-            k have the shape [batch_size, heads, seq_len, head_dim], then setting unsqueeze_dim=1 makes
-            cos[position_ids] and sin[position_ids] broadcastable to the shapes of q and k. Similarly, if q and k have
-            the shape [batch_size, seq_len, heads, head_dim], then set unsqueeze_dim=2.
+            The dimension along which cos and sin get one more, so that they can be broadcast to q and k.
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
     # --- Patch.1 ---
-    if q.is_cuda:
-        return liger_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
+    if slot_rotary_pos_emb.has_kernel:
+        return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
     # --- Patch.1 ---
     cos = cos.unsqueeze(unsqueeze_dim)
     sin = sin.unsqueeze(unsqueeze_dim)
@@ -477,6 +479,11 @@ class Qwen3Model(Qwen3PreTrainedModel):
         )
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3ForCausalLM
+# Methods patched: forward
+# Reason (forward): Op slot for the loss
+# ======================================================================
 @auto_docstring
 class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
@@ -493,6 +500,10 @@ class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3ForCausalLM.forward
+    # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # ================================================================
     @can_return_tuple
     @auto_docstring
     def forward(
@@ -507,23 +518,6 @@ class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> CausalLMOutputWithPast:
-        r"""
-        Example:
-
-        ```python
-        >>> from transformers import AutoTokenizer, Qwen3ForCausalLM
-
-        >>> model = Qwen3ForCausalLM.from_pretrained("Qwen/Qwen3-8B")
-        >>> tokenizer = AutoTokenizer.from_pretrained("Qwen/Qwen3-8B")
-
-        >>> prompt = "Hey, are you conscious? Can you talk to me?"
-        >>> inputs = tokenizer(prompt, return_tensors="pt")
-
-        >>> # Generate
-        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
-        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
-        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
-        ```"""
         outputs: BaseModelOutputWithPast = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -535,12 +529,26 @@ class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
-        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        logits = self.lm_head(hidden_states)
-
         loss = None
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        logits = None
+        # --- Patch.1 ---
+        if labels is not None and slot_causal_lm_loss.has_kernel:
+            shift_labels = kwargs.get("shift_labels")
+            loss = slot_causal_lm_loss(
+                hidden_states,
+                self.lm_head.weight,
+                labels if shift_labels is None else None,
+                shift_labels=shift_labels,
+                logits_to_keep=logits_to_keep,
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        else:
+            # --- Patch.1 ---
+            hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+            logits = self.lm_head(hidden_states)
+            if labels is not None:
+                loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
 
         return CausalLMOutputWithPast(
             loss=loss,

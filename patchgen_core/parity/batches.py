@@ -1,0 +1,106 @@
+"""Toy batches: what models are run on.
+
+A builder looks at a :class:`ToyModel` and gives batches, or none when it has nothing for that family.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from patchgen_core.parity.heads import Kind
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+
+@dataclass(frozen=True)
+class ToyBatch:
+    """Inputs of one forward.
+
+    Attributes:
+        name: what reports call it, such as "padded".
+        inputs: keyword arguments of ``forward``; tensors on the CPU, floating ones in float32.
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+
+    def to(self, dtype: torch.dtype, device: torch.device | str) -> dict[str, Any]:
+        """Copies of the inputs for a model: floating tensors in its dtype, all on its device."""
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return value.to(device, dtype if value.is_floating_point() else value.dtype, copy=True)
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(moved, value))
+            return value
+
+        return {name: moved(value) for name, value in self.inputs.items()}
+
+
+@dataclass(frozen=True)
+class ToyModel:
+    """What a builder is given.
+
+    Attributes:
+        model: upstream's model, built from the toy configuration in float32 on the CPU, with random parameters.
+        kind: what its class is trained for.
+    """
+
+    model: PreTrainedModel
+    kind: Kind
+
+    @property
+    def config(self) -> PreTrainedConfig:
+        """The toy configuration."""
+        return self.model.config
+
+    @property
+    def model_type(self) -> str:
+        """As transformers names the model."""
+        return str(self.model.config.model_type)
+
+    @cached_property
+    def takes(self) -> frozenset[str]:
+        """The names that ``forward`` takes."""
+        return frozenset(inspect.signature(self.model.forward).parameters)
+
+
+Builder = Callable[[ToyModel], Iterable[ToyBatch]]
+Form = Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A batch that a family may be run on, in the forms that upstream's models take it in.
+
+    Attributes:
+        name: of the batch.
+        forms: give the inputs; the first one that upstream runs counts. A form that raises is one that the model
+            does not take.
+        separate: for several sequences packed into one row, how long the first is: upstream must not let it reach
+            the rest; 0 for other batches.
+    """
+
+    name: str
+    forms: tuple[Form, ...]
+    separate: int = 0
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What a model is run on.
+
+    Attributes:
+        batches: the ones that upstream's model runs, the most general one first.
+        refused: a line for each batch that a model of its family may take and this one does not, with the reason.
+    """
+
+    batches: tuple[ToyBatch, ...]
+    refused: tuple[str, ...] = ()

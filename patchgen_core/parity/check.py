@@ -1,0 +1,216 @@
+"""Does a generated model compute what Hugging Face eager computes, forward and backward?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import torch
+
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.ops.hardware import interpreter_is_on
+from patchgen_core.ops.registry import EAGER
+from patchgen_core.parity.batches import Builder, ToyBatch
+from patchgen_core.parity.comparing import Difference, compare
+from patchgen_core.parity.failing import Failure, explain
+from patchgen_core.parity.heads import Head, find_heads
+from patchgen_core.parity.implementations import bound, why_not_here
+from patchgen_core.parity.interpreter import device_type
+from patchgen_core.parity.models import auto_models, build_model, load_state
+from patchgen_core.parity.reach import Recorder
+from patchgen_core.parity.reached import spans_of, uncalled, unreached
+from patchgen_core.parity.references import Reference, References
+from patchgen_core.parity.request import ParityRequest
+from patchgen_core.parity.running import EMBEDDINGS, GRADIENT, run_model
+from patchgen_core.parity.tolerances import allowed
+from patchgen_core.parity.toy import load_toy_config
+from patchgen_core.parity.verdict import CheckVerdict, Table
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+NOT_PATCHED = "PG303"
+"""The code of a head that is made without the patches."""
+
+_WHOLE_FIRST = ("conditional_generation", "causal_lm", "sequence_classification", "token_classification", "base")
+
+
+def check_parity(
+    generated: ModuleType, upstream: ModuleType, request: ParityRequest, references: References
+) -> CheckVerdict:
+    """Compare the heads of a generated module with upstream's, for one implementation of its slots.
+
+    Each is built from the toy configuration with upstream's random parameters, and runs the toy batches forward and
+    backward in every dtype. Where kernels are interpreted, which is slow, the main head runs all batches in the first
+    dtype and one in the others, and the other heads run one. A head that differs runs no more batches.
+
+    Args:
+        generated, upstream: the modules.
+        request: what to compare, and how.
+        references: what upstream's models computed for other implementations.
+
+    Returns:
+        A problem for every head that computes something else and for every patch that no batch reaches; a warning for
+        a head that is made without the patches; in ``figures``, the errors of every head, batch and dtype.
+
+    Raises:
+        PatchgenError: the toy configuration, a batch or the device cannot be used.
+    """
+    heads = sorted(find_heads(generated, upstream), key=lambda head: _WHOLE_FIRST.index(head.kind))
+    if not heads:
+        return CheckVerdict(skipped=f"{generated.__name__} has no model class that upstream has as well")
+    if reason := why_not_here(generated, request.implementation):
+        return CheckVerdict(skipped=f"{request.implementation} {reason}")
+    comparison = _Comparison(request, references, _device(request.device), Recorder(spans_of(request)))
+    with bound(generated, request.implementation) as calls:
+        for head in heads:
+            comparison.compare(head, is_main=head is heads[0])
+    if not comparison.problems:  # a model that stopped half-way reaches less
+        reached = comparison.recorder.reached
+        comparison.problems += unreached(request, reached, comparison.parts, list(comparison.batches))
+        comparison.problems += uncalled(request, calls)
+    return comparison.verdict()
+
+
+def _device(wanted: str) -> str:
+    """The device to run on: interpreted kernels run on a CPU whatever the machine has."""
+    here = device_type()
+    if wanted not in ("auto", here) and wanted != "cpu":
+        message = f"parity is to run on '{wanted}', and torch has only '{here}' here"
+        raise PatchgenError(message, hint="Run with --patchgen-device auto.")
+    return here if wanted == "auto" else wanted
+
+
+def _builders(references: Sequence[str]) -> tuple[Builder, ...]:
+    if not references:
+        return ()
+    from patchgen_core.parity.builders import load_builder
+
+    return tuple(map(load_builder, references))
+
+
+@dataclass
+class _Comparison:
+    """One implementation's comparison: what it works with, and what it found so far.
+
+    Attributes:
+        parts: of every head that ran, the class names of its modules by path.
+        batches: the names of the batches that ran.
+    """
+
+    request: ParityRequest
+    references: References
+    device: str
+    recorder: Recorder
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    figures: dict[str, float] = field(default_factory=dict)
+    parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    batches: dict[str, None] = field(default_factory=dict)
+
+    def verdict(self) -> CheckVerdict:
+        """What was found."""
+        return CheckVerdict(
+            tuple(self.problems),
+            notes=tuple(self.notes),
+            figures=self.figures,
+            warnings=tuple(self.warnings),
+            tables=tuple(self.tables),
+        )
+
+    def compare(self, head: Head, is_main: bool) -> None:
+        """Run the batches of one head, until one differs."""
+        builders = _builders(self.request.batches)
+        reference = self.references.get(head, self._config(head, is_main), builders, self.device)
+        batches = reference.batches
+        self.notes += [f"{head.name}: {reason}" for reason in batches.refused]
+        models: dict[str, PreTrainedModel] = {}
+        for dtype, batch in self._plan(batches.batches, is_main):
+            if dtype not in models:
+                models[dtype] = self._build(head, reference, dtype)
+                kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
+                self.parts[head.name] = kinds
+            self.batches[batch.name] = None
+            failure = self._run(head, reference, models[dtype], dtype, batch)
+            if failure is not None:
+                problem, tables = explain(failure, self.request, self.recorder.reached)
+                self.problems.append(problem)
+                self.tables += tables
+                return
+
+    def _config(self, head: Head, is_main: bool) -> PreTrainedConfig:
+        """The toy configuration of a head; the patch config's own is for the main one and its like."""
+        config_class = head.upstream.config_class
+        assert config_class is not None
+        request, model_type = self.request, config_class.model_type
+        toy_root = Path(request.toy_root) if request.toy_root else None
+        self._main = config_class if is_main else self._main
+        given = request.toy_config if config_class is self._main else None
+        return load_toy_config(config_class, given, toy_root, model_type)
+
+    _main: type | None = None
+
+    def _plan(self, batches: Sequence[ToyBatch], is_main: bool) -> Iterator[tuple[str, ToyBatch]]:
+        """What to run, the first dtype first."""
+        is_slow = interpreter_is_on() and self.request.implementation != EAGER
+        for number, dtype in enumerate(self.request.dtypes):
+            if is_slow and number and not is_main:
+                return
+            few = is_slow and (number or not is_main)
+            yield from ((dtype, batch) for batch in (batches[:1] if few else batches))
+
+    def _build(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
+        """The patched model with upstream's parameters; also where AutoModel would put upstream's into it."""
+        model = self._made(head, reference, dtype)
+        base = getattr(model, model.base_model_prefix, None)
+        own = getattr(sys.modules[head.generated.__module__], type(base).__name__, None)
+        if base is not None and own is not None and type(base).__module__ == head.upstream.__module__:
+            self._warn_not_patched(head, type(base).__name__)
+            with auto_models({type(base.config): own}):
+                model = self._made(head, reference, dtype)
+        load_state(model, reference.state)
+        return model
+
+    def _made(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
+        with self.recorder.recording():
+            return build_model(head.generated, reference.config, getattr(torch, dtype), self.device)
+
+    def _warn_not_patched(self, head: Head, base: str) -> None:
+        message = f"{head.name} makes upstream's {base} by AutoModel: the patches are not in it"
+        hint = "Register the generated classes with register_with_auto, or leave the class out of the output."
+        if not any(warning.message == message for warning in self.warnings):
+            self.warnings.append(Problem(message, self.request.declared, hint, code=NOT_PATCHED))
+
+    def _run(
+        self, head: Head, reference: Reference, model: PreTrainedModel, dtype: str, batch: ToyBatch
+    ) -> Failure | None:
+        """Compare one run with upstream's."""
+        request = self.request
+        limit = allowed(request.implementation, dtype, request.tolerances, request.project_tolerances)
+        eager = reference.run(batch, getattr(torch, dtype))
+        truth = reference.run(batch, torch.float64) if limit.multiple else None
+        try:
+            patched = run_model(model, batch, self.recorder)
+        except Exception as error:
+            said = " ".join(str(error).split())
+            where = f"{head.name}, batch '{batch.name}', {dtype}"
+            raise PatchgenError(f"{where}: the patched model raises {type(error).__name__}: {said}") from error
+        differences = compare(patched, eager, truth, limit.multiple)
+        self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))
+        failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)
+        return failure if failure.wrong else None
+
+
+def _figures(where: str, differences: Sequence[Difference]) -> Iterator[tuple[str, float]]:
+    """The relative errors, of the gradients of parameters the worst only."""
+    gradients = [d for d in differences if d.name.startswith(GRADIENT) and d.name != EMBEDDINGS]
+    yield from ((f"{where}: {d.name}", d.relative) for d in differences if d not in gradients)
+    if gradients:
+        yield f"{where}: worst gradient of a parameter", max(d.relative for d in gradients)
+    yield f"{where}: largest part of what is allowed", max(d.excess for d in differences)

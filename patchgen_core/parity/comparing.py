@@ -1,0 +1,181 @@
+"""Two runs of one batch beside each other: which tensors differ, by how much, and where they begin to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+
+from patchgen_core.parity.running import Run
+
+_NONE = "none"
+_SCALAR = "[]"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one tensor of the patched model compares with upstream's.
+
+    Attributes:
+        name: as in :class:`~patchgen_core.parity.running.Run`.
+        shape, dtype: of upstream's; where the patched model's differ, both.
+        absolute: largest difference of an element; infinite where one is not there or has another shape.
+        relative: Euclidean norm of the difference over that of the reference.
+        allowed: what ``relative`` may be.
+        error_of_eager: the relative error of upstream's own; 0 where bits are compared.
+    """
+
+    name: str
+    shape: str
+    dtype: str
+    absolute: float
+    relative: float
+    allowed: float
+    error_of_eager: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it is within what is allowed."""
+        return self.relative <= self.allowed
+
+    @property
+    def excess(self) -> float:
+        """How many times what is allowed it is off; infinite where nothing is."""
+        if self.is_right:
+            return self.relative / self.allowed if self.allowed else 0.0
+        return self.relative / self.allowed if self.allowed else float("inf")
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two runs part.
+
+    Attributes:
+        path: the first module whose output (or, backward, the gradient of whose output) differs.
+        kind: its class.
+        after: the last module before it where both agree; empty when there is none.
+        difference: of that output or gradient.
+    """
+
+    path: str
+    kind: str
+    after: str
+    difference: Difference
+
+
+def compare(patched: Run, eager: Run, reference: Run | None, multiple: float) -> list[Difference]:
+    """Compare what two models computed of one batch.
+
+    Args:
+        patched: the patched model's run.
+        eager: upstream's, in the same dtype.
+        reference: upstream's in float64; not needed where ``multiple`` is 0.
+        multiple: how many times the error of eager the patched model may be off; 0 for the same bits.
+
+    Returns:
+        A difference for every tensor of eager's run. A scalar, whose error can vanish by chance, is allowed what the
+        worst tensor is.
+    """
+    known = reference.values if reference is not None else {}
+    rows = [_compare(name, patched.values, eager.values, known, multiple) for name in eager.values]
+    worst = max((row.error_of_eager for row in rows if row.shape != _SCALAR), default=0.0)
+    return [replace(row, allowed=max(row.allowed, multiple * worst)) if row.shape == _SCALAR else row for row in rows]
+
+
+def first_parting(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Parting | None:
+    """The first module, in the order in which upstream's finish, that gives something else."""
+    known = reference.layers if reference is not None else {}
+    return _parting(eager.layers, patched.layers, eager.layers, known, multiple, eager.kinds)
+
+
+def first_parting_backward(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Parting | None:
+    """The first module, going backward, to whose output another gradient comes."""
+    known = reference.layer_gradients if reference is not None else {}
+    order = [path for path in reversed(eager.layers) if path in eager.layer_gradients]
+    return _parting(order, patched.layer_gradients, eager.layer_gradients, known, multiple, eager.kinds)
+
+
+def layer_errors(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Iterator[Difference]:
+    """How the output of every module compares, in the order in which upstream's finish."""
+    known = reference.layers if reference is not None else {}
+    for path in eager.layers:
+        if path in patched.layers:
+            yield _compare(path, patched.layers, eager.layers, known, multiple)
+
+
+def _parting(
+    order: Iterable[str],
+    patched: Mapping[str, torch.Tensor],
+    eager: Mapping[str, torch.Tensor],
+    reference: Mapping[str, torch.Tensor],
+    multiple: float,
+    kinds: Mapping[str, str],
+) -> Parting | None:
+    after = ""
+    for path in order:
+        if path not in patched:
+            continue
+        difference = _compare(path, patched, eager, reference, multiple)
+        if not difference.is_right:
+            return Parting(path, kinds.get(path.partition(" (")[0], ""), after, difference)
+        after = path
+    return None
+
+
+def _compare(
+    name: str,
+    patched: Mapping[str, torch.Tensor | None],
+    eager: Mapping[str, torch.Tensor | None],
+    reference: Mapping[str, torch.Tensor | None],
+    multiple: float,
+) -> Difference:
+    ours, theirs = patched.get(name), eager.get(name)
+    shape = _differing(_shape(ours), _shape(theirs))
+    dtype = _differing(_dtype(ours), _dtype(theirs))
+    if ours is None or theirs is None:
+        worst = 0.0 if ours is theirs is None else float("inf")
+        return Difference(name, shape, dtype, worst, worst, 0.0)
+    if ours.shape != theirs.shape or (ours.dtype != theirs.dtype and not (multiple and theirs.dim() == 0)):
+        return Difference(name, shape, dtype, float("inf"), float("inf"), 0.0)
+    if not multiple:
+        absolute, relative = _error(ours, theirs)
+        return Difference(name, shape, dtype, absolute, relative, 0.0)
+    truth = reference.get(name)
+    truth = theirs if truth is None or truth.shape != theirs.shape else truth
+    absolute, relative = _error(ours, truth)
+    of_eager = _error(theirs, truth)[1]
+    floor = torch.finfo(theirs.dtype).eps if _size(truth) else 0.0
+    return Difference(name, shape, dtype, absolute, relative, multiple * max(of_eager, floor), of_eager)
+
+
+def _size(truth: torch.Tensor) -> float:
+    """The norm of what is finite."""
+    return float(torch.where(truth.isfinite(), truth, 0.0).double().norm())
+
+
+def _error(value: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
+    """Largest difference, and norm of the difference over that of the truth, where that is not zero.
+
+    The same infinities do not differ.
+    """
+    value, truth = value.double(), truth.double()
+    same = (value == truth) | (value.isnan() & truth.isnan())
+    if bool(same.all()):
+        return 0.0, 0.0
+    difference = torch.where(same, 0.0, value - truth)
+    if not bool(difference.isfinite().all()):
+        return float("inf"), float("inf")
+    return float(difference.abs().max()), float(difference.norm()) / (_size(truth) or 1.0)
+
+
+def _shape(value: torch.Tensor | None) -> str:
+    return _NONE if value is None else str(list(value.shape))
+
+
+def _dtype(value: torch.Tensor | None) -> str:
+    return _NONE if value is None else str(value.dtype).removeprefix("torch.")
+
+
+def _differing(ours: str, theirs: str) -> str:
+    return theirs if ours == theirs else f"{ours} instead of {theirs}"

@@ -1,0 +1,74 @@
+"""Which classes of a generated module are compared with upstream's: those that training uses."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Kind = Literal["causal_lm", "conditional_generation", "sequence_classification", "token_classification", "base"]
+
+KINDS: dict[str, Kind] = {
+    "ForCausalLM": "causal_lm",
+    "ForConditionalGeneration": "conditional_generation",
+    "ForSequenceClassification": "sequence_classification",
+    "ForTokenClassification": "token_classification",
+    "Model": "base",
+}
+"""What the ends of class names mean."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """A model class that is trained as a whole.
+
+    Attributes:
+        name: of the class, in both modules.
+        kind: what it is trained for.
+        generated, upstream: the class in the generated module and in upstream's.
+    """
+
+    name: str
+    kind: Kind
+    generated: type[PreTrainedModel]
+    upstream: type[PreTrainedModel]
+
+
+def find_heads(generated: ModuleType, upstream: ModuleType) -> tuple[Head, ...]:
+    """The heads of a generated module that upstream has as well, in the module's order.
+
+    Of the base models, those with the configuration class of another head; all of them where there is no other.
+    """
+    heads = [
+        Head(name, kind, cls, getattr(upstream, name))
+        for name, kind, cls in _models(generated)
+        if hasattr(upstream, name) and _has_forward(cls)
+    ]
+    trained = {head.generated.config_class for head in heads if head.kind != "base"}
+    return tuple(
+        head for head in heads if head.kind != "base" or not trained or head.generated.config_class in trained
+    )
+
+
+def _models(module: ModuleType) -> Iterator[tuple[str, Kind, Any]]:
+    from transformers import PreTrainedModel
+
+    for name, value in vars(module).items():
+        is_own = inspect.isclass(value) and value.__module__ == module.__name__ and name == value.__name__
+        if not is_own or not issubclass(value, PreTrainedModel) or name.endswith("PreTrainedModel"):
+            continue
+        kind = next((kind for suffix, kind in KINDS.items() if name.endswith(suffix)), None)
+        if kind is not None:
+            yield name, kind, value
+
+
+def _has_forward(cls: type) -> bool:
+    from torch import nn
+
+    forward: Any = getattr(cls, "forward", None)
+    return forward is not nn.Module.forward

@@ -1,0 +1,98 @@
+"""The implementations that a generated module's slots offer, and binding one of them for a comparison."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
+from patchgen_core.ops.slot import OpSlot
+
+PATCHED = "patched"
+"""The implementation of a module without slots."""
+
+_SLOT = re.compile(r"""\bOpSlot\(\s*(?:op_name\s*=\s*)?["'](\w+)["']\s*(?:,\s*(?:variant\s*=\s*)?["'](\w+)["'])?""")
+
+
+def offered(text: str, kernels: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
+    """The implementations of a module, as far as its text tells: what a run has to choose from before it begins.
+
+    Args:
+        text: the generated module's, or the config's.
+        kernels: op, variant and name of the kernels that can be had.
+
+    Returns:
+        "eager" and the names of the kernels for its slots; "patched" for a text without slots.
+    """
+    slots = {(op, variant or "standard") for op, variant in _SLOT.findall(text)}
+    if not slots:
+        return (PATCHED,)
+    return (EAGER, *dict.fromkeys(sorted(n for op, variant, n in kernels if (op, variant) in slots and n != EAGER)))
+
+
+def slots_in(module: ModuleType) -> dict[str, OpSlot]:
+    """The slots of a module by name; those that stand in a table by the table's name and key."""
+    found: dict[str, OpSlot] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, OpSlot):
+            found[name] = value
+        elif isinstance(value, Mapping):
+            found.update({f"{name}[{key!r}]": one for key, one in value.items() if isinstance(one, OpSlot)})
+    return found
+
+
+@contextmanager
+def bound(module: ModuleType, implementation: str) -> Iterator[dict[str, int]]:
+    """Bind the slots of a module that an implementation has kernels for, and no others; unbind all in the end.
+
+    Yields:
+        How often each slot that is bound was called; counts while the models run.
+
+    Raises:
+        PatchgenError: a kernel cannot run here.
+    """
+    slots = slots_in(module)
+    calls: dict[str, int] = {}
+    try:
+        for name, slot in slots.items():
+            slot.unbind()
+            known = {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
+            if implementation not in (EAGER, PATCHED) and implementation in known:
+                slot.bind(implementation)
+                calls[name] = 0
+                slot.set(implementation, _counting(slot, name, calls))
+        yield calls
+    finally:
+        for slot in slots.values():
+            slot.unbind()
+
+
+def _counting(slot: OpSlot, name: str, calls: dict[str, int]) -> Any:
+    kernel = slot.bound_kernel
+    assert kernel is not None
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        calls[name] += 1
+        return kernel(*args, **kwargs)
+
+    return counted
+
+
+def why_not_here(module: ModuleType, implementation: str) -> str:
+    """Why an implementation cannot be compared on this machine; empty when it can.
+
+    Raises:
+        PatchgenError: none of the module's slots has such a kernel.
+    """
+    if implementation in (EAGER, PATCHED):
+        return ""
+    slots = slots_in(module).values()
+    specs = [spec for slot in slots for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)]
+    reasons = [spec.why_not_here() for spec in specs if spec.name == implementation]
+    if not reasons:
+        raise PatchgenError(f"no slot of {module.__name__} has a kernel '{implementation}'")
+    return next(filter(None, reasons), "")

@@ -1,0 +1,142 @@
+"""Which patched functions run, forward and backward, and in which module of the model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Span:
+    """Lines of a file, both ends included."""
+
+    file: str
+    first: int
+    last: int
+
+
+@dataclass
+class Reached:
+    """What ran of one patch.
+
+    Attributes:
+        functions: names of the functions that ran.
+        lines: what ran of their files: pairs of file and line.
+        modules: paths of the modules of the model in which they ran; empty for the model itself.
+        backward: whether a gradient came to what one of them returned.
+    """
+
+    functions: set[str] = field(default_factory=set)
+    lines: set[tuple[str, int]] = field(default_factory=set)
+    modules: set[str] = field(default_factory=set)
+    backward: bool = False
+
+
+class Recorder:
+    """Notes what runs of the code that is looked for.
+
+    Args:
+        spans: where the code of each patch stands, by the patch's target.
+
+    Attributes:
+        reached: what ran so far, by target.
+    """
+
+    def __init__(self, spans: Mapping[str, Sequence[Span]]) -> None:
+        self.reached = {target: Reached() for target in spans}
+        self._spans = [(span, target) for target, found in spans.items() for span in found]
+        self._files = {span.file for span, _ in self._spans}
+        self._known: dict[CodeType, str | None] = {}
+        self._active: Sequence[str] = ()
+
+    @contextmanager
+    def recording(self, active: Sequence[str] = ()) -> Iterator[None]:
+        """Note what runs inside.
+
+        Args:
+            active: the paths of the modules that are running, innermost last; looked at whenever something runs.
+        """
+        before, self._active = sys.gettrace(), active
+        with _unseen_interpreter():
+            sys.settrace(self._enter)
+            try:
+                yield
+            finally:
+                sys.settrace(before)
+
+    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        code = frame.f_code
+        if code.co_filename not in self._files:
+            return None
+        if code not in self._known:
+            self._known[code] = self._target(code)
+        target = self._known[code]
+        if target is None:
+            return None
+        reached = self.reached[target]
+        reached.functions.add(code.co_name)
+        reached.modules.add(self._active[-1] if self._active else "")
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+            if event == "line":
+                reached.lines.add((code.co_filename, frame.f_lineno))
+            elif event == "return":
+                _watch_gradient(reached, argument)
+            return trace
+
+        return trace
+
+    def _target(self, code: CodeType) -> str | None:
+        """The patch that a function belongs to, the innermost one."""
+        fitting = [
+            (span.last - span.first, target)
+            for span, target in self._spans
+            if span.file == code.co_filename and span.first <= code.co_firstlineno <= span.last
+        ]
+        return min(fitting)[1] if fitting else None
+
+
+def _watch_gradient(reached: Reached, value: Any) -> None:
+    def note(_: torch.Tensor) -> None:
+        reached.backward = True
+
+    if isinstance(value, torch.Tensor):
+        if value.requires_grad and not value.is_leaf:
+            value.register_hook(note)  # type: ignore[no-untyped-call]
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            _watch_gradient(reached, part)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            _watch_gradient(reached, part)
+
+
+@contextmanager
+def _unseen_interpreter() -> Iterator[None]:
+    """Trace nothing while Triton interprets a kernel, which is millions of calls."""
+    if "triton" not in sys.modules:
+        yield
+        return
+    from triton.runtime.interpreter import GridExecutor
+
+    run: Any = GridExecutor.__call__
+
+    def untraced(self: Any, *args: Any, **kwargs: Any) -> Any:
+        trace = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return run(self, *args, **kwargs)
+        finally:
+            sys.settrace(trace)
+
+    GridExecutor.__call__ = untraced
+    try:
+        yield
+    finally:
+        GridExecutor.__call__ = run

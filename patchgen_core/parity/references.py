@@ -1,0 +1,107 @@
+"""What upstream's toy models compute; made once for all implementations of a family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.parity.batches import Batches, Builder, ToyBatch, ToyModel
+from patchgen_core.parity.builders import make_batches
+from patchgen_core.parity.heads import Head
+from patchgen_core.parity.models import State, auto_models, build_model, in_float64, load_state, random_state
+from patchgen_core.parity.running import LOSS, Run, run_model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+
+class Reference:
+    """One upstream class, built from a toy configuration with random parameters, in the dtypes that are asked for.
+
+    Args:
+        head: the class.
+        config: the toy configuration.
+        builders: the project's builders of batches.
+        device: torch's name of the device.
+
+    Attributes:
+        state: the parameters, as :func:`~patchgen_core.parity.models.random_state` makes them.
+
+    Raises:
+        PatchgenError: upstream's class does not take the configuration.
+    """
+
+    def __init__(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> None:
+        self.head, self.config, self.device = head, config, device
+        self._builders = builders
+        self._models: dict[torch.dtype, PreTrainedModel] = {}
+        self._runs: dict[tuple[str, torch.dtype], Run] = {}
+        with auto_models():
+            self._first = build_model(head.upstream, config, torch.float32)
+        self.state: State = random_state(self._first)
+
+    @cached_property
+    def batches(self) -> Batches:
+        """The batches that upstream's model runs.
+
+        Raises:
+            PatchgenError: upstream's model refuses a batch of the project.
+        """
+        return make_batches(ToyModel(self._first, self.head.kind), self._builders)
+
+    def run(self, batch: ToyBatch, dtype: torch.dtype) -> Run:
+        """What upstream's eager model computes of a batch; kept.
+
+        Raises:
+            PatchgenError: it fails, or its loss is no finite number.
+        """
+        key = (batch.name, dtype)
+        if key not in self._runs:
+            self._runs[key] = self._run(batch, dtype)
+        return self._runs[key]
+
+    def _run(self, batch: ToyBatch, dtype: torch.dtype) -> Run:
+        where = f"upstream's {self.head.name} in {str(dtype).removeprefix('torch.')}, batch '{batch.name}'"
+        try:
+            with in_float64() if dtype is torch.float64 else nullcontext():
+                run = run_model(self._model(dtype), batch)
+        except Exception as error:
+            said = " ".join(str(error).split())
+            message = f"{where}, cannot be compared with: it raises {type(error).__name__}: {said}"
+            raise PatchgenError(message, hint="Give it another toy config or another batch.") from error
+        loss = run.values[LOSS]
+        assert loss is not None
+        if not bool(loss.isfinite()):
+            raise PatchgenError(f"{where}, cannot be compared with: its loss is {float(loss)}")
+        return run
+
+    def _model(self, dtype: torch.dtype) -> PreTrainedModel:
+        if dtype not in self._models:
+            with auto_models():
+                model = build_model(self.head.upstream, self.config, dtype, self.device)
+            load_state(model, self.state)
+            self._models[dtype] = model
+        return self._models[dtype]
+
+
+class References:
+    """The references of one upstream module; those of another take their place."""
+
+    def __init__(self) -> None:
+        self._module = ""
+        self._known: dict[tuple[str, str, tuple[Builder, ...], str], Reference] = {}
+
+    def get(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> Reference:
+        """The reference of a head, as :class:`Reference` makes it."""
+        if self._module != head.upstream.__module__:
+            self._module = head.upstream.__module__
+            self._known.clear()
+        key = (head.name, config.to_json_string(use_diff=False), tuple(builders), device)
+        if key not in self._known:
+            self._known[key] = Reference(head, config, builders, device)
+        return self._known[key]

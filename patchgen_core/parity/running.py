@@ -1,0 +1,164 @@
+"""One model, one batch: forward and backward, with everything kept that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from patchgen_core.parity.batches import ToyBatch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from patchgen_core.parity.reach import Recorder
+
+LOSS, NORM, EMBEDDINGS = "loss", "gradient norm", "gradient of the input embeddings"
+GRADIENT = "gradient of "
+_CACHES = ("past_key_values", "cache_params", "encoder_last_hidden_state_cache")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a model computed of a batch. Tensors are on the CPU, in the dtype that the model gave.
+
+    Attributes:
+        values: what is compared: the loss, every output, ``gradient of <parameter>``, the norm of all gradients and
+            the gradient of the input embeddings. None for a parameter that got no gradient.
+        layers: the output of every module, in the order in which they finished, by path; a module that ran more
+            than once has ``path (2)`` and so on.
+        layer_gradients: the gradient of the loss by these outputs, as far as it got there.
+        kinds: the class names of the modules by path.
+    """
+
+    values: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    layers: dict[str, torch.Tensor] = field(default_factory=dict)
+    layer_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+
+
+def run_model(model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None = None) -> Run:
+    """Run a batch forward and backward.
+
+    The loss is the model's own; a model that gives none has the mean of all its floating outputs, each weighted by
+    random numbers. Where labels make a model leave the logits out, it runs a second time without them.
+
+    Args:
+        model: a model in training mode; its gradients are dropped before and after.
+        batch: the inputs, which are copied to the device and, where they are floating, the dtype of the model.
+        recorder: notes which patched functions run, and in which module.
+    """
+    run = Run(kinds={path: type(module).__name__ for path, module in model.named_modules()})
+    parameter = next(model.parameters())
+    inputs = batch.to(parameter.dtype, parameter.device)
+    model.zero_grad(set_to_none=True)
+    active: list[str] = []
+    embedded: list[torch.Tensor] = []
+    with ExitStack() as stack:
+        stack.enter_context(_watched(model, run, active, embedded))
+        stack.enter_context(recorder.recording(active) if recorder is not None else nullcontext())
+        stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
+        torch.manual_seed(0)
+        output = model(**inputs)
+        outputs = dict(_floating(output))
+        loss = outputs.get(LOSS)
+        loss = _objective(outputs) if loss is None else loss
+        loss.backward()  # type: ignore[no-untyped-call]
+    run.values[LOSS] = _kept(loss)
+    run.values.update({name: _kept(value) for name, value in outputs.items() if name != LOSS})
+    if "labels" in inputs and "logits" not in outputs:
+        run.values.update(_logits(model, inputs))
+    _keep_gradients(model, run, embedded)
+    model.zero_grad(set_to_none=True)
+    return run
+
+
+def _keep_gradients(model: PreTrainedModel, run: Run, embedded: list[torch.Tensor]) -> None:
+    gradients = {name: value.grad for name, value in model.named_parameters() if value.requires_grad}
+    norms = [value.double().norm() for value in gradients.values() if value is not None]
+    run.values[NORM] = torch.stack(norms).norm().cpu() if norms else None
+    if embedded:
+        run.values[EMBEDDINGS] = _kept(embedded[-1])
+    run.values.update({f"{GRADIENT}{name}": None if v is None else _kept(v) for name, v in gradients.items()})
+
+
+def _kept(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().to("cpu", copy=True)
+
+
+def _logits(model: PreTrainedModel, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    with torch.no_grad():
+        output = model(**{name: value for name, value in inputs.items() if name != "labels"})
+    return {name: _kept(value) for name, value in _floating(output) if name == "logits"}
+
+
+def _floating(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """The floating tensors of an output, by the names of their fields; no caches."""
+    if isinstance(output, torch.Tensor):
+        if output.is_floating_point():
+            yield name or "output", output
+    elif isinstance(output, Mapping):
+        for key, value in output.items():
+            if key not in _CACHES:
+                yield from _floating(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(output, (tuple, list)):
+        for number, value in enumerate(output):
+            yield from _floating(value, f"{name}[{number}]")
+
+
+def _objective(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    parts = []
+    for value in outputs.values():
+        if value.requires_grad:
+            weight = torch.randn(value.shape, generator=generator).to(value.device, value.dtype)
+            parts.append((value * weight).mean())
+    if not parts:
+        raise ValueError("the model gives nothing that has a gradient")
+    return torch.stack([part.to(parts[0].dtype) for part in parts]).sum()
+
+
+@contextmanager
+def _watched(model: PreTrainedModel, run: Run, active: list[str], embedded: list[torch.Tensor]) -> Iterator[None]:
+    """Keep what every module gives, and know which ones are at it."""
+    with ExitStack() as stack:
+        for path, module in model.named_modules():
+            for handle in _watch(path, module, run, active):
+                stack.callback(handle.remove)
+        embeddings = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+        if isinstance(embeddings, nn.Module):
+
+            def note(_: nn.Module, __: Any, output: Any) -> None:
+                if isinstance(output, torch.Tensor) and output.requires_grad:
+                    _on_gradient(output, lambda gradient: embedded.append(gradient.detach().clone()))
+
+            stack.callback(embeddings.register_forward_hook(note).remove)
+        yield
+
+
+def _on_gradient(value: torch.Tensor, note: Callable[[torch.Tensor], None]) -> None:
+    value.register_hook(note)  # type: ignore[no-untyped-call]
+
+
+def _watch(path: str, module: nn.Module, run: Run, active: list[str]) -> Iterator[Any]:
+    def enter(_: nn.Module, __: Any) -> None:
+        active.append(path)
+
+    def leave(_: nn.Module, __: Any, output: Any) -> None:
+        active.pop()
+        value = next((value for _, value in _floating(output)), None)
+        if value is None:
+            return
+        times = sum(known == path or known.startswith(f"{path} (") for known in run.layers) + 1
+        name = f"{path} ({times})" if times > 1 else path
+        run.layers[name] = _kept(value)
+        if value.requires_grad:
+            _on_gradient(value, lambda gradient: run.layer_gradients.update({name: _kept(gradient)}))
+
+    yield module.register_forward_pre_hook(enter)
+    yield module.register_forward_hook(leave)

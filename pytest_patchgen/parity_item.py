@@ -1,0 +1,87 @@
+"""The parity check: the generated model computes what Hugging Face eager computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from patchgen_core.drift import ConfigResult
+from patchgen_core.errors import PatchgenError
+from patchgen_core.files import read_text
+from patchgen_core.parity.client import ParityOptions
+from patchgen_core.parity.implementations import PATCHED, offered
+from patchgen_core.report.record import Record
+from pytest_patchgen.items import GATE, CheckItem, ConfigFile
+from pytest_patchgen.model_items import DRIFTED, outcome
+
+_PYTHON_FILE = re.compile(r"""["']([\w.\-]+\.py)["']""")
+
+
+class ParityItem(CheckItem):
+    """The generated model computes what Hugging Face eager computes, forward and backward.
+
+    Attributes:
+        implementation: what the module's slots are bound to; "patched" for a module without slots.
+        offered: the implementations that there are items for.
+    """
+
+    check = "parity"
+    implementation: str = PATCHED
+    offered: tuple[str, ...] = ()
+
+    @classmethod
+    def make(cls, parent: ConfigFile) -> Iterator[CheckItem]:
+        """One item for every implementation that the module's slots offer; none for a module without a model."""
+        gate = parent.config.stash[GATE]
+        text = _text_of(parent)
+        if not text:
+            return
+        try:
+            kernels = gate.verdicts.models(gate.verdicts.project(parent.path)).kernels()
+        except PatchgenError:  # the item 'kernel' tells of it
+            kernels = []
+        names = offered(text, kernels)
+        for implementation in names:
+            item: ParityItem = cls.from_parent(parent, name=f"{cls.check}[{implementation}]")
+            item.implementation, item.offered = implementation, names
+            yield item
+
+    def examine(self) -> Sequence[Record]:
+        """Run the models of the checked-in module, or of what ``--patchgen-fix`` puts there."""
+        return [self._run(result) for result in self.results()]
+
+    def _run(self, result: ConfigResult) -> Record:
+        artifact = result.outcome.artifact
+        is_fixed = self.is_fixed(result)
+        if artifact is None or (not is_fixed and not artifact.path.exists()):
+            return self.unmade(result, "there is no model to run: the drift check says why")
+        checks = self.gate.verdicts.models(self.gate.verdicts.project(self.path))
+        options = ParityOptions(offered=self.offered)
+        verdict = checks.parity(artifact, self.implementation, options, fresh=is_fixed)
+        problems = verdict.problems
+        if result.status == "drifted" and not is_fixed:
+            problems = tuple(replace(p, hint=f"{p.hint} {DRIFTED}".strip()) for p in problems)
+        status, reason = outcome(problems, verdict)
+        told = {"notes": verdict.notes, "figures": verdict.figures, "tables": verdict.tables}
+        return self.record(result, status, reason=reason, errors=problems, warnings=verdict.warnings, **told)
+
+
+def _text_of(parent: ConfigFile) -> str:
+    """What tells whether a config's module has a model and which slots: the module itself, or else the config.
+
+    Empty when there is no model. Collection must not load the config, which may need torch.
+    """
+    gate = parent.config.stash[GATE]
+    text = read_text(parent.path) or ""
+    try:
+        folder = gate.verdicts.project(parent.path).output_folder(parent.path)
+    except PatchgenError:  # there is no project: the drift check says so
+        return ""
+    made = [read_text(folder / name) for name in _PYTHON_FILE.findall(text)]
+    generated = "\n".join(filter(None, made or map(read_text, sorted(folder.glob("*.py")))))
+    if not generated:
+        return text if "transformers" in text else ""
+    if "PreTrainedModel" not in generated:
+        return ""
+    return text if gate.fix and "OpSlot" in text else generated
