@@ -49,7 +49,7 @@ def split_codes(text: str) -> list[str]:
 
 def _rule_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=prog, description="Explain contract rules: why they are there, and how to keep them."
+        prog=prog, description="Explain the rules of contracts and parity: why they are there, and how to keep them."
     )
     parser.add_argument("codes", nargs="*", help="code of a rule, such as PG202; without one, all are listed")
     add_printing(parser, "print as JSON")
@@ -72,16 +72,15 @@ def _report_parser(prog: str) -> argparse.ArgumentParser:
 
 def _rule(options: argparse.Namespace, _: Project | None) -> int:
     from patchgen_core.contracts.pages import rule_data, rule_page
-    from patchgen_core.contracts.rules import RULES
-    from patchgen_core.contracts.run import find_rules
+    from patchgen_core.contracts.run import EVERY_RULE, find_rules
 
     named = {rule.code: rule for word in options.codes for code in split_codes(word) for rule in find_rules(code)}
     rules = list(named.values())
     if options.json:
-        print(json.dumps([rule_data(rule) for rule in rules or RULES], indent=2))
+        print(json.dumps([rule_data(rule) for rule in rules or EVERY_RULE], indent=2))
         return 0
     if not rules:
-        for rule in RULES:
+        for rule in EVERY_RULE:
             print(f"{rule.code}  {rule.severity:<8} {rule.name}")
         return 0
     from rich.markdown import Markdown
@@ -158,8 +157,30 @@ def _toy(options: argparse.Namespace, _: Project | None) -> int:
     return 0
 
 
+def _doctor_parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Tell what can run on this machine: packages, devices, kernels, Triton's interpreter and its "
+        "adapters, the project around the working directory; and what is missing for each.",
+    )
+    add_printing(parser, "print as JSON")
+    return parser
+
+
+def _doctor(options: argparse.Namespace, project: Project | None) -> int:
+    from patchgen_core.parity.doctor import diagnosis_data, examine, print_diagnosis
+
+    diagnosis = examine(project)
+    if options.json:
+        print(json.dumps(diagnosis_data(diagnosis), indent=2))
+    else:
+        print_diagnosis(make_console(options), diagnosis)
+    return 0
+
+
 COMMANDS = {
     "adopt": Command(_adopt_parser, _adopt),
+    "doctor": Command(_doctor_parser, _doctor),
     "report": Command(_report_parser, _report),
     "rule": Command(_rule_parser, _rule),
     "toy": Command(_toy_parser, _toy),

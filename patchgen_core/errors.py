@@ -48,6 +48,7 @@ class Problem:
         excerpt: source lines that show the problem, as they should be printed.
         code: the contract rule that found it; empty for what is no rule's.
         generated: where it shows in the generated module.
+        target: what it is about, for allowances: a class, method or function; empty where nothing asks.
     """
 
     message: str
@@ -56,6 +57,7 @@ class Problem:
     excerpt: str = ""
     code: str = ""
     generated: Snippet | None = None
+    target: str = ""
 
     @property
     def title(self) -> str:

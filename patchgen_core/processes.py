@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-_OUTPUT_KEPT = 4000
+_TO_SAY_WHERE = 0.5
 
 
 class Server:
@@ -25,10 +25,11 @@ class Server:
     Args:
         script: the script. It answers every line of standard input by one of standard output, both JSON.
         time_limit: seconds that one request may take.
+        output_kept: how many bytes of the last that it said are told when it dies.
     """
 
-    def __init__(self, script: Path, time_limit: float) -> None:
-        self.script, self.time_limit = script, time_limit
+    def __init__(self, script: Path, time_limit: float, output_kept: int = 4000) -> None:
+        self.script, self.time_limit, self.output_kept = script, time_limit, output_kept
         self._process: subprocess.Popen[str] | None = None
         self._said: IO[bytes] | None = None
 
@@ -66,6 +67,7 @@ class Server:
 
         def give_up() -> None:
             late.set()
+            _ask_where(process)
             _kill(process)
 
         timer = threading.Timer(self.time_limit, give_up)
@@ -108,14 +110,40 @@ class Server:
         if self._said is None:
             return ""
         self._said.seek(0)
-        return self._said.read()[-_OUTPUT_KEPT:].decode("utf-8", "replace")
+        return self._said.read()[-self.output_kept :].decode("utf-8", "replace")
+
+
+def say_where() -> None:
+    """Have the process that this runs in write what it is doing to standard error when it crashes or is too late."""
+    import faulthandler
+
+    faulthandler.enable(all_threads=False)
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGUSR1, all_threads=False)
+
+
+def _ask_where(process: subprocess.Popen[str]) -> None:
+    """Let a process that is about to be killed write what it is doing; see :func:`say_where`."""
+    if hasattr(signal, "SIGUSR1"):
+        process.send_signal(signal.SIGUSR1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_TO_SAY_WHERE)
 
 
 def _how(process: subprocess.Popen[str]) -> str:
     with contextlib.suppress(subprocess.TimeoutExpired):
         code = process.wait(5)
-        return f" by signal {-code}" if code < 0 else f" with exit code {code}"
+        return f" by {_signal_name(-code)}" if code < 0 else f" with exit code {code}"
     return ""
+
+
+def _signal_name(number: int) -> str:
+    """A signal's name; for the one that the system sends when memory is used up, that too."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+    return f"{name}, as when memory runs out" if name == "SIGKILL" else name
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

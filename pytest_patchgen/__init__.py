@@ -58,8 +58,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="write the results to a .json or .md file (implies --patchgen)",
     )
+    group.addoption(
+        "--patchgen-device",
+        metavar="DEVICE",
+        help="where models and kernels run: auto (on a GPU if there is one; the default), cpu or cuda "
+        "(implies --patchgen)",
+    )
+    group.addoption(
+        "--patchgen-isolate",
+        action="store_true",
+        help="run every check of a model or kernel in a process of its own, instead of one that they share "
+        "(implies --patchgen)",
+    )
+    group.addoption(
+        "--patchgen-time-limit",
+        metavar="SECONDS",
+        help="end a check of a model or kernel that takes longer, and fail it; 600 by default (implies --patchgen)",
+    )
     parser.addini("patchgen", "check patch configs in every run", type="bool", default=False)
     parser.addini("patchgen_checks", "checks to run by default", type="args", default=[])
+    parser.addini("patchgen_device", "where models and kernels run by default: auto, cpu or cuda", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -85,6 +103,9 @@ def _is_asked(config: pytest.Config) -> bool:
         or option.patchgen_prune
         or option.patchgen_report is not None
         or option.patchgen_checks is not None
+        or option.patchgen_device is not None
+        or option.patchgen_isolate
+        or option.patchgen_time_limit is not None
         or _is_named(config)
     )
 

@@ -51,12 +51,16 @@ class FailureRepr:
         records: what the check found out.
         traceback: the plugin's own traceback, when that was asked for.
         folded: whether long hunks are folded on a terminal.
+        is_whole: whether a terminal gets all figures.
         brief: whether the one line of ``reprcrash`` is all that a terminal shows.
         reprcrash: the verdict in one line.
     """
 
-    def __init__(self, records: Sequence[Record], traceback: str, folded: bool, brief: bool) -> None:
+    def __init__(
+        self, records: Sequence[Record], traceback: str, folded: bool, brief: bool, is_whole: bool = True
+    ) -> None:
         self.records, self.traceback, self.folded, self.brief = tuple(records), traceback, folded, brief
+        self.is_whole = is_whole
         bad = [record for record in records if record.status in BAD]
         said = "; ".join(record.headline for record in bad)
         where = next((e.location for record in bad for e in record.errors if e.location), None)
@@ -70,25 +74,26 @@ class FailureRepr:
         if self.traceback:
             tw.line(self.traceback)
         console = console_for(tw)
-        self._print(console, folded=self.folded)
+        self._print(console, self.folded, self.is_whole)
         write_console(console, tw)
 
     def __str__(self) -> str:
         console = Console(file=StringIO(), width=_ANY_WIDTH, color_system=None, force_terminal=False)
-        self._print(console, folded=False)
+        self._print(console, folded=False, is_whole=True)
         return "\n".join(filter(None, [self.traceback, _printed(console)]))
 
-    def _print(self, console: Console, folded: bool) -> None:
+    def _print(self, console: Console, folded: bool, is_whole: bool) -> None:
         for record in self.records:
             if record.status in BAD:
                 if text := verdict_text(record, named=len(self.records) > 1):
                     console.print(text, soft_wrap=True)
-                print_details(console, record, verbose=not folded, folded=folded)
+                print_details(console, record, verbose=not folded, folded=folded, is_whole=is_whole)
 
 
 def make_failure(config: pytest.Config, records: Sequence[Record], traceback: str) -> FailureRepr:
     """The verdict of a failed item as the options of a session want it shown."""
-    return FailureRepr(records, traceback, config.get_verbosity() < 2, config.getoption("tbstyle", "auto") == "line")
+    verbosity, style = config.get_verbosity(), config.getoption("tbstyle", "auto")
+    return FailureRepr(records, traceback, verbosity < 2, style == "line", verbosity > 0)
 
 
 def console_for(tw: TerminalWriter) -> Console:

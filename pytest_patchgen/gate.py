@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patchgen_core.errors import PatchgenError, closest, display_path
+from patchgen_core.errors import PatchgenError, closest, did_you_mean, display_path
+from patchgen_core.parity.request import DEVICES
 from patchgen_core.project import Project, declares_project, load_project, no_configs
 from patchgen_core.report.record import clean
 from pytest_patchgen import CONFIG_SUFFIX
@@ -18,10 +20,14 @@ from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.items import GATE, CheckItem, ConfigFile, ContractItem, DriftItem, ImportItem, ProjectFile
 from pytest_patchgen.model_items import ConverterItem, KernelItem, PlanItem
 from pytest_patchgen.parity_item import ParityItem
-from pytest_patchgen.verdicts import Verdicts
+from pytest_patchgen.toys import toy_builders
+from pytest_patchgen.verdicts import Running, Verdicts
 
 _PYPROJECT = "pyproject.toml"
 _BUILT_IN = (DriftItem, ImportItem, ContractItem, ParityItem, ConverterItem, PlanItem, KernelItem)
+
+_ON_DEVICE = (ParityItem, KernelItem)
+"""The checks that run on the device that is chosen; the others run on the CPU."""
 
 
 def start(config: pytest.Config, is_on: bool, is_asked: bool) -> None:
@@ -65,6 +71,8 @@ class Gate:
         collected: config files that were collected.
         chosen: the config files of which checks are going to run, with the names of those.
         verdicts: what is known about the configs.
+        running: how models and kernels are run.
+        builders: references of builders of toy batches that plugins bring.
     """
 
     def __init__(self, config: pytest.Config, is_on: bool, is_asked: bool) -> None:
@@ -81,7 +89,10 @@ class Gate:
         self.chosen: dict[Path, set[str]] = {}
         self.named = _named_configs(config)
         self.project = self._find_project()
-        self.verdicts = Verdicts(self.project, by_folder=self.is_worker)
+        self.running = _running(config)
+        config.option.patchgen_device = self.running.device  # for workers that have no ini file
+        self.builders = toy_builders(config) if ParityItem in self.checks else ()
+        self.verdicts = Verdicts(self.project, self.is_worker, self.running)
         if self.project is not None and ContractItem in self.checks:
             self.verdicts.contracts(self.project)  # settings that name no rule are told before anything runs
         self.configs = self._find_configs()
@@ -196,6 +207,31 @@ class Gate:
         for item in session.items:
             if isinstance(item, CheckItem) and isinstance(item.parent, ConfigFile):
                 self.chosen.setdefault(item.path, set()).add(item.check)
+        is_here = not self.is_worker and not self.config.option.collectonly
+        if is_here and any(isinstance(item, _ON_DEVICE) for item in session.items):
+            self._refuse_device()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Look for the device before workers of this machine are started."""
+        if node.gateway.spec.popen and any(check in _ON_DEVICE for check in self.checks):
+            self._refuse_device()
+
+    def _refuse_device(self) -> None:
+        """Tell once, and not in every item, that torch has not the device that is wanted.
+
+        Raises:
+            pytest.UsageError: it has not.
+        """
+        if self.running.device != "cuda" or self._has_device:
+            return
+        try:
+            self.verdicts.models(self.project or Project(Path.cwd(), "nowhere", root=Path.cwd())).refuse_device()
+        except PatchgenError as error:
+            raise pytest.UsageError(f"patchgen: {error}") from None
+        self._has_device = True
+
+    _has_device = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
@@ -252,6 +288,31 @@ def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
                 raise PatchgenError(f"pytest_patchgen_configs names '{display_path(path)}', which is no file")
             found.append(path)
     return tuple(sorted(set(found)))
+
+
+def _running(config: pytest.Config) -> Running:
+    """How models are run.
+
+    Raises:
+        PatchgenError: the device is unknown, or the time limit is none.
+    """
+    option = config.option
+    device = option.patchgen_device
+    if device is None:
+        device = config.getini("patchgen_device") or DEVICES[0]
+    if device not in DEVICES:
+        hint = did_you_mean(device, DEVICES) or f"There are: {', '.join(DEVICES)}."
+        raise PatchgenError(f"there is no device '{device}' to run models on", None, hint)
+    if option.patchgen_time_limit is None:
+        return Running(device, option.patchgen_isolate)
+    try:
+        seconds = float(option.patchgen_time_limit)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        message = f"--patchgen-time-limit takes a number of seconds, not '{option.patchgen_time_limit}'"
+        raise PatchgenError(message)
+    return Running(device, option.patchgen_isolate, seconds)
 
 
 def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:

@@ -6,13 +6,14 @@ what several implementations return counts together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from patchgen_core.parity.batches import ToyBatch, ToyModel
     from pytest_patchgen.items import CheckItem
 
 
@@ -36,5 +37,22 @@ def pytest_patchgen_checks(config: pytest.Config) -> Sequence[type[CheckItem]]:
     Returns:
         Subclasses of :class:`pytest_patchgen.items.CheckItem`. The ``check`` of each names its items, its mark
         ``patchgen_<check>`` and its column in reports, and must be a name that no other check has.
+    """
+    raise NotImplementedError
+
+
+@pytest.hookspec
+def pytest_patchgen_toy_batches(config: pytest.Config) -> Sequence[Callable[[ToyModel], Sequence[ToyBatch]] | str]:
+    """More batches for the toy models of the check ``parity``, beside the built-in ones.
+
+    Called where torch has not been imported. The builders are not called here: the process that runs models imports
+    them, and calls each with a :class:`patchgen_core.parity.batches.ToyModel` for every head of every model. What a
+    builder returns is run forward and backward; a batch takes the place of the built-in one of its name. It returns
+    an empty list for models that it has no batch for.
+
+    Returns:
+        Functions, each defined with ``def`` at the top of a ``conftest.py`` or of a module that can be imported, or
+        strings, ``package.module:function``. A function of a ``conftest.py`` is found by its file, which is run once
+        more in the process that runs models.
     """
     raise NotImplementedError

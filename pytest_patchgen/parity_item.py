@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from patchgen_core.drift import ConfigResult
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import read_text
 from patchgen_core.parity.client import ParityOptions
 from patchgen_core.parity.implementations import PATCHED, offered
@@ -24,23 +24,31 @@ class ParityItem(CheckItem):
     Attributes:
         implementation: what the module's slots are bound to; "patched" for a module without slots.
         offered: the implementations that there are items for.
+        problems: why the implementations cannot be told.
     """
 
     check = "parity"
     implementation: str = PATCHED
     offered: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
     @classmethod
     def make(cls, parent: ConfigFile) -> Iterator[CheckItem]:
-        """One item for every implementation that the module's slots offer; none for a module without a model."""
-        gate = parent.config.stash[GATE]
+        """One item for every implementation that the module's slots offer; none for a module without a model.
+
+        One that fails when they cannot be told.
+        """
+        verdicts = parent.config.stash[GATE].verdicts
         text = _text_of(parent)
         if not text:
             return
         try:
-            kernels = gate.verdicts.models(gate.verdicts.project(parent.path)).kernels()
-        except PatchgenError:  # the item 'kernel' tells of it
-            kernels = []
+            kernels = verdicts.models(verdicts.project(parent.path)).kernels() if "OpSlot" in text else []
+        except PatchgenError as error:
+            failing: ParityItem = cls.from_parent(parent, name=cls.check)
+            failing.problems = error.problems
+            yield failing
+            return
         names = offered(text, kernels)
         for implementation in names:
             item: ParityItem = cls.from_parent(parent, name=f"{cls.check}[{implementation}]")
@@ -49,6 +57,8 @@ class ParityItem(CheckItem):
 
     def examine(self) -> Sequence[Record]:
         """Run the models of the checked-in module, or of what ``--patchgen-fix`` puts there."""
+        if self.problems:
+            raise PatchgenError.from_problems(self.problems)
         return [self._run(result) for result in self.results()]
 
     def _run(self, result: ConfigResult) -> Record:
@@ -57,13 +67,20 @@ class ParityItem(CheckItem):
         if artifact is None or (not is_fixed and not artifact.path.exists()):
             return self.unmade(result, "there is no model to run: the drift check says why")
         checks = self.gate.verdicts.models(self.gate.verdicts.project(self.path))
-        options = ParityOptions(offered=self.offered)
+        options = ParityOptions(self.gate.builders, self.offered)
         verdict = checks.parity(artifact, self.implementation, options, fresh=is_fixed)
         problems = verdict.problems
         if result.status == "drifted" and not is_fixed:
             problems = tuple(replace(p, hint=f"{p.hint} {DRIFTED}".strip()) for p in problems)
         status, reason = outcome(problems, verdict)
-        told = {"notes": verdict.notes, "figures": verdict.figures, "tables": verdict.tables}
+        siblings = tuple(f"{self.check}[{name}]" for name in self.offered)
+        told = {
+            "notes": verdict.notes,
+            "figures": verdict.figures,
+            "tables": verdict.tables,
+            "unused": verdict.unused,
+            "siblings": siblings if verdict.unused else (),
+        }
         return self.record(result, status, reason=reason, errors=problems, warnings=verdict.warnings, **told)
 
 

@@ -13,8 +13,9 @@ import pytest
 from rich.text import Text
 
 from patchgen_core.errors import PatchgenError, Problem, display_path
-from patchgen_core.report.gate import GateReport, check_report_name, print_gate, write_report
+from patchgen_core.report.gate import GateReport, check_report_name, print_gate, with_unused, write_report
 from patchgen_core.report.github import commands, is_github, write_step_summary
+from patchgen_core.report.parity_plot import with_pictures
 from patchgen_core.report.record import BAD, Record, pack, retitled, unpack
 from patchgen_core.report.terminal import print_problems
 from pytest_patchgen import CONFIG_SUFFIX
@@ -37,6 +38,8 @@ class Reporter:
         self.selected: dict[str, None] = {}
         self.collected: set[Path] | None = None
         self.problems: tuple[Problem, ...] = ()
+        self.pictures: list[str] = []
+        self.no_picture = ""
 
     # --- what comes in ---
 
@@ -122,7 +125,8 @@ class Reporter:
         records = tuple(record for nodeid in ordered for record in self.records.get(nodeid, ()))
         not_run = tuple(nodeid for nodeid in self.selected if nodeid not in self.records)
         left_out = tuple(map(str, self._left_out()))
-        return GateReport(records, not_run, left_out, is_short=bool(left_out) and not self._is_left_out_on_purpose())
+        is_short = bool(left_out) and not self._is_left_out_on_purpose()
+        return with_unused(GateReport(records, not_run, left_out, is_short))
 
     def _left_out(self) -> list[Path]:
         """Configs that belong to the run and were not collected, as far as that is known."""
@@ -166,6 +170,8 @@ class Reporter:
 
     def _write(self, report: GateReport) -> None:
         if self.path is not None:
+            report, self.no_picture = with_pictures(report, self.path)
+            self.pictures = [record.picture for record in report.records if record.picture]
             write_report(report, self.path, self.config.rootpath)
         if is_github(os.environ) and self.records:
             write_step_summary(report, os.environ)
@@ -185,11 +191,12 @@ class Reporter:
             print_gate(console, report, self.config.get_verbosity() > 0)
         for line in self._lines(report):
             console.print(line, soft_wrap=True)
-        for record in report.records:
-            if record.status not in BAD:
-                print_problems(console, record.warnings, "warning")
-            for note in record.notes if self.config.get_verbosity() > 0 else ():
-                console.print(Text(f"{record.config}: {note}", "dim"), soft_wrap=True)
+        warnings = (problem for r in report.records if r.status not in BAD for problem in r.warnings)
+        print_problems(console, dict.fromkeys(warnings), "warning")  # implementations of a config say the same
+        for record in report.records if self.config.get_verbosity() > 0 else ():
+            for note in record.notes:
+                about = f"{record.config}: {record.name}" if record.check == "parity" else record.config
+                console.print(Text(f"{about}: {note}", "dim"), soft_wrap=True)
         print_problems(console, self.problems)
         write_console(console, tw)
         if is_github(os.environ):
@@ -215,6 +222,10 @@ class Reporter:
             )
         if self.path is not None and not self.problems:
             yield Text(f"report: {display_path(self.path)}")
+            for picture in self.pictures:
+                yield Text(f"picture: {display_path(picture)}")
+            if self.no_picture:
+                yield Text(self.no_picture, "yellow")
         yield from self._mending(report)
 
     def _mending(self, report: GateReport) -> Iterator[Text]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,26 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.garbage import without_collector
 from patchgen_core.importing import Importer
 from patchgen_core.loading import Loader
-from patchgen_core.parity.client import ModelChecks
+from patchgen_core.parity.client import TIME_LIMIT, ModelChecks
 from patchgen_core.project import Project, load_project
 
 if TYPE_CHECKING:
     from patchgen_core.contracts.run import Contracts
+
+
+@dataclass(frozen=True)
+class Running:
+    """How a session runs models and kernels.
+
+    Attributes:
+        device: "auto", "cpu" or "cuda".
+        isolate: each in a process of its own.
+        time_limit: seconds that one check may take.
+    """
+
+    device: str = "auto"
+    isolate: bool = False
+    time_limit: float = TIME_LIMIT
 
 
 class Verdicts:
@@ -27,10 +43,11 @@ class Verdicts:
         by_folder: make a batch of the configs that share an output folder, and not of all. For an xdist worker,
             which runs only some of the items. Configs of one folder stay together because two that write the
             same file are an error of both.
+        running: how models are run.
     """
 
-    def __init__(self, home: Project | None, by_folder: bool) -> None:
-        self.home, self.by_folder = home, by_folder
+    def __init__(self, home: Project | None, by_folder: bool, running: Running) -> None:
+        self.home, self.by_folder, self.running = home, by_folder, running
         self._loaders: dict[Project, Loader] = {}
         self._projects: dict[Path, Project] = {}
         self._importers: dict[Project, Importer] = {}
@@ -72,7 +89,10 @@ class Verdicts:
 
     def models(self, project: Project) -> ModelChecks:
         """What runs a project's models and kernels."""
-        return self._models.setdefault(project, ModelChecks(project))
+        if project not in self._models:
+            running = self.running
+            self._models[project] = ModelChecks(project, running.device, running.isolate, running.time_limit)
+        return self._models[project]
 
     def contracts(self, project: Project) -> Contracts:
         """What runs contract rules over a project's generated modules.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from patchgen_core.contracts.rule import Example, Rule
-from patchgen_core.contracts.rules import RULES
+from patchgen_core.contracts.run import EVERY_RULE
 
 _INTRODUCTION = """# Contract rules
 
@@ -52,14 +52,18 @@ PG203 and PG204 stop a generation, so that no module is written that cannot run;
 through. A finding that says "upstream's own" is about upstream's code, which the config does not touch; it is always
 a warning.
 
+The codes that begin with PG3 are of the item `parity`: no text tells of them, so the models run, and `patchgen check`
+does not find them. All of the above counts for them as well. They are allowed by the name of the patch's target, of the
+slot or of the head; which allowances are idle is told when a config's parity items all ran (PG300).
+
 """
 
 
 def rules_page() -> str:
     """All of ``docs/rules.md``."""
-    rows = [f"| [{r.code}](#{_anchor(r)}) | {r.name} | {r.severity} |" for r in RULES]
+    rows = [f"| [{r.code}](#{_anchor(r)}) | {r.name} | {r.severity} |" for r in EVERY_RULE]
     table = ["| code | name | severity |", "| --- | --- | --- |", *rows, ""]
-    return _INTRODUCTION + "\n".join([*table, *(rule_page(rule, marked=True) for rule in RULES)])
+    return _INTRODUCTION + "\n".join([*table, *(rule_page(rule, marked=True) for rule in EVERY_RULE)])
 
 
 def rule_page(rule: Rule, marked: bool = False) -> str:
@@ -85,7 +89,7 @@ def rule_data(rule: Rule) -> dict[str, Any]:
 def _example_data(example: Example) -> dict[str, Any]:
     return {
         "config": example.text.strip("\n"),
-        "upstream": example.upstream.strip("\n"),
+        "upstream": example.module or example.upstream.strip("\n"),
         "upstream_before": example.old.strip("\n") or None,
         "files": {path: text.strip("\n") for path, text in example.files.items()},
         "settings": example.settings.strip("\n") or None,
@@ -106,7 +110,7 @@ def _example(rule: Rule, which: str, example: Example, before: Example | None) -
     mark = f"rule={rule.code}.{which}"
     if example.old and (before is None or example.old != before.old):
         yield from _fence("Upstream, when the file was generated:", example.old, f"{mark}.old")
-    if before is None or example.upstream != before.upstream:
+    if example.upstream and (before is None or example.upstream != before.upstream):
         yield from _fence("Upstream:" if not example.old else "Upstream now:", example.upstream, f"{mark}.upstream")
     for path, text in example.files.items():
         if before is None or before.files.get(path) != text:
@@ -114,7 +118,8 @@ def _example(rule: Rule, which: str, example: Example, before: Example | None) -
             yield from _fence(f"{where}, `{path.removeprefix('upstream/')}`:", text, f"{mark}.files.{path}")
     if example.settings and (before is None or example.settings != before.settings):
         yield from _fence("In `[tool.patchgen]`:", example.settings, f"{mark}.settings", "toml")
-    yield from _fence("This config fails:" if which == "failing" else "This one passes:", example.text, f"{mark}.text")
+    config = f"This config of `{example.module}`" if example.module else "This config"
+    yield from _fence(f"{config} fails:" if which == "failing" else "This one passes:", example.text, f"{mark}.text")
 
 
 def _fence(title: str, text: str, mark: str, language: str = "python") -> list[str]:

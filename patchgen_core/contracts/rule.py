@@ -54,6 +54,7 @@ class Example:
         old: upstream's module when the checked-in files were made; the same by default.
         files: more files, by path: ``upstream/...`` beside upstream's module, others in the project.
         settings: more lines of ``[tool.patchgen]``.
+        module: the module of transformers that is upstream, instead of ``upstream``.
     """
 
     text: str
@@ -61,19 +62,20 @@ class Example:
     old: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     settings: str = ""
+    module: str = ""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One static rule.
+    """One rule: a static one, or one that parity checks by running models.
 
     Attributes:
-        code: ``PG2xx``; never given to another rule.
+        code: ``PG2xx``, or ``PG3xx`` for what parity finds; never given to another rule.
         name: one or two words.
         severity: an error makes a run red.
         reason: why what it finds breaks training, in one paragraph.
         failing, passing: examples.
-        check: what looks for it.
+        check: what looks for it in the text.
     """
 
     code: str

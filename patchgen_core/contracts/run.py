@@ -12,6 +12,7 @@ from patchgen_core.codegen.source import SourceCache, parse_source
 from patchgen_core.contracts.kernels import Kernels, read_kernels
 from patchgen_core.contracts.library import Library
 from patchgen_core.contracts.module import Module
+from patchgen_core.contracts.parity_rules import PARITY_RULES
 from patchgen_core.contracts.places import config_location
 from patchgen_core.contracts.rule import Finding, Rule, Severity, Subject
 from patchgen_core.contracts.rules import ALLOWANCE, RULES
@@ -22,6 +23,8 @@ from patchgen_core.garbage import without_collector
 from patchgen_core.project import Project
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
+EVERY_RULE: tuple[Rule, ...] = (*RULES, *PARITY_RULES)
+"""The rules of this check and of the item ``parity``, in the order of their codes."""
 
 
 def find_rules(code: str) -> tuple[Rule, ...]:
@@ -30,7 +33,7 @@ def find_rules(code: str) -> tuple[Rule, ...]:
     Raises:
         PatchgenError: there is none; names the nearest.
     """
-    found = tuple(rule for rule in RULES if _fits(rule.code, [code.upper()]))
+    found = tuple(rule for rule in EVERY_RULE if _fits(rule.code, [code.upper()]))
     if not code or not found:
         raise PatchgenError(f"there is no rule '{code}'", None, _nearest(code))
     return found
@@ -39,7 +42,7 @@ def find_rules(code: str) -> tuple[Rule, ...]:
 def choose_rules(
     project: Project, select: Sequence[str] | None = None, ignore: Sequence[str] = ()
 ) -> tuple[Rule, ...]:
-    """The rules that a project runs.
+    """The static rules that a project runs.
 
     Args:
         project: whose settings count.
@@ -71,8 +74,31 @@ def _fits(code: str, entries: Iterable[str]) -> bool:
 
 def _check_codes(entries: Iterable[str], where: str, location: Location | None = None) -> None:
     for entry in entries:
-        if entry != "ALL" and (not entry or not any(rule.code.startswith(entry) for rule in RULES)):
+        if entry != "ALL" and (not entry or not any(rule.code.startswith(entry) for rule in EVERY_RULE)):
             raise PatchgenError(f"{where}: there is no rule '{entry}'", location, _nearest(entry))
+
+
+def wanted_codes(project: Project, path: Path, label: str) -> frozenset[str]:
+    """The codes of all rules that a project wants for one config, by its settings.
+
+    Args:
+        project: the project.
+        path, label: the config's file and its dotted name.
+    """
+    left_out = [*project.ignore, *_ignored(project, path, label)]
+    wanted = [rule.code for rule in EVERY_RULE if _fits(rule.code, project.select)]
+    return frozenset(code for code in wanted if not _fits(code, left_out))
+
+
+def _ignored(project: Project, path: Path, label: str) -> list[str]:
+    """What ``per_config_ignore`` has for a config."""
+    names = _names(project, path, label)
+    return [
+        code
+        for pattern, codes in project.per_config_ignore
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names)
+        for code in codes
+    ]
 
 
 def _names(project: Project, path: Path, label: str) -> tuple[str, str]:
@@ -83,10 +109,10 @@ def _names(project: Project, path: Path, label: str) -> tuple[str, str]:
 
 def _nearest(word: str) -> str:
     """What to do about a word that is no code; it may be the name of a rule."""
-    alike = {rule.code: sum(a == b for a, b in zip(rule.code, word.upper())) for rule in RULES}
+    alike = {rule.code: sum(a == b for a, b in zip(rule.code, word.upper())) for rule in EVERY_RULE}
     near = max(alike, key=alike.__getitem__)
     if alike[near] < len(near) - 1:
-        names = {rule.name: rule.code for rule in RULES}
+        names = {rule.name: rule.code for rule in EVERY_RULE}
         near = names.get(closest(word, names) or "", "")
     meant = f"Did you mean '{near}'? " if near else ""
     return f"{meant}'patchgen rule' lists the rules."
@@ -164,13 +190,7 @@ class Contracts:
 
     def _rules_for(self, path: Path, label: str) -> tuple[Rule, ...]:
         """The rules for one config; patterns are of its dotted name or of its path from the project's root."""
-        names = _names(self.project, path, label)
-        ignored = [
-            code
-            for pattern, codes in self.project.per_config_ignore
-            if any(fnmatch.fnmatchcase(name, pattern) for name in names)
-            for code in codes
-        ]
+        ignored = _ignored(self.project, path, label)
         return tuple(rule for rule in self.rules if not _fits(rule.code, ignored))
 
     def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:
@@ -191,7 +211,7 @@ class Contracts:
 
     def _unused(self, allowance: Allowance, rules: Sequence[Rule]) -> Problem | None:
         """What is wrong with an allowance that nothing came of; None when its rule was not run."""
-        codes = [rule.code for rule in RULES]
+        codes = [rule.code for rule in EVERY_RULE]
         about = f" of '{allowance.target}'" if allowance.target else ""
         message = f"allow: {allowance.code} finds nothing{about} here"
         hint = "Remove it: it would hide the next finding."

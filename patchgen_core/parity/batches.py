@@ -86,11 +86,13 @@ class Wanted:
             does not take.
         separate: for several sequences packed into one row, how long the first is: upstream must not let it reach
             the rest; 0 for other batches.
+        media: names of inputs that the outputs must depend on.
     """
 
     name: str
     forms: tuple[Form, ...]
     separate: int = 0
+    media: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,8 @@ def feature_counts(toy: ToyModel, name: str, inputs: Mapping[str, Any], things: 
     function = find_function(toy, name)
     if function is None:
         raise ValueError(f"{type(toy.model).__name__} has no {name}")
+    takes = parameters_of(toy, name)
+    inputs = {key: value for key, value in inputs.items() if key in takes or "args" in takes}
     counts = list(_counts(function(**inputs)))
     if len(counts) == things:
         return counts

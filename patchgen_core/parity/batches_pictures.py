@@ -24,9 +24,9 @@ def picture_batches(toy: ToyModel) -> Iterator[Wanted]:
     forms: list[Form] = []
     if medium is not None and find_function(toy, _METHOD) is not None and vision_config(toy) is not None:
         forms += [partial(_batch, toy, medium, pictures) for pictures in picture_inputs(toy)]
-    forms += beside_forms(toy)
+    forms = forms or list(beside_forms(toy))
     if forms:
-        yield Wanted("pictures", tuple(forms))
+        yield Wanted("pictures", tuple(forms), media=("pixel_values",))
 
 
 def _batch(toy: ToyModel, medium: Medium, pictures: Pictures) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from patchgen_core.parity.batches import Form, ToyModel, Wanted
+from patchgen_core.parity.random_values import random_floats
 from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN
 
 _LENGTH = 12
@@ -19,6 +20,8 @@ _IGNORED = -100
 
 def text_batches(toy: ToyModel) -> Iterator[Wanted]:
     """Rows of one length; a row padded on the left above one padded on the right; two sequences in one row."""
+    if vocabulary(toy) is None or "input_ids" not in toy.takes:
+        return
     ids = random_ids(toy, 2, _LENGTH)
     mask = torch.ones_like(ids)
     codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
@@ -35,8 +38,15 @@ def text_batches(toy: ToyModel) -> Iterator[Wanted]:
 def random_ids(toy: ToyModel, rows: int, length: int, seed: int = 0) -> torch.Tensor:
     """Token ids (rows, length), int64, none of which is a special one."""
     generator = torch.Generator().manual_seed(seed)
-    vocabulary: int = toy.config.get_text_config(decoder=True).vocab_size
-    return torch.randint(FIRST_ORDINARY_TOKEN, vocabulary, (rows, length), generator=generator)
+    size = vocabulary(toy)
+    if size is None:
+        raise ValueError(f"{type(toy.config).__name__} says of no vocabulary")
+    return torch.randint(FIRST_ORDINARY_TOKEN, size, (rows, length), generator=generator)
+
+
+def vocabulary(toy: ToyModel) -> int | None:
+    """How many tokens the model knows; None where it knows of none."""
+    return getattr(toy.config.get_text_config(decoder=True), "vocab_size", None)
 
 
 def labels_for(toy: ToyModel, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | None:
@@ -45,18 +55,20 @@ def labels_for(toy: ToyModel, ids: torch.Tensor, mask: torch.Tensor | None) -> t
     Args:
         toy: the model.
         ids: the token ids, (rows, length).
-        mask: the attention mask, of the same shape; what it leaves out has no label.
+        mask: the attention mask, of the same shape; what it leaves out has no label, and neither have a language
+            model's first tokens after it, which are a prompt.
     """
     generator = torch.Generator().manual_seed(1)
+    classes = toy.config.num_labels or 1
     if toy.kind == "base":
         return None
     if toy.kind == "sequence_classification":
-        return torch.randint(0, toy.config.num_labels, ids.shape[:1], generator=generator)
+        return torch.randint(0, classes, ids.shape[:1], generator=generator)
     if toy.kind == "token_classification":
-        labels = torch.randint(0, toy.config.num_labels, ids.shape, generator=generator)
+        labels = torch.randint(0, classes, ids.shape, generator=generator)
     else:
-        labels = ids.clone()
-        labels[:, :_PROMPT] = _IGNORED
+        read = torch.arange(1, ids.shape[1] + 1)[None] if mask is None else mask.cumsum(1)
+        labels = ids.masked_fill(read <= _PROMPT, _IGNORED)
     return labels if mask is None else labels.masked_fill(mask == 0, _IGNORED)
 
 
@@ -142,7 +154,8 @@ def _packed_forms(toy: ToyModel) -> Iterator[Form]:
     for given in (*several[:1], positions, *several[1:]):
         plain = partial(_packed, toy, ids, given)
         yield plain
-        yield partial(_joined, plain, lengths)
+        for more in (*_companions(toy, ids), lengths):
+            yield partial(_joined, plain, more)
 
 
 def _packed(toy: ToyModel, ids: torch.Tensor, positions: torch.Tensor) -> Mapping[str, Any]:
@@ -156,9 +169,3 @@ def _has_axes(toy: ToyModel) -> bool:
     """Whether a token has several positions: in time, by height and by width."""
     rope = getattr(toy.config.get_text_config(decoder=True), "rope_parameters", None) or {}
     return "mrope_section" in rope or hasattr(getattr(toy.model, "model", toy.model), "get_rope_index")
-
-
-def random_floats(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Numbers between -2 and 2, float32, that bfloat16 holds and that are the same on every machine."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(-128, 129, shape, generator=generator).float() / 64

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from types import ModuleType
+from typing import cast
 
 import torch
 
-from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_path
+from patchgen_core.parity.batch_trials import mixing, refusal, shown, unseen
 from patchgen_core.parity.batches import Batches, Builder, ToyBatch, ToyModel, Wanted
+from patchgen_core.parity.batches_audio import audio_batches
 from patchgen_core.parity.batches_pictures import picture_batches
-from patchgen_core.parity.batches_text import random_ids, text_batches
+from patchgen_core.parity.batches_text import text_batches
+from patchgen_core.parity.batches_video import video_batches
 
-_BUILT_IN = (picture_batches, text_batches)
-_LONGEST = 240
-_CLOSE = 1e-3
+_BUILT_IN = (picture_batches, video_batches, audio_batches, text_batches)
 
 
 def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
@@ -41,7 +48,10 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
                 found[wanted.name] = made
             else:
                 refused.append(f"{wanted.name}: {made}")
-    return Batches(tuple((found | own).values()), tuple(refused))
+    batches = tuple((found | own).values())
+    if not batches and not refused:
+        refused.append(f"there are no built-in batches for {type(toy.model).__name__}")
+    return Batches(batches, tuple(refused))
 
 
 @contextmanager
@@ -61,52 +71,13 @@ def _first_that_runs(toy: ToyModel, wanted: Wanted) -> ToyBatch | str:
         try:
             inputs = form()
         except Exception as error:  # whatever a model says of what it does not take
-            unbuilt = unbuilt or _shown(error)
+            unbuilt = unbuilt or shown(error)
             continue
-        reason = _refusal(toy, inputs) or _mixing(toy, inputs, wanted.separate)
+        reason = refusal(toy, inputs) or mixing(toy, inputs, wanted.separate) or unseen(toy, inputs, wanted.media)
         if not reason:
             return ToyBatch(wanted.name, inputs)
         built = built or reason
     return built or unbuilt
-
-
-def _refusal(toy: ToyModel, inputs: Mapping[str, Any]) -> str:
-    """Why the model does not run a batch; empty when it does."""
-    try:
-        output = _run(toy, inputs)
-    except Exception as error:
-        return _shown(error)
-    name = next((name for name in ("loss", "logits", "last_hidden_state") if output.get(name) is not None), None)
-    if name is not None and not torch.isfinite(output[name]).all():
-        return f"its {name} is not finite"
-    return ""
-
-
-def _run(toy: ToyModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    torch.manual_seed(0)
-    given = ToyBatch("", inputs).to(torch.float32, "cpu")
-    output = toy.model(**given)
-    return output if isinstance(output, Mapping) else {}
-
-
-def _mixing(toy: ToyModel, inputs: Mapping[str, Any], first: int) -> str:
-    """What is wrong with two sequences in one row, of which one is ``first`` tokens long; empty when nothing is."""
-    if not first:
-        return ""
-    bare = {name: value for name, value in inputs.items() if name != "labels"}
-    ids = bare["input_ids"].clone()
-    ids[:, :first] = random_ids(toy, 1, first, seed=2)
-    one, other = (_tokens(_run(toy, bare | {"input_ids": given})) for given in (bare["input_ids"], ids))
-    if one is None or other is None or one.shape[:2] != ids.shape:
-        return "it gives nothing for each token, so that nobody can tell whether it keeps packed sequences apart"
-    if torch.allclose(one[:, first:], other[:, first:], rtol=_CLOSE, atol=_CLOSE):
-        return ""
-    return "transformers does not keep packed sequences apart: the second one sees the first"
-
-
-def _tokens(output: Mapping[str, Any]) -> torch.Tensor | None:
-    value = output.get("logits")
-    return value if value is not None else output.get("last_hidden_state")
 
 
 def _own_batches(toy: ToyModel, builders: Sequence[Builder]) -> dict[str, ToyBatch]:
@@ -116,7 +87,7 @@ def _own_batches(toy: ToyModel, builders: Sequence[Builder]) -> dict[str, ToyBat
         for batch in _built(toy, builder):
             if batch.name in found:
                 raise _error(builder, f"gives a second toy batch '{batch.name}'", "Give each batch a name of its own.")
-            if reason := _refusal(toy, batch.inputs):
+            if reason := refusal(toy, batch.inputs):
                 message = f"gives the toy batch '{batch.name}' for {toy.model_type}, which upstream's "
                 message += f"{type(toy.model).__name__} does not run: {reason}"
                 raise _error(builder, message, f"It takes: {', '.join(sorted(toy.takes - {'kwargs'}))}.")
@@ -128,7 +99,7 @@ def _built(toy: ToyModel, builder: Builder) -> list[ToyBatch]:
     try:
         given = list(builder(toy) or ())
     except Exception as error:
-        message = f"fails for {type(toy.model).__name__} of {toy.model_type}: {_shown(error)}"
+        message = f"fails for {type(toy.model).__name__} of {toy.model_type}: {shown(error)}"
         raise _error(builder, message) from error
     for value in given:
         if not isinstance(value, ToyBatch):
@@ -144,9 +115,67 @@ def _error(builder: Builder, what: str, hint: str = "") -> PatchgenError:
     return PatchgenError(f"the builder of toy batches '{name}' {what}", location, hint)
 
 
-def _shown(error: Exception) -> str:
-    """An error in a line, with the place that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename.replace(chr(92), '/').rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:_LONGEST]}{'...' if len(text) > _LONGEST else ''}{place}"
+def load_builder(reference: str) -> Builder:
+    """A project's builder of toy batches, by reference.
+
+    Args:
+        reference: ``package.module:function``, or ``/path/file.py:function`` for a file that is no module of a
+            package, such as a ``conftest.py``. Such a file is run once for each process, and may import what lies
+            beside it.
+
+    Raises:
+        PatchgenError: it names nothing that can be called, or the module cannot be imported.
+    """
+    place, colon, name = reference.rpartition(":")
+    if not colon or not place or not name:
+        hint = "Write package.module:function, or /path/file.py:function."
+        raise PatchgenError(f"'{reference}' names no builder of toy batches", hint=hint)
+    module = _run_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    value = getattr(module, name, None)
+    if callable(value):
+        return cast(Builder, value)
+    said = "has no" if value is None else f"has a {type(value).__name__} instead of a function"
+    functions = [known for known, own in vars(module).items() if callable(own)]
+    near = did_you_mean(name, functions) or "It is to take a ToyModel and to return ToyBatches."
+    raise PatchgenError(f"{display_path(place)} {said} '{name}', which is to build toy batches", hint=near)
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _unloaded(name, error) from error
+        parent = error.name.rpartition(".")[0]
+        paths = getattr(sys.modules.get(parent), "__path__", None) if parent else sys.path
+        known = [f"{parent}.{found.name}".lstrip(".") for found in pkgutil.iter_modules(paths)]
+        hint = did_you_mean(error.name, known) or f"Python looks in {', '.join(filter(None, paths or sys.path))}."
+        message = f"there is no module '{error.name}', which '{name}' with builders of toy batches is in"
+        raise PatchgenError(message, hint=hint) from None
+    except Exception as error:
+        raise _unloaded(name, error) from error
+
+
+def _run_file(path: Path) -> ModuleType:
+    name = f"patchgen_builders_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        files = [file.name for file in path.parent.glob("*.py")]
+        raise PatchgenError(f"there is no file {display_path(path)}", hint=did_you_mean(path.name, files))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.absolute()))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _unloaded(display_path(path), error) from error
+    finally:
+        sys.path.remove(str(path.parent.absolute()))
+    return module
+
+
+def _unloaded(place: str, error: Exception) -> PatchgenError:
+    return PatchgenError(f"{place}, which is to build toy batches, cannot be imported: {shown(error)}")

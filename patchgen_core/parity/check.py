@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,7 +17,8 @@ from patchgen_core.ops.hardware import interpreter_is_on
 from patchgen_core.ops.registry import EAGER
 from patchgen_core.parity.batches import Builder, ToyBatch
 from patchgen_core.parity.comparing import Difference, compare
-from patchgen_core.parity.failing import Failure, explain
+from patchgen_core.parity.failing import Failure, explain, raised
+from patchgen_core.parity.findings import NOT_PATCHED
 from patchgen_core.parity.heads import Head, find_heads
 from patchgen_core.parity.implementations import bound, why_not_here
 from patchgen_core.parity.interpreter import device_type
@@ -26,16 +28,16 @@ from patchgen_core.parity.reached import spans_of, uncalled, unreached
 from patchgen_core.parity.references import Reference, References
 from patchgen_core.parity.request import ParityRequest
 from patchgen_core.parity.running import EMBEDDINGS, GRADIENT, run_model
-from patchgen_core.parity.tolerances import allowed
+from patchgen_core.parity.tolerances import Allowed, allowed
 from patchgen_core.parity.toy import load_toy_config
+from patchgen_core.parity.unrun import unrun
 from patchgen_core.parity.verdict import CheckVerdict, Table
+from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-NOT_PATCHED = "PG303"
-"""The code of a head that is made without the patches."""
-
+_BATCH = "Give one that does with the hook pytest_patchgen_toy_batches, or another toy config."
 _WHOLE_FIRST = ("conditional_generation", "causal_lm", "sequence_classification", "token_classification", "base")
 
 
@@ -60,6 +62,16 @@ def check_parity(
     Raises:
         PatchgenError: the toy configuration, a batch or the device cannot be used.
     """
+    try:
+        return _check(generated, upstream, request, references)
+    except PatchgenError as error:
+        problems = [replace(problem, location=problem.location or request.declared) for problem in error.problems]
+        raise PatchgenError.from_problems(problems) from error
+
+
+def _check(
+    generated: ModuleType, upstream: ModuleType, request: ParityRequest, references: References
+) -> CheckVerdict:
     heads = sorted(find_heads(generated, upstream), key=lambda head: _WHOLE_FIRST.index(head.kind))
     if not heads:
         return CheckVerdict(skipped=f"{generated.__name__} has no model class that upstream has as well")
@@ -69,10 +81,14 @@ def check_parity(
     with bound(generated, request.implementation) as calls:
         for head in heads:
             comparison.compare(head, is_main=head is heads[0])
+    if not comparison.parts and not comparison.problems:
+        reasons = "; ".join([*(warning.message for warning in comparison.warnings), *comparison.notes])
+        raise PatchgenError(f"no toy batch runs upstream's {heads[0].name}: {reasons}", hint=_BATCH)
     if not comparison.problems:  # a model that stopped half-way reaches less
         reached = comparison.recorder.reached
         comparison.problems += unreached(request, reached, comparison.parts, list(comparison.batches))
         comparison.problems += uncalled(request, calls)
+        comparison.warnings += unrun(request, reached, list(comparison.batches))
     return comparison.verdict()
 
 
@@ -82,7 +98,11 @@ def _device(wanted: str) -> str:
     if wanted not in ("auto", here) and wanted != "cpu":
         message = f"parity is to run on '{wanted}', and torch has only '{here}' here"
         raise PatchgenError(message, hint="Run with --patchgen-device auto.")
-    return here if wanted == "auto" else wanted
+    device = here if wanted == "auto" else wanted
+    if device == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    return device
 
 
 def _builders(references: Sequence[str]) -> tuple[Builder, ...]:
@@ -91,6 +111,18 @@ def _builders(references: Sequence[str]) -> tuple[Builder, ...]:
     from patchgen_core.parity.builders import load_builder
 
     return tuple(map(load_builder, references))
+
+
+def _is_registered(base: type) -> bool:
+    """Whether the registry of modeling classes gives a base model for its model type."""
+    config_class: Any = getattr(base, "config_class", None)
+    model_type = getattr(config_class, "model_type", "")
+    if model_type not in MODELING_REGISTRY:
+        return False
+    try:
+        return resolve_model_class({"model_type": model_type, "architectures": [base.__name__]}) is base
+    except PatchgenError:  # registered for other devices, or other classes
+        return False
 
 
 @dataclass
@@ -126,20 +158,36 @@ class _Comparison:
 
     def compare(self, head: Head, is_main: bool) -> None:
         """Run the batches of one head, until one differs."""
-        builders = _builders(self.request.batches)
-        reference = self.references.get(head, self._config(head, is_main), builders, self.device)
+        request = self.request
+        builders = _builders(request.batches)
+        config = self._config(head, is_main)
+        try:
+            reference = self.references.get(head, config, builders, self.device)
+        except PatchgenError as error:  # upstream's class lacks a package, or does not take the configuration
+            problem = error.problems[0]
+            message = f"{head.name} is not compared: {problem.message}"
+            self.warnings.append(replace(problem, message=message, location=request.declared))
+            return
         batches = reference.batches
         self.notes += [f"{head.name}: {reason}" for reason in batches.refused]
         models: dict[str, PreTrainedModel] = {}
         for dtype, batch in self._plan(batches.batches, is_main):
-            if dtype not in models:
-                models[dtype] = self._build(head, reference, dtype)
-                kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
-                self.parts[head.name] = kinds
+            if not self._runs_upstream(reference, batch, dtype):
+                continue
             self.batches[batch.name] = None
-            failure = self._run(head, reference, models[dtype], dtype, batch)
+            try:
+                if dtype not in models:
+                    models[dtype] = self._build(head, reference, dtype)
+                    kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
+                    self.parts[head.name] = kinds
+                failure = self._run(head, reference, models[dtype], dtype, batch)
+            except PatchgenError:  # it has other parameters
+                raise
+            except Exception as error:
+                self.problems.append(raised(f"{head.name}, batch '{batch.name}', {dtype}", error, request))
+                return
             if failure is not None:
-                problem, tables = explain(failure, self.request, self.recorder.reached)
+                problem, tables = explain(failure, request, self.recorder.reached)
                 self.problems.append(problem)
                 self.tables += tables
                 return
@@ -165,42 +213,59 @@ class _Comparison:
             few = is_slow and (number or not is_main)
             yield from ((dtype, batch) for batch in (batches[:1] if few else batches))
 
+    def _runs_upstream(self, reference: Reference, batch: ToyBatch, dtype: str) -> bool:
+        """Whether there is something to compare with; a warning says why not."""
+        try:
+            reference.run(batch, getattr(torch, dtype))
+            if self._limit(dtype).multiple:
+                reference.run(batch, torch.float64)
+        except PatchgenError as error:
+            self.warnings += [replace(problem, location=self.request.declared) for problem in error.problems]
+            return False
+        return True
+
+    def _limit(self, dtype: str) -> Allowed:
+        request = self.request
+        return allowed(request.implementation, dtype, request.tolerances, request.project_tolerances)
+
     def _build(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
         """The patched model with upstream's parameters; also where AutoModel would put upstream's into it."""
         model = self._made(head, reference, dtype)
         base = getattr(model, model.base_model_prefix, None)
         own = getattr(sys.modules[head.generated.__module__], type(base).__name__, None)
         if base is not None and own is not None and type(base).__module__ == head.upstream.__module__:
-            self._warn_not_patched(head, type(base).__name__)
+            self._tell_not_patched(head, own)
             with auto_models({type(base.config): own}):
                 model = self._made(head, reference, dtype)
         load_state(model, reference.state)
         return model
 
     def _made(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
-        with self.recorder.recording():
-            return build_model(head.generated, reference.config, getattr(torch, dtype), self.device)
+        """Built as upstream's model was, from the same configuration: what fails here is the patched code."""
+        try:
+            with self.recorder.recording():
+                return build_model(head.generated, reference.config, getattr(torch, dtype), self.device)
+        except PatchgenError as error:
+            raise error.__cause__ or error from None
 
-    def _warn_not_patched(self, head: Head, base: str) -> None:
-        message = f"{head.name} makes upstream's {base} by AutoModel: the patches are not in it"
-        hint = "Register the generated classes with register_with_auto, or leave the class out of the output."
-        if not any(warning.message == message for warning in self.warnings):
-            self.warnings.append(Problem(message, self.request.declared, hint, code=NOT_PATCHED))
+    def _tell_not_patched(self, head: Head, base: type) -> None:
+        """Say that a head gets upstream's base model: a warning, unless the project registers its own."""
+        message = f"{head.name} makes upstream's {base.__name__} by AutoModel: the patches are not in it"
+        if _is_registered(base):
+            note = f"{message} unless register_with_auto() was called"
+            self.notes += [note] * (note not in self.notes)
+        elif not any(warning.message == message for warning in self.warnings):
+            hint = "Register the generated classes with register_with_auto, or leave the class out of the output."
+            self.warnings.append(Problem(message, self.request.declared, hint, code=NOT_PATCHED, target=head.name))
 
     def _run(
         self, head: Head, reference: Reference, model: PreTrainedModel, dtype: str, batch: ToyBatch
     ) -> Failure | None:
         """Compare one run with upstream's."""
-        request = self.request
-        limit = allowed(request.implementation, dtype, request.tolerances, request.project_tolerances)
+        limit = self._limit(dtype)
         eager = reference.run(batch, getattr(torch, dtype))
         truth = reference.run(batch, torch.float64) if limit.multiple else None
-        try:
-            patched = run_model(model, batch, self.recorder)
-        except Exception as error:
-            said = " ".join(str(error).split())
-            where = f"{head.name}, batch '{batch.name}', {dtype}"
-            raise PatchgenError(f"{where}: the patched model raises {type(error).__name__}: {said}") from error
+        patched = run_model(model, batch, self.recorder)
         differences = compare(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))
         failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)

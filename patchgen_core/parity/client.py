@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.artifacts import Artifact
-from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.errors import Location, PatchgenError, Problem, Snippet
 from patchgen_core.files import read_text
 from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
+from patchgen_core.parity.findings import UNUSED, judge, unknown_implementations
 from patchgen_core.parity.patched import patched_code
 from patchgen_core.parity.request import ParityRequest, pack_request
 from patchgen_core.parity.verdict import CheckVerdict, unpack_table
 from patchgen_core.processes import Server
 from patchgen_core.project import Project
+from patchgen_core.spec import PatchConfig
 
 CONVERTER_FILE = "checkpoint_tensor_converter.py"
 PLAN_FILE = "parallel_plan.py"
 _SERVER = Path(__file__).with_name("server.py")
-_TIME_LIMIT = 600.0
+TIME_LIMIT = 600.0
+"""Seconds that one check may take, unless a run says otherwise."""
 _LINES_SHOWN = 12
+_OUTPUT_KEPT = 40_000  # a hundred frames and what was said before
+_CALLING = os.path.join("torch", "nn", "modules", "module.py")  # three frames for each module
+_DUMP = re.compile(r"^(Fatal Python error: .*|(Stack|Current thread .*) \(most recent call first\):)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -30,12 +38,10 @@ class ParityOptions:
     """What a run wants of its parity checks.
 
     Attributes:
-        device: where models run: "auto", "cpu" or "cuda".
         batches: references of builders of toy batches beside the project's.
         offered: the implementations of the config that are being checked.
     """
 
-    device: str = "auto"
     batches: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
 
@@ -47,27 +53,59 @@ KernelName = tuple[str, str, str]
 class ModelChecks:
     """Runs checks over models of a project, in a process that has imported what the models need.
 
+    A process that dies takes one check with it: the next one gets another.
+
     Args:
         project: the project.
+        device: where models run: "auto", "cpu" or "cuda".
+        isolate: give every check a process of its own, instead of one to all.
         time_limit: seconds that one check may take.
 
     Attributes:
         server: the process.
     """
 
-    def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
-        self.project = project
-        self.server = Server(_SERVER, time_limit)
+    def __init__(
+        self, project: Project, device: str = "auto", isolate: bool = False, time_limit: float = TIME_LIMIT
+    ) -> None:
+        self.project, self.device, self.isolate = project, device, isolate
+        self.server = Server(_SERVER, time_limit, _OUTPUT_KEPT)
+        self._kernels: dict[str, Any] | None = None
 
     def close(self) -> None:
         """End the process."""
         self.server.close()
 
+    def refuse_device(self) -> None:
+        """Check that torch has the device that is wanted.
+
+        Raises:
+            PatchgenError: it has not; or it does not import, or takes its process with it.
+        """
+        answer = self._ask("device")
+        if "device" not in answer:
+            raise PatchgenError.from_problems(self._verdict(answer, f"the device '{self.device}'").problems)
+        if self.device not in ("auto", answer["device"]):
+            message = f"models are to run on '{self.device}', and torch has only '{answer['device']}' here"
+            hint = "Run with '--patchgen-device auto'; 'patchgen doctor' tells what is here."
+            raise PatchgenError(message, hint=hint)
+
+    def look_around(self) -> dict[str, Any]:
+        """What this machine has, as :class:`~patchgen_core.parity.machine.Machine` in JSON types.
+
+        When looking takes the process with it, only ``problems``: lines of what happened.
+        """
+        answer = self._ask("doctor")
+        if "devices" in answer:
+            return answer
+        problems = self._verdict(answer, "this machine").problems
+        return {"problems": [f"{problem.message}\n{problem.excerpt}".strip() for problem in problems]}
+
     def kernels(self) -> list[KernelName]:
         """The kernels that can be checked here, as far as their packages tell.
 
         Those of this package and, without importing them in this process, those that the project's modules and
-        installed packages register.
+        installed packages register. Asked for once.
 
         Raises:
             PatchgenError: one of these modules does not import.
@@ -75,7 +113,9 @@ class ModelChecks:
         if not self.project.kernels and not entry_points(group=ENTRY_POINTS):
             specs = KERNEL_REGISTRY.specs()
             return [(s.op_name, s.variant, s.name) for s in specs if not s.missing_package()]
-        answer = self._ask("kernels")
+        if self._kernels is None:
+            self._kernels = self._ask("kernels")
+        answer = self._kernels
         if "kernels" not in answer:
             raise PatchgenError.from_problems(self._verdict(answer, "the modules that register kernels").problems)
         return [(op, variant, name) for op, variant, name in answer["kernels"]]
@@ -120,7 +160,7 @@ class ModelChecks:
             toy_config=config.toy_config,
             toy_root=str(settings.toy_root or ""),
             batches=(*settings.batches, *options.batches),
-            device=options.device,
+            device=self.device,
             dtypes=settings.dtypes,
             offered=options.offered,
         )
@@ -132,7 +172,7 @@ class ModelChecks:
             upstream=request.upstream,
             parity=pack_request(request),
         )
-        return self._verdict(answer, artifact.path.name)
+        return self._judged(self._verdict(answer, artifact.path.name), config, request)
 
     def _beside(self, check: str, artifact: Artifact, path: Path, fresh: bool) -> CheckVerdict:
         answer = self._ask(
@@ -146,16 +186,18 @@ class ModelChecks:
         return self._verdict(answer, artifact.path.name)
 
     def _ask(self, check: str, **more: Any) -> dict[str, Any]:
-        request = {"check": check, "search": self.project.search_path, "modules": self.project.kernels, **more}
+        project = {"search": self.project.search_path, "modules": self.project.kernels}
         try:
-            return self.server.ask(request)
+            return self.server.ask({"check": check, "device": self.device, **project, **more})
         except OSError as error:
             raise PatchgenError(f"no process to run models in can be started: {error.strerror}") from None
+        finally:
+            if self.isolate:
+                self.server.close()
 
     def _verdict(self, answer: dict[str, Any], what: str) -> CheckVerdict:
         if "died" in answer:
-            output = "\n".join(answer["output"].splitlines()[-_LINES_SHOWN:])
-            return CheckVerdict((Problem(f"checking {what} dies: {answer['died']}", excerpt=output),))
+            return CheckVerdict((Problem(f"checking {what} dies: {answer['died']}", excerpt=_last(answer["output"])),))
         if "error" in answer:
             lacks = answer.get("lacks", "")
             if lacks.partition(".")[0] in self.project.optional_packages:
@@ -171,7 +213,30 @@ class ModelChecks:
             tuple(map(unpack_table, answer.get("tables", ()))),
         )
 
+    def _judged(self, verdict: CheckVerdict, config: PatchConfig, request: ParityRequest) -> CheckVerdict:
+        """A parity verdict without what the config allows and the project leaves out."""
+        from patchgen_core.contracts.run import wanted_codes
+
+        path = Path(config.location.file)
+        codes = wanted_codes(self.project, path, self.project.module_name(path))
+        if UNUSED in codes and request.offered[:1] == (request.implementation,):  # once for all implementations
+            unknown = unknown_implementations(config.tolerances, request.offered)
+            verdict = replace(verdict, warnings=(*verdict.warnings, *unknown))
+        return judge(verdict, config.allowed, codes)
+
+
+def _last(output: str) -> str:
+    """The end of what a process said: what it was doing when it ended, if it said that, or else the last lines."""
+    dump = _DUMP.search(output)
+    if dump is None:
+        return "\n".join(output.rstrip().splitlines()[-_LINES_SHOWN:])
+    said = output[: dump.start()].rstrip().splitlines()
+    where = output[dump.start() :].partition("\nExtension modules:")[0].splitlines()
+    where = [line for line in where if line and _CALLING not in line]
+    return "\n".join([*said[-_LINES_SHOWN:], *where[:_LINES_SHOWN]])
+
 
 def _problem(data: Mapping[str, Any]) -> Problem:
-    place = data.get("location")
-    return Problem(**{**data, "location": Location(**place) if place else None})
+    place, shown = data.get("location"), data.get("generated")
+    generated = Snippet(Location(**shown["location"]), shown["text"]) if shown else None
+    return Problem(**{**data, "location": Location(**place) if place else None, "generated": generated})

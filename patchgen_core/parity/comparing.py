@@ -104,6 +104,28 @@ def layer_errors(patched: Run, eager: Run, reference: Run | None, multiple: floa
             yield _compare(path, patched.layers, eager.layers, known, multiple)
 
 
+def layer_gradient_errors(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Iterator[Difference]:
+    """How the gradient that comes to the output of every module compares, in the order in which they come.
+
+    Where none comes to a module that ran, it differs.
+    """
+    known = reference.layer_gradients if reference is not None else {}
+    for path in reversed(eager.layers):
+        if path in eager.layer_gradients and path in patched.layers:
+            yield _compare(path, patched.layer_gradients, eager.layer_gradients, known, multiple)
+
+
+def inputs_agree(name: str, patched: Run, eager: Run, reference: Run | None, multiple: float) -> bool:
+    """Whether a module is given the same as upstream's is, as far as it is given as many tensors."""
+    known = reference.layer_inputs.get(name, ()) if reference is not None else ()
+    ours, theirs = patched.layer_inputs.get(name, ()), eager.layer_inputs[name]
+    for number, (one, other) in enumerate(zip(ours, theirs)):
+        truth = {"": known[number]} if number < len(known) else {}
+        if not _compare("", {"": one}, {"": other}, truth, multiple).is_right:
+            return False
+    return True
+
+
 def _parting(
     order: Iterable[str],
     patched: Mapping[str, torch.Tensor],

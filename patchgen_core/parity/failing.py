@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from patchgen_core.errors import Problem
-from patchgen_core.parity.comparing import (
-    Difference,
-    Parting,
-    first_parting,
-    first_parting_backward,
-    layer_errors,
-)
+from patchgen_core.errors import Problem, display_path
+from patchgen_core.files import read_text
+from patchgen_core.parity.blame import Blame, Runs, find_blame, find_suspects, fresh_lines
+from patchgen_core.parity.comparing import Difference
+from patchgen_core.parity.findings import excerpt_at, lines_of
 from patchgen_core.parity.reach import Reached
 from patchgen_core.parity.request import ParityRequest, PatchedCode
-from patchgen_core.parity.running import GRADIENT, Run
+from patchgen_core.parity.running import Run
 from patchgen_core.parity.tolerances import Allowed
-from patchgen_core.parity.verdict import Table
+from patchgen_core.parity.verdict import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
 
-TENSORS, LAYERS = "tensors", "layers"
-_MOST_SUSPECTS = 4
+_COLUMNS = ("shape", "dtype", "absolute", "relative", "allowed", "verdict")
+_ASKS = re.compile(r"\bif \w+\.(has_kernel|use_eager_impl|use_non_eager_impl|bound_kernel)\b.*:$")
+_MOST_OTHERS = 3
+_MOST_LINES = 8
+_MOST_FRAMES = 4
 
 
 @dataclass(frozen=True)
@@ -59,23 +62,37 @@ class Failure:
 
 def explain(failure: Failure, request: ParityRequest, reached: Mapping[str, Reached]) -> tuple[Problem, list[Table]]:
     """What to tell of a failure: the problem, at the declaration of the patch to look at first, and its figures."""
-    runs = (failure.patched, failure.eager, failure.reference, failure.allowed.multiple)
-    forward, backward = first_parting(*runs), first_parting_backward(*runs)
-    wrong = failure.wrong
-    worst = wrong[0]
-    parting = forward or backward
-    path = parting.path if parting is not None else _owner(worst.name)
-    suspects = _suspects(path, parting.after if parting is not None and not forward else "", request.patches, reached)
+    runs = Runs(failure.patched, failure.eager, failure.reference, failure.allowed.multiple)
+    blame = find_blame(runs, failure.differences)
+    asking = _asking(request.path)
+    suspects = find_suspects(blame, request.patches, reached, asking)
+    first = suspects[0] if suspects else None
+    named = f": look at the patch of '{first.target}'" if first else ", where no patch runs"
     message = (
-        f"{failure.title}: {len(wrong)} of {len(failure.differences)} tensors differ from Hugging Face eager, "
-        f"allowed {failure.allowed}; worst: {worst.name}{_said(worst)}"
+        f"{failure.head} parts from Hugging Face eager {_direction(blame)}{_module(runs, blame.places[0])}{named}"
     )
-    where = _forward(forward) if forward is not None else _backward(backward, worst)
-    named = "; ".join(f"{patch.target} ({patch.declared})" for patch in suspects)
-    hint = f"{where} {f'Patches there: {named}.' if named else 'No patch runs there.'}"
-    location = suspects[0].declared if suspects else request.declared
-    tables = [_tensors(failure), _layers(failure)]
-    return Problem(message, location, hint), tables
+    location = first.declared if first else request.declared
+    lines = [*_figures(failure), _story(runs, blame, failure.wrong[0]), _others(suspects[1:])]
+    hint = "\n  ".join(filter(None, lines))
+    shown = lines_of(request.path, fresh_lines(first, reached[first.target], asking)[:_MOST_LINES]) if first else None
+    return Problem(message, location, hint, excerpt_at(location), generated=shown), _tables(failure, runs, blame)
+
+
+def _direction(blame: Blame) -> str:
+    return "going backward in " if blame.is_backward else "in "
+
+
+def _asking(path: str) -> set[int]:
+    """The lines of a generated module that ask whether a slot has a kernel."""
+    lines = (read_text(Path(path)) or "").split("\n")
+    return {number for number, line in enumerate(lines, 1) if _ASKS.search(line)}
+
+
+def _figures(failure: Failure) -> Iterator[str]:
+    worst, count = failure.wrong[0], len(failure.differences)
+    said = f"Batch '{failure.batch}', {failure.dtype}: {len(failure.wrong)} of {count} tensors differ"
+    yield f"{said}, allowed {failure.allowed}."
+    yield f"The worst: {worst.name}{_said(worst)}."
 
 
 def _said(worst: Difference) -> str:
@@ -87,81 +104,64 @@ def _said(worst: Difference) -> str:
     return f", relative error {worst.relative:.1e}{limit}"
 
 
-def _forward(parting: Parting) -> str:
-    after = f", right after '{parting.after}', where both still agree" if parting.after else ""
-    return f"The hidden states part first at {_module(parting)}{after}."
+def _story(runs: Runs, blame: Blame, worst: Difference) -> str:
+    """Where it begins."""
+    if not blame.is_backward:
+        after = f", right after '{blame.after}', where both agree" if blame.after else ""
+        return f"The first output that differs is that of {_module(runs, blame.first)}{after}."
+    if blame.first:
+        after = f", coming from '{blame.after}', where both agree" if blame.after else ""
+        where = _module(runs, blame.first)
+        return f"Forward agrees. The first gradient that differs is that by the output of {where}{after}."
+    if blame.parameter:
+        return f"Forward agrees, and so do the gradients that come there; that of '{blame.parameter}' does not."
+    return f"All outputs and their gradients agree: look at what makes {worst.name}."
 
 
-def _backward(parting: Parting | None, worst: Difference) -> str:
-    if parting is None:
-        return f"All hidden states and their gradients agree: look at what makes {worst.name}."
-    after = f"; at '{parting.after}' both still agree" if parting.after else ""
-    return (
-        f"Forward agrees; going backward, the gradient that comes to the output of {_module(parting)} differs{after}."
-    )
+def _others(suspects: Sequence[PatchedCode]) -> str:
+    named = "; ".join(f"{patch.target} ({patch.declared})" for patch in suspects[:_MOST_OTHERS])
+    return f"Other patches that may lead there: {named}." if named else ""
 
 
-def _module(parting: Parting) -> str:
-    return f"'{parting.path}' ({parting.kind})" if parting.path else f"the output of the model ({parting.kind})"
+def _module(runs: Runs, name: str) -> str:
+    kind = runs.kind(name)
+    if not name:
+        return f"the model itself ({kind})"
+    return f"'{name}' ({kind})" if kind else f"'{name}'"
 
 
-def _owner(name: str) -> str:
-    """The module whose parameter a gradient is of; the model itself for other values."""
-    return name.removeprefix(GRADIENT).rpartition(".")[0] if name.startswith(GRADIENT) else ""
-
-
-def _suspects(
-    path: str, after: str, patches: Sequence[PatchedCode], reached: Mapping[str, Reached]
-) -> list[PatchedCode]:
-    """The patches that ran in a module, in what is inside of it, or around it; nearest first.
-
-    Args:
-        path: where the models part.
-        after: going backward, the module after it in forward, which then is looked at first.
-        patches: all patches.
-        reached: where they ran.
-    """
-    ranked = []
-    for patch in patches:
-        modules = reached[patch.target].modules
-        ranks = [rank for module in modules for place in (path, after) if (rank := _rank(place, module)) is not None]
-        if ranks:
-            ranked.append((min(ranks), patch.declared.line, patch))
-    return [patch for _, _, patch in sorted(ranked, key=lambda row: row[:2])][:_MOST_SUSPECTS]
-
-
-def _rank(path: str, module: str) -> int | None:
-    """How near the code of a module is to a place: 0 for the module itself; None where neither holds the other."""
-    path = path.partition(" (")[0]
-    if module == path:
-        return 0
-    if not path or module.startswith(f"{path}."):
-        return module.count(".") - path.count(".") + (not path)
-    if not module or path.startswith(f"{module}."):
-        return 10 * (path.count(".") - module.count(".") + (not module))
-    return None
-
-
-def _tensors(failure: Failure) -> Table:
-    """The tensors, what is wrong first and worst of that first."""
+def _tables(failure: Failure, runs: Runs, blame: Blame) -> list[Table]:
+    """All figures; those of the direction in which the runs part first."""
     right = [difference for difference in failure.differences if difference.is_right]
-    rows = [_row(difference) for difference in [*failure.wrong, *right]]
-    columns = ("tensor", "shape", "dtype", "absolute", "relative", "allowed", "verdict")
-    return Table(f"{failure.title}: {TENSORS}", columns, tuple(rows))
+    tensors = Table(f"{failure.title}: {TENSORS}", ("tensor", *_COLUMNS), tuple(map(_row, [*failure.wrong, *right])))
+    forward = _layers(f"{failure.title}: {LAYERS}", runs, runs.forward())
+    backward = _layers(f"{failure.title}: {BACKWARD}", runs, runs.backward())
+    return [tensors, backward, forward] if blame.is_backward else [tensors, forward, backward]
 
 
-def _layers(failure: Failure) -> Table:
-    errors = layer_errors(failure.patched, failure.eager, failure.reference, failure.allowed.multiple)
-    kinds = failure.eager.kinds
-    rows = [(d.name or "(model)", kinds.get(d.name.partition(" (")[0], ""), *_row(d)[1:]) for d in errors]
-    columns = ("module", "class", "shape", "dtype", "absolute", "relative", "allowed", "verdict")
-    return Table(f"{failure.title}: {LAYERS}", columns, tuple(rows))
+def _layers(title: str, runs: Runs, differences: Sequence[Difference]) -> Table:
+    rows = [(d.name or WHOLE, runs.kind(d.name), *_row(d)[1:]) for d in differences]
+    return Table(title, ("module", "class", *_COLUMNS), tuple(rows))
 
 
 def _row(difference: Difference) -> tuple[str, ...]:
     d = difference
-    return (d.name, d.shape, d.dtype, f"{d.absolute:.2e}", f"{d.relative:.2e}", f"{d.allowed:.2e}", _verdict(d))
+    verdict = RIGHT if d.is_right else "differs"
+    figures = (f"{value:.2e}" if value else "0" for value in (d.absolute, d.relative, d.allowed))
+    return (d.name, d.shape, d.dtype, *figures, verdict)
 
 
-def _verdict(difference: Difference) -> str:
-    return "ok" if difference.is_right else "differs"
+def raised(where: str, error: Exception, request: ParityRequest) -> Problem:
+    """The problem of a patched model that raises, at the patch whose code was running."""
+    said = " ".join(str(error).split())
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == request.path]
+    shown = "\n".join(f"{display_path(f.filename)}:{f.lineno}, in {f.name}: {f.line}" for f in frames[-_MOST_FRAMES:])
+    running = [
+        patch
+        for frame in reversed(frames)
+        for patch in request.patches
+        if any(first <= (frame.lineno or 0) <= last for first, last in patch.lines)
+    ]
+    location = running[0].declared if running else request.declared
+    hint = f"The patch of '{running[0].target}' was running." if running else ""
+    return Problem(f"{where}: the patched model raises {type(error).__name__}: {said}", location, hint, shown)

@@ -18,7 +18,7 @@ KINDS: dict[str, Kind] = {
     "ForConditionalGeneration": "conditional_generation",
     "ForSequenceClassification": "sequence_classification",
     "ForTokenClassification": "token_classification",
-    "Model": "base",
+    "LMHeadModel": "causal_lm",
 }
 """What the ends of class names mean."""
 
@@ -62,9 +62,19 @@ def _models(module: ModuleType) -> Iterator[tuple[str, Kind, Any]]:
         is_own = inspect.isclass(value) and value.__module__ == module.__name__ and name == value.__name__
         if not is_own or not issubclass(value, PreTrainedModel) or name.endswith("PreTrainedModel"):
             continue
-        kind = next((kind for suffix, kind in KINDS.items() if name.endswith(suffix)), None)
+        kind = _kind(name)
         if kind is not None:
             yield name, kind, value
+
+
+def _kind(name: str) -> Kind | None:
+    """What a class is trained for, by its name, or because AutoModelForCausalLM gives it."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    found = next((kind for suffix, kind in KINDS.items() if name.endswith(suffix)), None)
+    if found is None and name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
+        return "causal_lm"
+    return "base" if found is None and name.endswith("Model") else found
 
 
 def _has_forward(cls: type) -> bool:

@@ -61,6 +61,15 @@ def switch_on() -> tuple[str, ...]:
     return tuple(notes)
 
 
+def use_cpu() -> None:
+    """Make everything of this process and its children run on the CPU, as on a machine that has nothing else.
+
+    Call it before torch is first imported, and :func:`switch_on` after it.
+    """
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # which a model's own code asks torch for
+    os.environ[VARIABLE] = "1"  # which tells kernels, and leaves out other accelerators
+
+
 def device_type() -> str:
     """Where kernels run in this process: torch's name of an accelerator of this machine, or "cpu"."""
     return "cpu" if interpreter_is_on() else hardware.device_type()

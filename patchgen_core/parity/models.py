@@ -84,7 +84,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[nn.Module, torch.Tensor]]:
     for module in model.modules():
         parameters = module.named_parameters(recurse=False)
         biases = ((name, value) for name, value in module.named_buffers(recurse=False) if "bias" in name)
-        for name, value in (*parameters, *biases):
+        for _, value in (*parameters, *biases):
             if id(value) not in seen and value.is_floating_point():
                 seen.add(id(value))
                 yield module, value

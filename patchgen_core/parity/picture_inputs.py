@@ -10,7 +10,8 @@ import torch
 
 from patchgen_core.parity.batches import ToyModel
 from patchgen_core.parity.batches_media import parameters_of
-from patchgen_core.parity.batches_text import random_floats, random_ids
+from patchgen_core.parity.batches_text import random_ids
+from patchgen_core.parity.random_values import random_floats
 from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN
 
 _GRIDS = ("image_grid_thw", "grid_thws", "image_grid_hws", "image_grid_hw")
@@ -49,7 +50,9 @@ class Vision:
 
 def vision_config(toy: ToyModel) -> Any:
     """The configuration of what sees; None where the model does not."""
-    found = (getattr(toy.config, name, None) for name in _VISIONS)
+    found = [getattr(toy.config, name, None) for name in (*_VISIONS, "encoder")]
+    if isinstance(getattr(toy.config, "patch_size", None), int):
+        found.append(toy.config)
     return next((config for config in found if config is not None), None)
 
 
@@ -57,7 +60,11 @@ def vision_of(toy: ToyModel) -> Vision:
     """The sizes of pictures."""
     vision = vision_config(toy)
     side = getattr(vision, "image_size", None) or 36
-    merges = (getattr(part, name, None) for part in (vision, toy.config) for name in ("spatial_merge_size", "merge_kernel_size"))
+    merges = (
+        getattr(part, name, None)
+        for part in (vision, toy.config)
+        for name in ("spatial_merge_size", "merge_kernel_size")
+    )
     merge = next((size for size in merges if size), 2)
     return Vision(
         _one(side),
@@ -83,11 +90,13 @@ def picture_inputs(toy: ToyModel) -> Iterator[Pictures]:
     elif "spatial_shapes" in takes:
         yield _packed_patches(vision)
     elif "target_sizes" in takes:
-        yield from _strips(vision)
+        yield from (Pictures(inputs, 2) for inputs in strips(vision))
     elif "image_position_ids" in takes:
-        yield from _placed_patches(toy, vision)
+        yield from _placed_patches(toy)
     elif "image_token_pooling" in takes:
         yield _pooled_patches(vision)
+    elif vision_config(toy) is toy.config:
+        yield Pictures({"pixel_values": random_floats(2, 4, 3 * vision.patch**2)}, 2)
     else:
         yield from _pixels(toy, vision, takes)
 
@@ -99,11 +108,12 @@ def patches(vision: Vision, sizes: list[list[int]]) -> Iterator[tuple[torch.Tens
         vision: the sizes of patches.
         sizes: for each picture frames, height and width, in rows of features.
     """
-    grids = torch.tensor([[t, h * vision.merge, w * vision.merge] for t, h, w in sizes])
-    count, patch = int(grids.prod(-1).sum()), vision.patch
+    shown = torch.tensor(sizes)
+    grids = shown * torch.tensor([1, vision.merge, vision.merge])
+    count, patch, wide = int(grids.prod(-1).sum()), vision.patch, vision.merge * vision.patch
     yield random_floats(count, 3 * vision.frames * patch * patch), grids
     yield random_floats(count, 3, patch, patch), grids
-    yield random_floats(count // vision.merge**2, vision.merge * patch, vision.merge * patch, 3), grids // vision.merge
+    yield random_floats(int(shown.prod(-1).sum()), wide, wide, 3), shown
 
 
 def _packed_patches(vision: Vision) -> Pictures:
@@ -114,34 +124,41 @@ def _packed_patches(vision: Vision) -> Pictures:
     return Pictures({"pixel_values": values, "spatial_shapes": shapes, "pixel_attention_mask": mask}, 2)
 
 
-def _strips(vision: Vision) -> Iterator[Pictures]:
-    """All patches of all pictures side by side."""
+def strips(vision: Vision) -> Iterator[dict[str, torch.Tensor]]:
+    """All patches of two pictures side by side, and how many rows and columns of patches each has."""
     for merge in (4, 8):
         sizes = torch.tensor([[merge, merge], [merge, 2 * merge]], dtype=torch.int32)
         width = int(sizes.prod(-1).sum()) * vision.patch
-        yield Pictures({"pixel_values": random_floats(1, 3, vision.patch, width), "target_sizes": sizes}, 2)
+        yield {"pixel_values": random_floats(1, 3, vision.patch, width), "target_sizes": sizes}
 
 
-def _placed_patches(toy: ToyModel, vision: Vision) -> Iterator[Pictures]:
+def _placed_patches(toy: ToyModel) -> Iterator[Pictures]:
     """Rows of patches with the place of each in its picture; the second picture is smaller and padded."""
-    pool = getattr(vision_config(toy), "pooling_kernel_size", None) or 1
-    rows, columns = 2 * pool, 3 * pool
-    across = torch.arange(rows * columns) % columns
-    down = torch.arange(rows * columns) // columns
-    places = torch.stack([across, down], -1)[None].repeat(2, 1, 1)
-    small = rows * 2 * pool
-    places[1] = -1
-    places[1, :small, 0], places[1, :small, 1] = torch.arange(small) % (2 * pool), torch.arange(small) // (2 * pool)
-    sides = (vision.patch, getattr(vision_config(toy), "model_patch_size", None) or vision.patch * pool)
-    for side in sides:
-        values = random_floats(2, rows * columns, 3 * side * side).abs() / 2
+    for values, places in placed_patches(toy, [3, 2]):
         yield Pictures({"pixel_values": values, "image_position_ids": places}, 2)
+
+
+def placed_patches(toy: ToyModel, widths: list[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Rows of patches, padded to the same length, and the column and row of each patch, -1 for padding.
+
+    Args:
+        toy: the model.
+        widths: of each picture, in rows of features; all are two high.
+    """
+    pool = getattr(vision_config(toy), "pooling_kernel_size", None) or 1
+    patch = vision_of(toy).patch
+    places = torch.full((len(widths), 2 * pool * max(widths) * pool, 2), -1)
+    for picture, width in zip(places, widths):
+        index = torch.arange(2 * pool * width * pool)
+        picture[: len(index)] = torch.stack([index % (width * pool), index // (width * pool)], -1)
+    for side in (patch, getattr(vision_config(toy), "model_patch_size", None) or patch * pool):
+        yield random_floats(*places.shape[:2], 3 * side * side).abs() / 2, places
 
 
 def _pooled_patches(vision: Vision) -> Pictures:
     """Two crops of a picture, and which patches make one row of features."""
     across = vision.side // vision.patch
-    pooling = torch.stack([torch.arange(4) + 4 * row for row in range(6)])[None]
+    pooling = torch.arange(24).reshape(6, 4)
     grids = torch.tensor([[1, 2, 2, 2]])
     values = random_floats(1, 2, across**2, 3 * vision.patch**2)
     return Pictures({"pixel_values": values, "image_token_pooling": pooling, "image_grids": grids}, 1)
@@ -157,10 +174,11 @@ def _pixels(toy: ToyModel, vision: Vision, takes: set[str]) -> Iterator[Pictures
         values = random_floats(2, 3, 2 * step, 3 * step)
         values[0, :, :, 2 * step :] = 0
         yield Pictures({"pixel_values": values, "image_sizes": sizes}, 2)
-        for tiles, size in ((1, [full, full]), (3, [2 * full - 6, full - 6])):
-            values = random_floats(1, tiles, 3, full, full)
-            yield Pictures({"pixel_values": values, "image_sizes": torch.tensor([size])}, 1)
-        yield Pictures({"pixel_values": random_floats(1, 3, full, full), "image_sizes": torch.tensor([[full, full]])}, 1)
+        flat = torch.tensor([[full // 6, 2 * full - 12]])  # little is left of it between the margins
+        yield Pictures({"pixel_values": random_floats(1, 3, 3, full, full), "image_sizes": flat}, 1)
+        yield Pictures(
+            {"pixel_values": random_floats(1, 3, full, full), "image_sizes": torch.tensor([[full, full]])}, 1
+        )
     if "pixel_attention_mask" in takes:
         yield _masked(vision)
         yield Pictures(_tiles(full), 2)

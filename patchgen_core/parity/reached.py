@@ -9,11 +9,9 @@ from types import CodeType
 from typing import Any
 
 from patchgen_core.errors import Problem
+from patchgen_core.parity.findings import UNREACHED
 from patchgen_core.parity.reach import Reached, Span
 from patchgen_core.parity.request import ParityRequest, PatchedCode
-
-UNREACHED = "PG301"
-"""The code of a patch that does not run."""
 
 _HINT = "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
 
@@ -71,7 +69,7 @@ def unreached(
             continue
         where = _where(patch, parts)
         message = f"no toy batch reaches the patch of '{patch.target}': {where} (batches: {', '.join(batches)})"
-        yield Problem(message, patch.declared, _HINT, code=UNREACHED)
+        yield Problem(message, patch.declared, _HINT, code=UNREACHED, target=patch.target)
 
 
 def _where(patch: PatchedCode, parts: Mapping[str, Mapping[str, str]]) -> str:
@@ -91,4 +89,4 @@ def uncalled(request: ParityRequest, calls: Mapping[str, int]) -> Iterator[Probl
     for name, count in calls.items():
         if not count:
             message = f"no toy batch calls '{name}', which is bound to {request.implementation}"
-            yield Problem(message, request.declared, _HINT, code=UNREACHED)
+            yield Problem(message, request.declared, _HINT, code=UNREACHED, target=name)

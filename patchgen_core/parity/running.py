@@ -32,12 +32,14 @@ class Run:
         layers: the output of every module, in the order in which they finished, by path; a module that ran more
             than once has ``path (2)`` and so on.
         layer_gradients: the gradient of the loss by these outputs, as far as it got there.
+        layer_inputs: the floating tensors that every module was given, by the same names.
         kinds: the class names of the modules by path.
     """
 
     values: dict[str, torch.Tensor | None] = field(default_factory=dict)
     layers: dict[str, torch.Tensor] = field(default_factory=dict)
     layer_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    layer_inputs: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
 
 
@@ -146,19 +148,26 @@ def _on_gradient(value: torch.Tensor, note: Callable[[torch.Tensor], None]) -> N
 
 
 def _watch(path: str, module: nn.Module, run: Run, active: list[str]) -> Iterator[Any]:
-    def enter(_: nn.Module, __: Any) -> None:
+    def enter(_: nn.Module, args: Any, kwargs: Any) -> None:
         active.append(path)
+        given = tuple(_kept(value) for _, value in _floating((args, kwargs)))
+        run.layer_inputs[_nth(path, run.layer_inputs)] = given
 
     def leave(_: nn.Module, __: Any, output: Any) -> None:
         active.pop()
         value = next((value for _, value in _floating(output)), None)
         if value is None:
             return
-        times = sum(known == path or known.startswith(f"{path} (") for known in run.layers) + 1
-        name = f"{path} ({times})" if times > 1 else path
+        name = _nth(path, run.layers)
         run.layers[name] = _kept(value)
         if value.requires_grad:
             _on_gradient(value, lambda gradient: run.layer_gradients.update({name: _kept(gradient)}))
 
-    yield module.register_forward_pre_hook(enter)
+    yield module.register_forward_pre_hook(enter, with_kwargs=True)
     yield module.register_forward_hook(leave)
+
+
+def _nth(path: str, known: Mapping[str, object]) -> str:
+    """The name of one more call of a module."""
+    times = sum(name == path or name.startswith(f"{path} (") for name in known) + 1
+    return f"{path} ({times})" if times > 1 else path

@@ -34,8 +34,11 @@ _HEADS = ("ForCausalLM", "ForConditionalGeneration")
 
 def serve() -> None:
     """Answer requests until standard input ends."""
+    from patchgen_core.processes import say_where
+
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what is printed is no answer
+    say_where()
     for line in _requests():
         request = json.loads(line)
         sys.path[:] = request["search"]
@@ -62,10 +65,12 @@ def _requests() -> Iterator[str]:
 
 
 @functools.cache
-def _set_up() -> None:
+def _set_up(device: str) -> None:
     """Have Triton's kernels interpreted where there is no GPU, before anything imports triton."""
-    from patchgen_core.parity.interpreter import switch_on
+    from patchgen_core.parity.interpreter import switch_on, use_cpu
 
+    if device == "cpu":
+        use_cpu()
     switch_on()
     import torch
 
@@ -73,11 +78,27 @@ def _set_up() -> None:
 
 
 def _answer(request: Request) -> dict[str, Any]:
+    return _caught(lambda: _doctor(request) if request["check"] == "doctor" else _checked(request))
+
+
+def _checked(request: Request) -> dict[str, Any]:
+    """The answer of a check, which changes nothing for the next one."""
+    _set_up(request["device"])
+    from patchgen_core.parity.unchanged import unchanged
+
+    with unchanged() as left:
+        answer = _caught(lambda: _CHECKS[request["check"]](request))
+    if left:  # upstream's models may have run with it as well
+        _references.cache_clear()
+    return {**answer, "notes": [*answer.get("notes", ()), *left]}
+
+
+def _caught(ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """An answer, or what was raised instead of it."""
     from patchgen_core.errors import PatchgenError
 
     try:
-        _set_up()
-        return _CHECKS[request["check"]](request)
+        return ask()
     except PatchgenError as error:
         return {"problems": [_packed(problem) for problem in error.problems]}
     except ModuleNotFoundError as error:
@@ -105,6 +126,20 @@ def _packed(problem: Problem) -> dict[str, Any]:
 
 def _verdict(verdict: CheckVerdict) -> dict[str, Any]:
     return asdict(verdict)
+
+
+def _doctor(request: Request) -> dict[str, Any]:
+    """What this machine has; tells of what is broken in it instead of failing."""
+    from patchgen_core.parity.machine import look_around
+
+    return asdict(look_around(request["device"], lambda: _register(request)))
+
+
+def _device(_: Request) -> dict[str, Any]:
+    """Where models run."""
+    from patchgen_core.parity.interpreter import device_type
+
+    return {"device": device_type()}
 
 
 def _register(request: Request) -> None:
@@ -225,6 +260,7 @@ def _heads(module: ModuleType) -> Iterator[type[PreTrainedModel]]:
 
 
 _CHECKS: dict[str, Callable[[Request], dict[str, Any]]] = {
+    "device": _device,
     "kernels": _kernels,
     "kernel": _kernel,
     "converter": _converter,

@@ -72,9 +72,12 @@ def _build(part: Part, shared: Shared, overrides: Mapping[str, Any]) -> PreTrain
     changes = dict(part.stated) | _sizes(part, shared) | _without_noise(part) | _tokens(part, shared) | _telling(part)
     changes |= layer_fields(part, changes, own)
     changes |= _layer_thetas(changes)
-    changes |= {name: _value(size, part, shared) for name, size in part.own.items()} | own
-    changes = changes | _latent(part, changes) | own
-    changes = _positions(part, changes) | changes
+    told = {name: _value(size, part, shared) for name, size in part.own.items()} | own
+    changes |= told
+    changes |= _latent(part, changes) | own
+    changes |= _positions(part, changes) | told
+    if not part.name and "id2label" not in own:
+        changes.setdefault("num_labels", sizes.NUM_LABELS)
     for name in classes.UNDECLARED.get(part.config_class.__name__, {}):
         changes.setdefault(name, part.fields[name])
     for name, below in part.parts.items():
@@ -140,7 +143,7 @@ def _telling(part: Part) -> dict[str, Any]:
     found |= {name: value for name, value in sizes.SWITCHED_ON.items() if name in part.fields}
     epsilons = (name for name, value in part.fields.items() if _EPSILON.search(name) and isinstance(value, float))
     found |= dict(zip((name for name in epsilons if part.fields[name]), cycle(sizes.EPSILONS)))
-    return found if part.name else found | {"num_labels": sizes.NUM_LABELS}
+    return found
 
 
 def _token_ids(parts: Sequence[Part]) -> dict[str, int]:

@@ -26,8 +26,11 @@ def make_toy_config(
     The widths of one part differ from each other and none is twice another; heads share keys and values where
     the class lets them; there are more experts than a token is sent to, and dense layers beside sparse ones;
     a sliding window is shorter than a toy sequence; special tokens differ and lie below
-    :data:`patchgen_core.parity.toy_sizes.FIRST_ORDINARY_TOKEN`; nothing is dropped at random. The same class
-    gives the same configuration everywhere.
+    :data:`patchgen_core.parity.toy_sizes.FIRST_ORDINARY_TOKEN`; nothing is dropped at random. Factors, epsilons,
+    caps and rotary bases have values that no class has by default, so that one that is dropped or repeated as a
+    number shows (:data:`patchgen_core.parity.toy_sizes.TELLING`). What is off by default, such as biases, stays off,
+    but for the few things in :data:`patchgen_core.parity.toy_sizes.SWITCHED_ON`. The same class gives the same
+    configuration everywhere.
 
     Args:
         config_class: a configuration class of transformers, or one made like them.
@@ -65,14 +68,15 @@ def load_toy_config(
 
     Args:
         config_class: the model's configuration class.
-        given: what the patch config says: a configuration as a mapping, or the path of a JSON file or of a
-            folder with a ``config.json``, absolute or from the working directory; None when it says nothing.
+        given: what the patch config says: a configuration as a mapping, or the absolute path of a JSON file or of
+            a folder with a ``config.json``; None when it says nothing. Relative to what a path may be written is
+            for the caller to know.
         toy_root: the project's folder of toy configurations, looked in for ``<model_type>_toy/config.json``.
         model_type: as transformers names the model.
 
     Raises:
-        PatchgenError: a file is missing or holds no configuration, it is another model's, a field looks
-            misspelt, or the class refuses what it says.
+        PatchgenError: a path is relative, a file is missing or holds no configuration, it is another model's, a
+            field looks misspelt, or the class refuses what it says.
     """
     if isinstance(given, Mapping):
         return _from_dict(config_class, given, None)
@@ -80,7 +84,7 @@ def load_toy_config(
         return _from_file(config_class, Path(given))
     folder = toy_root / f"{model_type}_toy" if toy_root is not None else None
     if folder is not None and folder.exists():
-        return _from_file(config_class, folder)
+        return _from_file(config_class, folder.absolute())
     return make_toy_config(config_class)
 
 
@@ -90,8 +94,10 @@ def describe_toy_config(config: PreTrainedConfig) -> str:
 
 
 def _from_file(config_class: type[PreTrainedConfig], path: Path) -> PreTrainedConfig:
+    if not path.is_absolute():
+        raise PatchgenError(f"the path of a toy config is not absolute: {path}", hint="Join it with its folder.")
     file = path / "config.json" if path.is_dir() else path
-    location = Location(str(file.absolute()))
+    location = Location(str(file))
     try:
         values = json.loads(file.read_text(encoding="utf-8"), object_hook=_special_float)
     except OSError as error:

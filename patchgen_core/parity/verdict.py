@@ -8,6 +8,13 @@ from typing import Any
 
 from patchgen_core.errors import Problem
 
+TENSORS, LAYERS, BACKWARD = "tensors", "layers", "layers, backward"
+"""How the titles of a comparison's tables end."""
+RIGHT = "ok"
+"""The verdict of a row that shows nothing wrong."""
+WHOLE = "(model)"
+"""What a table calls the model itself, whose path is empty."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -35,6 +42,7 @@ class CheckVerdict:
         figures: measurements by name.
         warnings: what may be wrong, and fails nothing.
         tables: the figures behind the problems.
+        unused: allowances that nothing came of.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -43,6 +51,7 @@ class CheckVerdict:
     figures: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[Problem, ...] = ()
     tables: tuple[Table, ...] = ()
+    unused: tuple[Problem, ...] = ()
 
 
 def unpack_table(data: Mapping[str, Any]) -> Table:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from patchgen_core.files import write_files
 from patchgen_core.report.data import SCHEMA
 from patchgen_core.report.diff import plain_diff
 from patchgen_core.report.record import BAD, Record, Status, pack, relative_to, retitled, unpack, with_paths
+from patchgen_core.report.tables import row_markdown, table_markdown
 from patchgen_core.report.terminal import STATUS_STYLE
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>&~|#])")
@@ -32,7 +34,7 @@ class GateReport:
     """The records of a run.
 
     Attributes:
-        records: one for each config and check that ran.
+        records: one for each config and check that ran; of parity, one for each implementation.
         not_run: node ids of items that were to run and did not, as when a run was stopped.
         not_collected: config files of the project that the run left out.
         is_short: whether it left them out without being told to.
@@ -73,7 +75,7 @@ class GateReport:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The contract rules that found something, in their order."""
+        """The rules that found something, in their order."""
         problems = (problem for record in self.records for problem in (*record.errors, *record.warnings))
         return tuple(sorted({problem.code for problem in problems if problem.code}))
 
@@ -234,6 +236,23 @@ def check_report_name(path: Path) -> None:
         raise PatchgenError(f"report file '{display_path(path)}' ends in neither .json nor .md")
 
 
+def with_unused(report: GateReport) -> GateReport:
+    """A report that warns of the allowances that no item needed of all that may; once, with the first of these."""
+    found: dict[tuple[str, str], dict[str, Record]] = {}
+    for record in report.records:
+        found.setdefault((record.config, record.path), {})[record.name] = record
+
+    def settled(record: Record) -> Record:
+        siblings = [found[record.config, record.path].get(name) for name in record.siblings]
+        if not siblings or record.name != record.siblings[0]:
+            return record
+        idle = [p for p in record.unused if all(s is not None and p in s.unused for s in siblings)]
+        new = tuple(problem for problem in idle if problem not in record.warnings)
+        return replace(record, warnings=(*record.warnings, *new))
+
+    return replace(report, records=tuple(map(settled, report.records)))
+
+
 def write_report(report: GateReport, path: Path, root: Path) -> None:
     """Write a report as JSON or Markdown, by the ending of its name; makes the folder.
 
@@ -241,7 +260,8 @@ def write_report(report: GateReport, path: Path, root: Path) -> None:
         PatchgenError: the ending is another, or the file cannot be written.
     """
     check_report_name(path)
-    write_files([(path, gate_markdown(report) if path.suffix == ".md" else gate_json(report, root))])
+    text = gate_markdown(report, path.parent) if path.suffix == ".md" else gate_json(report, root)
+    write_files([(path, text)])
 
 
 def merge(reports: Iterable[GateReport]) -> GateReport:
@@ -252,7 +272,7 @@ def merge(reports: Iterable[GateReport]) -> GateReport:
     reports = list(reports)
     records: dict[tuple[str, str, str], Record] = {}
     for record in (record for report in reports for record in report.records):
-        key = (record.config, record.path, record.check)
+        key = (record.config, record.path, record.name)
         if key not in records or _WORST.index(record.status) < _WORST.index(records[key].status):
             records[key] = record
     ran = {record.item for report in reports for record in report.records}
@@ -260,27 +280,32 @@ def merge(reports: Iterable[GateReport]) -> GateReport:
     not_run = dict.fromkeys(item for report in reports for item in report.not_run if item not in ran)
     left_out = dict.fromkeys(path for report in reports for path in report.not_collected if path not in paths)
     is_short = bool(left_out) and any(report.is_short for report in reports)
-    return GateReport(tuple(records.values()), tuple(not_run), tuple(left_out), is_short)
+    return with_unused(GateReport(tuple(records.values()), tuple(not_run), tuple(left_out), is_short))
 
 
-def gate_markdown(report: GateReport) -> str:
-    """The report as Markdown: the table, and what was found below it."""
+def gate_markdown(report: GateReport, folder: Path | None = None, is_whole: bool = True) -> str:
+    """The report as Markdown: the table, and what was found below it.
+
+    Args:
+        report: the report.
+        folder: where the text is going to lie, for links to pictures; None leaves them out.
+        is_whole: show all rows of tables.
+    """
     verdict = "green" if report.is_green else "red" if report.exit_code else "nothing ran"
     lines = [f"### patchgen: {verdict}", "", report.summary(), ""]
     if report.records:
         rows, quiet = _rows(report, False)
-        lines += [_row(["config", *report.checks]), _row(["---"] * (len(report.checks) + 1))]
+        lines += [row_markdown(["config", *report.checks]), row_markdown(["---"] * (len(report.checks) + 1))]
         for config, row in rows.items():
-            lines.append(_row([f"`{config}`", *(_cell(row.get(check)) for check in report.checks)]))
+            lines.append(row_markdown([f"`{config}`", *(_cell(row.get(check)) for check in report.checks)]))
         if quiet:
-            lines.append(
-                _row([_quiet(rows, quiet), *(f"{count} ok" if count else "-" for count in _ok(report, quiet))])
-            )
+            counts = (f"{count} ok" if count else "-" for count in _ok(report, quiet))
+            lines.append(row_markdown([_quiet(rows, quiet), *counts]))
     for record in report.records:
         if record.status not in BAD and not record.warnings:
             continue
-        title = html.escape(f"{record.config}: {record.check}")
-        lines += ["", f"<details><summary>{title}</summary>", "", *_details(record)]
+        title = html.escape(f"{record.config}: {record.name}")
+        lines += ["", f"<details><summary>{title}</summary>", "", *_details(record, folder, is_whole)]
         lines += ["", "</details>"]
     if report.not_run:
         lines += ["", "Not run: " + ", ".join(f"`{item}`" for item in report.not_run)]
@@ -289,16 +314,17 @@ def gate_markdown(report: GateReport) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-
-
-def _details(record: Record) -> Iterable[str]:
+def _details(record: Record, folder: Path | None, is_whole: bool) -> Iterable[str]:
     for cause in record.causes:
         yield f"- {_SPECIAL.sub(_ESCAPED, str(cause))}"
     shown = [*map(str, record.errors), *(f"warning: {problem}" for problem in record.warnings)]
     if shown:
         yield from ["", *_fence("\n".join(shown))]
+    if record.picture and folder is not None:
+        name = os.path.relpath(record.picture, folder).replace(os.sep, "/")
+        yield from ["", f"![errors by layer](<{name}>)"]
+    for table in record.tables:
+        yield from ["", *table_markdown(table, is_whole)]
     for diff in [*(c.upstream_diff for c in record.causes), *(f.telling for f in record.files if not f.missing)]:
         if diff:
             yield from ["", *_fence(plain_diff(diff, folded=True).plain.rstrip("\n"), "diff")]

@@ -21,7 +21,7 @@ def commands(report: GateReport, workspace: Path) -> Iterator[str]:
     Source of the format: docs.github.com, "Workflow commands for GitHub Actions".
     """
     for record in report.records:
-        title = f"patchgen {record.check}: {record.config}"
+        title = f"patchgen {record.name}: {record.config}"
         found = [("error", *entry) for entry in _found(record, workspace)] if record.status in BAD else []
         found += [("warning", *_told(record, problem, workspace)) for problem in record.warnings]
         for kind, file, line, message in found:
@@ -71,6 +71,6 @@ def write_step_summary(report: GateReport, environment: Mapping[str, str]) -> No
     if path:
         try:
             with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(f"{gate_markdown(report)}\n")
+                file.write(f"{gate_markdown(report, is_whole=False)}\n")
         except OSError as error:
             raise PatchgenError(f"cannot be written: {error.strerror}", Location(path)) from None

@@ -63,6 +63,9 @@ class Record:
         reason: why the check was skipped.
         figures: measurements by name, for reports.
         tables: the figures behind the errors.
+        unused: allowances that nothing came of here.
+        siblings: names of the items that such an allowance may also be for, this one's among them.
+        picture: file that shows the figures; empty for none.
         item: node id of the test item that made the record.
     """
 
@@ -83,10 +86,19 @@ class Record:
     reason: str = ""
     figures: Mapping[str, float] = field(default_factory=dict)
     tables: tuple[Table, ...] = ()
+    unused: tuple[Problem, ...] = ()
+    siblings: tuple[str, ...] = ()
+    picture: str = ""
     item: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
+
+    @property
+    def name(self) -> str:
+        """The name of its item, such as ``parity[eager]``; the check's when it is not known."""
+        name = self.item.rpartition("::")[2].partition("@")[0]
+        return name if name.partition("[")[0] == self.check else self.check
 
     @property
     def headline(self) -> str:
@@ -166,6 +178,8 @@ def unpack(data: Mapping[str, Any]) -> Record:
         "warnings": problems(data["warnings"]),
         "notes": tuple(data.get("notes", ())),
         "tables": tuple(map(unpack_table, data.get("tables", ()))),
+        "unused": problems(data.get("unused", ())),
+        "siblings": tuple(data.get("siblings", ())),
     }
     return Record(**{**data, **parts})
 
@@ -207,6 +221,8 @@ def with_paths(record: Record, change: Callable[[str], str]) -> Record:
         removed=tuple(map(change, record.removed)),
         errors=tuple(map(problem, record.errors)),
         warnings=tuple(map(problem, record.warnings)),
+        unused=tuple(map(problem, record.unused)),
+        picture=change(record.picture) if record.picture else "",
     )
 
 

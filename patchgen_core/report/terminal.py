@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from rich.console import Console
 from rich.text import Text
@@ -10,8 +11,10 @@ from rich.text import Text
 from patchgen_core.api import CodegenResult
 from patchgen_core.drift import DriftReport
 from patchgen_core.errors import Problem, display_path
+from patchgen_core.parity.verdict import Table
 from patchgen_core.report.diff import plain_diff, rich_diff
 from patchgen_core.report.record import BAD, Record, Status, drift_record
+from patchgen_core.report.tables import is_wrong, table_text
 
 STATUS_STYLE: dict[Status, str] = {
     "clean": "green",
@@ -74,16 +77,20 @@ def verdict_text(record: Record, named: bool = True) -> Text:
     return text
 
 
-def print_details(console: Console, record: Record, verbose: bool = False, folded: bool = False) -> None:
-    """Print what belongs to a verdict: problems, what upstream changed, the files that differ.
+def print_details(
+    console: Console, record: Record, verbose: bool = False, folded: bool = False, is_whole: bool = True
+) -> None:
+    """Print what belongs to a verdict: problems and their figures, what upstream changed, the files that differ.
 
     Args:
         console: where to.
         record: the verdict, its first line printed already.
         verbose: also say how the config was loaded.
         folded: leave out the middle of long hunks. A terminal gets them folded unless ``verbose``.
+        is_whole: print all figures. If not, of several problems that come with figures all but the first are one line
+            each, and of the figures those of the first that tell most.
     """
-    print_problems(console, record.errors)
+    _print_errors(console, record, is_whole)
     print_problems(console, record.warnings, "warning")
     _print_notes(console, record.notes if verbose else ())
     if verbose and record.loading == "imported":
@@ -99,6 +106,34 @@ def print_details(console: Console, record: Record, verbose: bool = False, folde
             console.print(Text(f"         {display_path(file.path)} is missing"), soft_wrap=True)
         elif file.path.endswith(".py") or len(record.files) == 1:
             _print_diff(console, file.telling, verbose, folded)
+
+
+def _print_errors(console: Console, record: Record, is_whole: bool) -> None:
+    if is_whole or not record.tables:
+        print_problems(console, record.errors)
+        tables, others = list(record.tables), []
+    else:
+        first, *others = record.errors
+        print_problems(console, [first])
+        tables = _telling(record.tables)
+    width = console.width if console.is_terminal else None
+    for table in tables:
+        console.print()
+        console.print(table_text(table, width, is_whole), soft_wrap=True)
+    if others:
+        console.print()
+        print_problems(console, [replace(problem, excerpt="", generated=None, hint="") for problem in others])
+
+
+def _telling(tables: Sequence[Table]) -> list[Table]:
+    """Of the first thing that tables are about, those in which something is wrong, one of each kind."""
+    about = tables[0].title.rpartition(": ")[0]
+    kinds: dict[str, Table] = {}
+    for table in tables:
+        subject, _, kind = table.title.rpartition(": ")
+        if subject == about and any(is_wrong(table, row) for row in table.rows):
+            kinds.setdefault(kind.partition(",")[0], table)
+    return list(kinds.values()) or list(tables[:1])
 
 
 def _print_notes(console: Console, notes: Iterable[str]) -> None:

@@ -124,9 +124,30 @@ for ours, theirs in zip(*(model.parameters() for model in models), strict=True):
     assert torch.equal(ours.grad, theirs.grad)
 print("same")
 """
+HEADS = """
+from transformers import AutoModelForTokenClassification
+from patchgen_core.auto import register_with_auto
+from patchgen_core.parity.toy import toy_config_for
+import zoo.llama, zoo.qwen3
+
+for model_type in ("llama", "qwen3"):
+    register_with_auto(model_type)
+    head = AutoModelForTokenClassification.from_config(toy_config_for(model_type))
+    print(type(head).__module__, type(head.model).__module__)
+"""
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "examples")}
+    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
 
 
 def test_generated_qwen3_computes_on_a_cpu_what_upstream_does() -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "examples")}
-    done = subprocess.run([sys.executable, "-c", COMPARE], env=env, capture_output=True, text=True)
+    done = run(COMPARE)
     assert done.stdout == "same\n", done.stderr
+
+
+def test_registered_heads_have_the_patched_model_below_them() -> None:
+    done = run(HEADS)
+    modules = [f"zoo.{name}.generated.patched_modeling_{name}_gpu" for name in ("llama", "qwen3")]
+    assert done.stdout.splitlines() == [f"{module} {module}" for module in modules], done.stderr

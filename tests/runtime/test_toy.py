@@ -17,8 +17,9 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PreT
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.parity.models import random_state
 from patchgen_core.parity.toy import describe_toy_config, load_toy_config, make_toy_config, toy_config_for
-from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN
+from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN, ROPE_THETAS
 
 FAMILIES = [
     *("llama", "qwen3", "gemma3", "gpt_oss", "seed_oss", "glm4_moe", "deepseek_v3", "qwen3_moe", "qwen3_next"),
@@ -136,6 +137,95 @@ def test_nothing_is_dropped_at_random() -> None:
     config = toy_config_for("seed_oss")
     assert transformers.CONFIG_MAPPING["seed_oss"]().attention_dropout > 0
     assert config.attention_dropout == config.residual_dropout == 0
+
+
+# --- a defect shows ---------------------------------------------------------------------------------
+
+DEFECTS = [
+    ("granite", "residual_multiplier", 1.0),
+    ("granite", "embedding_multiplier", 1.0),
+    ("granite", "scaling", 16**-0.5),
+    ("granite", "config.logits_scaling", 1.0),
+    ("falcon_h1", "ssm_out_multiplier", 1.0),
+    ("falcon_h1", "down_multiplier", 1.0),
+    ("deepseek_v3", "routed_scaling_factor", 2.5),
+    ("qwen3_moe", "norm_topk_prob", False),
+    ("gemma2", "config.final_logit_softcapping", None),
+    ("gemma2", "attn_logit_softcapping", None),
+    ("gpt_oss", "limit", 7.0),
+    ("minimax", "attn_alpha_factor", 1),
+    ("mamba2", "time_step_limit", (0.0, float("inf"))),
+    ("qwen3", "variance_epsilon", 1e-6),
+    ("gpt_neox", "eps", 1e-5),
+]
+
+
+@pytest.mark.parametrize(("model_type", "attribute", "wrong"), DEFECTS)
+def test_what_patched_code_drops_or_repeats_as_a_number_shows(model_type: str, attribute: str, wrong: object) -> None:
+    config = toy_config_for(model_type)
+    model = build(model_type, config)
+    random_state(model)
+    ids = torch.randint(FIRST_ORDINARY_TOKEN, config.vocab_size, (2, 12))
+    with torch.no_grad():
+        right = model(input_ids=ids).logits
+        owners = [model.config] if attribute.startswith("config.") else list(model.modules())
+        name = attribute.removeprefix("config.")
+        broken = [setattr(owner, name, wrong) for owner in owners if hasattr(owner, name)]
+        assert broken
+        difference = (model(input_ids=ids).logits - right).norm() / right.norm()
+    assert difference > 1e-4
+
+
+@pytest.mark.parametrize("model_type", [*FAMILIES, "vipllava", "deepseek_v4"])
+def test_no_epsilon_is_the_class_s_and_those_of_a_part_differ(model_type: str) -> None:
+    for part in parts_of(toy_config_for(model_type)):
+        chosen = {name: value for name, value in vars(part).items() if "eps" in name.split("_")}
+        defaults = vars(type(part)())
+        assert all(1e-4 < value < 1e-2 and value != defaults[name] for name, value in chosen.items())
+        assert len(set(chosen.values())) == len(chosen)
+
+
+@pytest.mark.parametrize("model_type", FAMILIES)
+def test_no_rotary_base_is_the_class_s_and_those_of_kinds_of_layers_differ(model_type: str) -> None:
+    def bases(part: PreTrainedConfig) -> list[float]:
+        rope = getattr(part, "rope_parameters", None) or {}
+        kinds = [kind for kind in (rope, *rope.values()) if isinstance(kind, dict)]
+        return [kind["rope_theta"] for kind in kinds if "rope_theta" in kind]
+
+    for part in parts_of(toy_config_for(model_type)):
+        assert len(set(bases(part))) == len(bases(part))
+        assert not set(bases(part)) & set(bases(type(part)()))
+
+
+def test_a_rotary_base_that_the_whole_model_says_of_a_part_is_replaced_too() -> None:
+    assert transformers.GotOcr2Config().text_config.rope_parameters["rope_theta"] == 1e6
+    assert toy_config_for("got_ocr2").text_config.rope_parameters["rope_theta"] == ROPE_THETAS[0]
+
+
+def test_more_or_less_of_a_head_is_rotated_than_by_default() -> None:
+    rope = toy_config_for("glm4").rope_parameters
+    assert transformers.Glm4Config().rope_parameters["partial_rotary_factor"] == 0.5 != rope["partial_rotary_factor"]
+    width = toy_config_for("glm4").head_dim * rope["partial_rotary_factor"]
+    assert width == int(width)
+    assert width % 2 == 0
+
+
+def test_a_classifier_has_more_labels_than_a_sign_tells() -> None:
+    assert toy_config_for("qwen3").num_labels == 3
+    assert toy_config_for("qwen3", {"num_labels": 5}).num_labels == 5
+    assert toy_config_for("qwen3", {"id2label": {0: "a", 1: "b"}}).num_labels == 2
+
+
+def test_what_is_off_by_default_stays_off_and_may_be_switched_on() -> None:
+    """Liger's MLP, for one, has no biases."""
+    config = toy_config_for("llama")
+    assert not config.mlp_bias
+    assert not config.attention_bias
+    assert toy_config_for("gemma3_text").final_logit_softcapping is None
+    assert toy_config_for("llama", {"mlp_bias": True}).mlp_bias
+
+
+# --- parts and files --------------------------------------------------------------------------------
 
 
 def test_what_other_parts_give_to_the_language_model_has_its_width() -> None:
@@ -287,6 +377,13 @@ def test_a_bad_file_is_refused_with_its_place(tmp_path: Path, text: str, message
     with pytest.raises(PatchgenError, match=message) as caught:
         load_toy_config(transformers.Qwen3Config, file, None, "qwen3")
     assert "config.json: " in str(caught.value)
+
+
+def test_a_relative_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PatchgenError, match=r"the path of a toy config is not absolute: config.json"):
+        load_toy_config(transformers.Qwen3Config, "config.json", None, "qwen3")
 
 
 def test_a_misspelt_field_of_a_part_is_refused() -> None:

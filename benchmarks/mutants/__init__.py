@@ -1,0 +1,1 @@
+"""Defects for :mod:`mutation`, and the gate that has to find them."""

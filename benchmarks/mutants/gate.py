@@ -1,0 +1,282 @@
+"""What the gate says of configs: their contracts and their parity, one process that forks for each of them."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from mutants.making import Mutant
+from patchgen_core.artifacts import Artifact
+from patchgen_core.codegen.generate import generate
+from patchgen_core.codegen.plan import make_plan
+from patchgen_core.codegen.source import SourceCache, SourceFile, parse_source
+from patchgen_core.contracts.run import Contracts
+from patchgen_core.errors import PatchgenError
+from patchgen_core.loading import LoadedConfig, Loader
+from patchgen_core.parity.client import ModelChecks, ParityOptions
+from patchgen_core.parity.implementations import offered
+from patchgen_core.project import Project
+from patchgen_core.upstream import find_upstream
+
+Found = Literal["contract", "parity", "crash", "hang", "survived"]
+TIME_LIMIT = 300.0
+_OVER_THAT = {"eager": 4.0, "patched": 4.0}
+_MADE_OF = 2000
+"""How much is kept of what the gate says."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a mutant.
+
+    Attributes:
+        found: who found it: "contract" is generation and contract rules, "crash" a parity check in which the module
+            does not import, or its model cannot be built or raises; "hang" one that takes too long.
+        by: the rule's code, or the implementation whose check fails.
+        said: what the gate says.
+        seconds: how long it took.
+    """
+
+    found: Found
+    by: str = ""
+    said: str = ""
+    seconds: float = 0.0
+
+
+class Sources(SourceCache):
+    """Parsed files, some of which are to have another text."""
+
+    def put(self, file: SourceFile) -> None:
+        """Have a file read as if it had this text."""
+        self._files[file.path] = file
+
+
+@dataclass
+class Gate:
+    """The gate over one project, in this process.
+
+    Args:
+        project: the project.
+    """
+
+    project: Project
+    sources: Sources = field(default_factory=Sources)
+
+    def __post_init__(self) -> None:
+        self.contracts = Contracts(self.project, self.sources)
+        self.checks = ModelChecks(self.project)
+        self.checks.server = _Here()  # type: ignore[assignment]
+
+    def load(self, path: Path) -> LoadedConfig:
+        """The config of a file.
+
+        Raises:
+            PatchgenError: it does not load.
+        """
+        return Loader(self.project, self.sources).load(path)[0]
+
+    def make(self, loaded: LoadedConfig) -> Artifact:
+        """What a config generates, before ruff.
+
+        Raises:
+            PatchgenError: it cannot be generated.
+        """
+        plan = make_plan(
+            loaded.config, find_upstream(loaded.config.source_module), self.sources, loaded.modules, loaded.label
+        )
+        path = self.project.output_folder(loaded.path) / loaded.config.target_file
+        return Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
+
+    def warm_up(self, artifact: Artifact) -> tuple[str, ...]:
+        """Import all that models need, and run upstream's; what the gate says of the config's implementations.
+
+        Returns:
+            The implementations that can run here, the quickest first.
+
+        Raises:
+            PatchgenError: the config fails as it is.
+        """
+        names = offered(artifact.text, self.checks.kernels())
+        tolerance = tuple(_OVER_THAT.items())  # so that upstream's runs in float64 are there as well
+        lax = replace(self.project, parity=replace(self.project.parity, tolerance=tolerance))
+        checks = ModelChecks(lax)
+        checks.server = self.checks.server
+        verdict = checks.parity(artifact, names[0], ParityOptions(offered=names), fresh=True)
+        if verdict.problems or verdict.skipped:
+            raise PatchgenError(f"{artifact.plan.label} is not right as it is: {verdict.problems or verdict.skipped}")
+        self.slots = slots_of(self.project.module_name(artifact.path), names)
+        self.contracts.examine(artifact, Path(artifact.plan.config.location.file))
+        gc.collect()
+        gc.freeze()
+        return tuple(sorted(names, key=_cost))
+
+    def judge(self, path: Path, mutant: Mutant | None, names: tuple[str, ...]) -> Outcome:
+        """What the gate says of a config; changes this process.
+
+        Args:
+            path: the config.
+            mutant: the defect; None for the config as it is.
+            names: the implementations to check, in this order.
+        """
+        if mutant is not None:
+            self.sources.put(parse_source(mutant.path, mutant.text))
+        try:
+            loaded = self.load(path)
+            artifact = self.make(loaded)
+            errors = self.contracts.examine(artifact, path).errors
+        except PatchgenError as error:
+            return Outcome("contract", "generation", str(error)[:_MADE_OF])
+        if errors:
+            return Outcome("contract", errors[0].code, errors[0].title[:_MADE_OF])
+        _stop_at_first()
+        sys.modules.pop(self.project.module_name(artifact.path), None)
+        for name in names:
+            verdict = self.checks.parity(artifact, name, ParityOptions(offered=names), fresh=True)
+            if verdict.problems:
+                said = verdict.problems[0].title
+                return Outcome("crash" if _raises(said) else "parity", name, said[:_MADE_OF])
+        return Outcome("survived")
+
+    def reaching(self, mutant: Mutant, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The implementations under which a mutant's code can run."""
+        slots = [(self.slots.get(slot, set()), is_bound) for slot, is_bound in mutant.slots]
+        return tuple(name for name in names if all((name in known) == is_bound for known, is_bound in slots))
+
+
+def slots_of(module: str, names: Sequence[str]) -> dict[str, set[str]]:
+    """The implementations that each slot of a module has a kernel of."""
+    from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
+    from patchgen_core.parity.implementations import slots_in
+
+    return {
+        name: {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)} & {*names} - {EAGER}
+        for name, slot in slots_in(sys.modules[module]).items()
+    }
+
+
+def _cost(name: str) -> int:
+    """The interpreted ones come last."""
+    return ("eager", "patched", "grouped_mm").index(name) if name in ("eager", "patched", "grouped_mm") else 9
+
+
+def _raises(said: str) -> bool:
+    return " raises " in said or " dies" in said or "cannot be built" in said
+
+
+class _Here:
+    """Answers requests for checks in this process."""
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        from patchgen_core.parity.server import _answer
+
+        sys.path[:] = request["search"]
+        return _answer(request)
+
+    def close(self) -> None:
+        """There is no process to end."""
+
+
+def _stop_at_first() -> None:
+    """End a check at the first batch that fails."""
+    from patchgen_core.parity import check
+
+    def stop(failure: Any, *_: Any) -> NoReturn:
+        worst = f"; worst: {failure.wrong[0]}" if hasattr(failure, "wrong") else ""
+        raise PatchgenError(f"{getattr(failure, 'title', failure)} differs{worst}")
+
+    def stop_raised(where: str, error: Exception, *_: Any) -> NoReturn:
+        raise PatchgenError(f"{where}: the patched model raises {type(error).__name__}: {error}")
+
+    check.__dict__.update(explain=stop, raised=stop_raised)
+
+
+# --- a process for each -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """A config to judge: its file, its defect, and the implementations to check it under."""
+
+    path: Path
+    mutant: Mutant | None
+    names: tuple[str, ...]
+
+
+@dataclass
+class _Child:
+    task: Task
+    pid: int
+    pipe: int
+    started: float
+    said: bytes = b""
+
+
+def judge_all(gate: Gate, tasks: Iterable[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
+    """Judge configs, each in a process that is forked from this one, as many at a time as ``jobs``."""
+    waiting = iter(tasks)
+    running: dict[int, _Child] = {}
+    try:
+        while True:
+            while len(running) < jobs and (task := next(waiting, None)) is not None:
+                child = _fork(gate, task)
+                running[child.pipe] = child
+            if not running:
+                return
+            for pipe in select.select(list(running), [], [], 1.0)[0]:
+                data = os.read(pipe, 65536)
+                running[pipe].said += data
+                if not data:
+                    child = running.pop(pipe)
+                    yield child.task, _ended(child)
+            for child in [one for one in running.values() if time.monotonic() - one.started > TIME_LIMIT]:
+                os.kill(child.pid, signal.SIGKILL)
+                child.said = b""
+    finally:
+        for child in running.values():
+            os.kill(child.pid, signal.SIGKILL)
+            os.waitpid(child.pid, 0)
+
+
+def _fork(gate: Gate, task: Task) -> _Child:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return _Child(task, pid, reading, time.monotonic())
+    status = 1
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(null, stream)
+        outcome = gate.judge(task.path, task.mutant, task.names)
+        with os.fdopen(writing, "w", encoding="utf-8") as file:
+            json.dump([outcome.found, outcome.by, outcome.said], file)
+        status = 0
+    except BaseException as error:
+        with os.fdopen(writing, "w", encoding="utf-8") as file:
+            json.dump(["failed", "", f"{type(error).__name__}: {error}"], file)
+    finally:
+        os._exit(status)
+
+
+def _ended(child: _Child) -> Outcome:
+    os.close(child.pipe)
+    _, status = os.waitpid(child.pid, 0)
+    seconds = time.monotonic() - child.started
+    if child.said:
+        found, by, said = json.loads(child.said)
+        if found == "failed":
+            raise RuntimeError(f"judging {child.task.path.name} failed: {said}")
+        return Outcome(found, by, said, seconds)
+    if seconds > TIME_LIMIT:
+        return Outcome("hang", seconds=seconds)
+    return Outcome("crash", "process", f"status {status}", seconds)

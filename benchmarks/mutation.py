@@ -1,0 +1,164 @@
+"""What the gate catches: defects are put into the patched code of ``examples/zoo``, one at a time, everywhere.
+
+Each defect is made in the text of a config, as a slip of its author would be; the module is generated anew and goes
+through contracts and parity, under every implementation that its code can run under, until one of them fails. A defect
+that none finds is listed with the reason, as far as it is known. Those that change nothing for any input are taken out
+of the figure; all others count.
+
+    python benchmarks/mutation.py [--models NAMES] [--operators WORDS] [--jobs 2] [--sample N] [--missed] [--json FILE]
+
+Returns 1 when fewer than 95 of 100 are found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+GOAL = 95.0
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(ROOT))
+
+from mutants.gate import Gate, Outcome, Task, judge_all  # noqa: E402
+from mutants.known import EQUIVALENT, UNSEEN, Why, explain  # noqa: E402
+from mutants.making import Mutant, mutants  # noqa: E402
+
+from patchgen_core.errors import PatchgenError, display_path  # noqa: E402
+from patchgen_core.project import Project, load_project  # noqa: E402
+
+COLUMNS = ("mutants", "contract", "parity", "crash", "hang", "survived", "equivalent")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A defect of one config, what became of it, and why if it was not found."""
+
+    config: str
+    mutant: Mutant
+    outcome: Outcome
+    why: Why | None
+    reason: str
+
+    @property
+    def kind(self) -> str:
+        """The column that it counts in."""
+        return "equivalent" if self.why == EQUIVALENT else self.outcome.found
+
+
+def run(project: Project, path: Path, options: argparse.Namespace) -> Iterator[Result]:
+    """Judge the defects of one config, which must be right as it is.
+
+    Raises:
+        PatchgenError: it is not.
+    """
+    gate = Gate(project)
+    artifact = gate.make(gate.load(path))
+    names = gate.warm_up(artifact)
+    chosen = [m for m in mutants(artifact, gate.sources) if not options.operators or _is_chosen(m, options.operators)]
+    if options.sample and options.sample < len(chosen):
+        chosen = random.Random(0).sample(chosen, options.sample)
+    dear_first = sorted(chosen, key=lambda m: -len(m.slots) - any(is_bound for _, is_bound in m.slots))
+    tasks = [Task(path, None, names), *(Task(path, m, gate.reaching(m, names)) for m in dear_first)]
+    for number, (task, outcome) in enumerate(judge_all(gate, tasks, options.jobs)):
+        if sys.stderr.isatty():
+            print(f"\r{artifact.plan.label}: {number + 1} of {len(tasks)} ", end="", file=sys.stderr, flush=True)
+        if task.mutant is None:
+            if outcome.found != "survived":
+                raise PatchgenError(f"{artifact.plan.label} is not right as it is: {outcome.said}")
+            continue
+        why, reason = explain(task.mutant) if outcome.found == "survived" else (None, "")
+        yield Result(artifact.plan.label, task.mutant, outcome, why, reason)
+
+
+def _is_chosen(mutant: Mutant, words: str) -> bool:
+    return any(word in mutant.operator for word in words.split(","))
+
+
+# --- what is printed -------------------------------------------------------------------------------
+
+
+def table(results: Sequence[Result]) -> str:
+    """What became of the defects, by operator and in all."""
+    rows = [f"{'defect':<22}" + "".join(f"{name:>11}" for name in (*COLUMNS, "of 100"))]
+    operators = sorted({result.mutant.operator for result in results})
+    for name in (*operators, ""):
+        chosen = [result for result in results if name in ("", result.mutant.operator)]
+        counts = [len(chosen), *(sum(result.kind == kind for result in chosen) for kind in COLUMNS[1:])]
+        cells = "".join(f"{count:>11,}" for count in counts)
+        rows.append(f"{name or 'all':<22}{cells}{share(chosen):>11.1f}")
+    return "\n".join(rows)
+
+
+def share(results: Sequence[Result], without: Sequence[str] = ()) -> float:
+    """How many of a hundred defects are found, of those that change something and are not ``without``."""
+    counted = [result for result in results if result.kind not in ("equivalent", *without)]
+    found = sum(result.kind != "survived" for result in counted)
+    return 100 * found / len(counted) if counted else 100.0
+
+
+def survivors(results: Sequence[Result], missed_only: bool) -> Iterator[str]:
+    """The defects that were not found: where, what, and why; the same one of several configs once."""
+    found: dict[tuple[str, int, str], list[Result]] = {}
+    for result in results:
+        if result.why is not None and (not missed_only or result.why == UNSEEN):
+            mutant = result.mutant
+            found.setdefault((str(mutant.path), mutant.line, mutant.text), []).append(result)
+    for same in sorted(found.values(), key=lambda same: (str(same[0].why), same[0].mutant.line)):
+        mutant, configs = same[0].mutant, ", ".join(result.config.split(".")[-2] for result in same)
+        yield f"{same[0].why}: {mutant.operator} in {mutant.function} ({configs})"
+        yield f"  {display_path(str(mutant.path))}:{mutant.line}"
+        yield from (f"    {row}" for row in mutant.diff.split("\n"))
+        if same[0].reason:
+            yield f"  {same[0].reason}"
+
+
+def as_json(result: Result) -> str:
+    """A result as a line of JSON."""
+    told = {name: getattr(result.mutant, name) for name in ("operator", "target", "function", "line", "diff")}
+    became = {"found": result.kind, "by": result.outcome.by, "said": result.outcome.said, "why": result.why}
+    return json.dumps({"config": result.config, **told, **became, "seconds": round(result.outcome.seconds, 2)})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run all mutants; 1 when fewer than 95 of 100 are found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--models", default="", help="folders of examples/zoo (default: all)")
+    parser.add_argument("--operators", default="", help="words in the names of the kinds of defects (default: all)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many defects of each config")
+    parser.add_argument("--missed", action="store_true", help="list only what the gate does not see")
+    written = argparse.FileType("w", encoding="utf-8")
+    parser.add_argument("--json", metavar="FILE", type=written, help="write every result there, a line of JSON each")
+    options = parser.parse_args(argv)
+    started = time.monotonic()
+    project = load_project(ROOT)
+    wanted = [name for name in options.models.split(",") if name]
+    results: list[Result] = []
+    try:
+        for path in project.find_configs():
+            if not wanted or path.parent.name in wanted:
+                for result in run(project, path, options):
+                    results.append(result)
+                    if options.json is not None:
+                        print(as_json(result), file=options.json, flush=True)
+    except PatchgenError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 2
+    print("", *survivors(results, options.missed), "", table(results), sep="\n")
+    reached = share(results)
+    print(f"caught: {reached:.1f} of 100; {share(results, ('crash',)):.1f} of those that do not simply raise")
+    print(f"{time.monotonic() - started:.0f} s with {options.jobs} processes")
+    return 0 if reached >= GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,11 @@
+"""Numbers that are the same on every machine."""
+
+from __future__ import annotations
+
+import torch
+
+
+def random_floats(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Numbers between -2 and 2, float32, which bfloat16 holds exactly."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-128, 129, shape, generator=generator).float() / 64

@@ -1,0 +1,149 @@
+"""Tables of figures, as a terminal, a log and Markdown show them."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.text import Text
+
+from patchgen_core.parity.verdict import LAYERS, RIGHT, TENSORS, Table
+
+_MOST = {TENSORS: 12, LAYERS: 8}
+_MOST_OTHERS = 12
+_BEFORE = 3
+"""How many rows that show nothing wrong stand above the first that does."""
+_DISPENSABLE = ("class", "dtype", "shape", "absolute")
+"""Columns to leave out, in this order, where a terminal is too narrow."""
+_NARROWEST = 24
+_GAP = "  "
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The rows of a table that are shown.
+
+    Attributes:
+        rows: these rows.
+        above, below: how many more there are.
+    """
+
+    rows: tuple[tuple[str, ...], ...]
+    above: int = 0
+    below: int = 0
+
+
+def is_wrong(table: Table, row: Sequence[str]) -> bool:
+    """Whether a row of a table of verdicts shows something wrong."""
+    return table.columns[-1] == "verdict" and row[-1] != RIGHT
+
+
+def cut(table: Table, is_whole: bool) -> Cut:
+    """The rows around the first that shows something wrong, or all."""
+    kind = table.title.rpartition(": ")[2].partition(",")[0]
+    most = _MOST.get(kind, _MOST_OTHERS)
+    count = len(table.rows)
+    if is_whole or count <= most + 1:  # a line that says "1 more" is as long
+        return Cut(table.rows)
+    first = next((number for number, row in enumerate(table.rows) if is_wrong(table, row)), 0)
+    start = max(0, min(first - _BEFORE, count - most))
+    return Cut(table.rows[start : start + most], start, max(0, count - start - most))
+
+
+def table_text(table: Table, width: int | None, is_whole: bool) -> Text:
+    """A table as aligned lines, its title above.
+
+    Args:
+        table: the table.
+        width: columns of the terminal: columns of the table that have no room are left out, then the first one is
+            shortened in its middle. None for as wide as it is.
+        is_whole: show all rows.
+    """
+    shown = cut(table, is_whole)
+    columns, rows = table.columns, shown.rows
+    if width is not None:
+        columns, rows = _fitted(columns, rows, width)
+    widths = _widths(columns, rows)
+    text = Text(f"{table.title}\n", "bold")
+    text.append(f"{_line(columns, columns, widths)}\n", "dim")
+    if shown.above:
+        text.append(f"  ... {shown.above} above\n", "dim")
+    for row, whole in zip(rows, shown.rows):
+        text.append(f"{_line(row, columns, widths)}\n", "red" if is_wrong(table, whole) else "dim")
+    if shown.below:
+        text.append(f"  ... {shown.below} below\n", "dim")
+    if shown.above or shown.below:
+        text.append(f"  {len(shown.rows)} of {len(table.rows)} shown: -v or --patchgen-report shows all\n", "cyan")
+    text.rstrip()
+    return text
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(cell_len(cell) for cell in cells) for cells in zip(columns, *rows)]
+
+
+def _line(row: Sequence[str], columns: Sequence[str], widths: Sequence[int]) -> str:
+    """Cells side by side, figures to the right."""
+    cells = []
+    for cell, column, width in zip(row, columns, widths):
+        space = " " * (width - cell_len(cell))
+        cells.append(space + cell if column in ("absolute", "relative", "allowed") else cell + space)
+    return ("  " + _GAP.join(cells)).rstrip()
+
+
+def _fitted(
+    columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], width: int
+) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """A table no wider than a width, as far as it can be."""
+    for name in _DISPENSABLE:
+        if _total(columns, rows) <= width:
+            break
+        is_telling = any(" instead of " in row[columns.index(name)] for row in rows) if name in columns else True
+        if not is_telling and _excess(columns, rows, width) > 0:
+            at = columns.index(name)
+            columns = columns[:at] + columns[at + 1 :]
+            rows = tuple(row[:at] + row[at + 1 :] for row in rows)
+    over = _total(columns, rows) - width
+    if over > 0:
+        room = max(_NARROWEST, _widths(columns, rows)[0] - over)
+        rows = tuple((shorten(row[0], room), *row[1:]) for row in rows)
+    return columns, rows
+
+
+def _total(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    return sum(_widths(columns, rows)) + len(_GAP) * len(columns)
+
+
+def _excess(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:
+    return _total(columns, rows) - width
+
+
+def shorten(name: str, width: int) -> str:
+    """A name without its middle when it is longer than a width; its end tells more than its beginning."""
+    if cell_len(name) <= width:
+        return name
+    tail = (width - 1) * 2 // 3
+    return f"{name[: width - 1 - tail]}…{name[-tail:]}"
+
+
+def table_markdown(table: Table, is_whole: bool = True) -> Iterator[str]:
+    """A table as lines of Markdown, folded away."""
+    shown = cut(table, is_whole)
+    wrong = sum(is_wrong(table, row) for row in table.rows)
+    count = f"{wrong} of {len(table.rows)} differ" if table.columns[-1] == "verdict" else f"{len(table.rows)} rows"
+    yield from (f"<details><summary>{html.escape(table.title)} ({count})</summary>", "")
+    yield row_markdown(table.columns)
+    yield row_markdown(["---"] * len(table.columns))
+    for row in shown.rows:
+        cells = [f"`{cell}`" if number == 0 and "`" not in cell else cell for number, cell in enumerate(row)]
+        yield row_markdown([*cells[:-1], f"**{row[-1]}**"] if is_wrong(table, row) else cells)
+    if shown.above or shown.below:
+        yield from ("", f"{shown.above} rows above and {shown.below} below are left out here.")
+    yield from ("", "</details>")
+
+
+def row_markdown(cells: Sequence[str]) -> str:
+    """A row of a table of Markdown."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

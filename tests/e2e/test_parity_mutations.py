@@ -1,0 +1,78 @@
+"""Slips in patched code make the parity item red, and it names the patch; ``benchmarks/mutation.py`` tries them all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from patchgen_core.artifacts import make_artifacts
+from patchgen_core.files import write_files
+from patchgen_core.project import load_project
+
+ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / "examples/zoo/qwen3_moe/qwen3_moe_gpu_patch_gen_config.py"
+NORM, MLP, EXPERTS = "Qwen3MoeRMSNorm.forward", "Qwen3MoeMLP.forward", "Qwen3MoeExperts.forward"
+ROTARY, HEAD = "apply_rotary_pos_emb", "Qwen3MoeForCausalLM.forward"
+DEFECTS = {
+    "wrong_epsilon": (NORM, "variance + self.variance_epsilon)", "variance + 1e-6)"),
+    "narrow_norm": (NORM, "hidden_states.to(torch.float32)", "hidden_states"),
+    "no_gate": (MLP, "self.act_fn(self.gate_proj(x)) * self.up_proj(x)", "self.act_fn(self.gate_proj(x))"),
+    "gate_and_up": (EXPERTS, "self.act_fn(gate) * up", "self.act_fn(up) * gate"),
+    "other_half": (ROTARY, "(rotate_half(k) * sin)", "(rotate_half(q)[:, : k.shape[1]] * sin)"),
+    "sign": (ROTARY, "(q * cos) + ", "(q * cos) - "),
+    "detached": (EXPERTS, "current_hidden_states.to(", "current_hidden_states.detach().to("),
+    "shifted_twice": (HEAD, "(logits, labels, ", "(logits, torch.nn.functional.pad(labels, (0, 1), value=-100)[..., 1:], "),
+    "no_mask": (HEAD, "            attention_mask,\n        )", "        )"),
+}  # fmt: skip
+"""By name: the patch that it is in, and the change."""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What the item ``parity[eager]`` says of a config for each defect, by the defect's name."""
+    root = tmp_path_factory.mktemp("broken")
+    shutil.copy(ROOT / "pyproject.toml", root)
+    zoo = root / "examples/zoo"
+    (zoo / "right").mkdir(parents=True)
+    text = CONFIG.read_text(encoding="utf-8")
+    texts = {"right": text}
+    for name, (_, old, new) in DEFECTS.items():
+        assert text.count(old) == 1, old
+        texts[name] = text.replace(old, new)
+    paths = {name: zoo / name / f"{name}_patch_gen_config.py" for name in texts}
+    for name, path in paths.items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(texts[name], encoding="utf-8")
+    for outcome in make_artifacts(load_project(root), paths.values()):
+        assert outcome.artifact is not None, outcome.problems
+        write_files(outcome.artifact.files)
+    command = [sys.executable, "-m", "pytest", "-p", "pytest_patchgen", "-p", "no:cacheprovider", "-q", "-k", "eager"]
+    command += ["--patchgen-checks=parity", "--patchgen-report=report.json", "examples"]
+    environment = {**os.environ, "CI": "", "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, cwd=root, capture_output=True, check=False, env=environment)
+    report = json.loads((root / "report.json").read_text(encoding="utf-8"))
+    return {result["config"].split(".")[-1].removesuffix("_patch_gen_config"): result for result in report["results"]}
+
+
+def test_config_is_right_without_a_defect(results: dict[str, dict[str, Any]]) -> None:
+    assert len(results) == len(DEFECTS) + 1
+    assert results["right"]["parity"]["errors"] == []
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_defect_is_found_and_its_patch_named(results: dict[str, dict[str, Any]], name: str) -> None:
+    target, _, _ = DEFECTS[name]
+    lines = CONFIG.read_text(encoding="utf-8").splitlines()
+    declared = next(n for n, line in enumerate(lines, 1) if line.startswith("@config.") and f'"{target}"' in line)
+    errors = results[name]["errors"]
+    assert errors
+    for error in errors:
+        assert error["location"]["line"] == declared, error["message"]
+        assert target in error["hint"]
