@@ -7,6 +7,9 @@ of the figure; all others count.
 
     python benchmarks/mutation.py [--models NAMES] [--operators WORDS] [--jobs 2] [--sample N] [--missed] [--json FILE]
 
+With ``--own-text llama`` the defects are put into a config that overrides every method and function of that modeling
+file of transformers with its own text, which has places that the zoo's patches have not.
+
 Returns 1 when fewer than 95 of 100 are found.
 """
 
@@ -17,9 +20,10 @@ import json
 import os
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,8 +36,9 @@ from mutants.gate import Gate, Outcome, Task, judge_all  # noqa: E402
 from mutants.known import EQUIVALENT, UNSEEN, Why, explain  # noqa: E402
 from mutants.making import Mutant, mutants  # noqa: E402
 
-from patchgen_core.errors import PatchgenError, display_path  # noqa: E402
+from patchgen_core.errors import PatchgenError, did_you_mean, display_path  # noqa: E402
 from patchgen_core.project import Project, load_project  # noqa: E402
+from tests.e2e.mutations import own_text  # noqa: E402
 
 COLUMNS = ("mutants", "contract", "parity", "crash", "hang", "survived", "equivalent")
 
@@ -60,14 +65,14 @@ def run(project: Project, path: Path, options: argparse.Namespace) -> Iterator[R
     Raises:
         PatchgenError: it is not.
     """
-    gate = Gate(project)
-    artifact = gate.make(gate.load(path))
+    gate = Gate(project, path)
+    artifact = gate.artifact()
     names = gate.warm_up(artifact)
     chosen = [m for m in mutants(artifact, gate.sources) if not options.operators or _is_chosen(m, options.operators)]
     if options.sample and options.sample < len(chosen):
         chosen = random.Random(0).sample(chosen, options.sample)
-    dear_first = sorted(chosen, key=lambda m: -len(m.slots) - any(is_bound for _, is_bound in m.slots))
-    tasks = [Task(path, None, names), *(Task(path, m, gate.reaching(m, names)) for m in dear_first)]
+    quick_first = sorted(chosen, key=lambda m: any(is_bound for _, is_bound in m.slots))
+    tasks = [Task(None, names), *(Task(m, gate.reaching(m, names)) for m in quick_first)]
     for number, (task, outcome) in enumerate(judge_all(gate, tasks, options.jobs)):
         if sys.stderr.isatty():
             print(f"\r{artifact.plan.label}: {number + 1} of {len(tasks)} ", end="", file=sys.stderr, flush=True)
@@ -77,6 +82,33 @@ def run(project: Project, path: Path, options: argparse.Namespace) -> Iterator[R
             continue
         why, reason = explain(task.mutant) if outcome.found == "survived" else (None, "")
         yield Result(artifact.plan.label, task.mutant, outcome, why, reason)
+
+
+def configs(options: argparse.Namespace, folder: Path) -> Iterator[tuple[Project, Path]]:
+    """The configs to break, each with its project.
+
+    Raises:
+        PatchgenError: the zoo has no such model.
+    """
+    own, wanted = ([name for name in given.split(",") if name] for given in (options.own_text, options.models))
+    for model in own:
+        yield own_text_config(model, folder)
+    zoo = load_project(ROOT)
+    paths = {path.parent.name: path for path in zoo.find_configs()}
+    for name in wanted or ([] if own else paths):
+        if name not in paths:
+            raise PatchgenError(f"examples/zoo has no '{name}'", None, did_you_mean(name, paths))
+        yield zoo, paths[name]
+
+
+def own_text_config(model: str, folder: Path) -> tuple[Project, Path]:
+    """A project with one config, which overrides everything in a modeling file with its own text."""
+    (folder / model).mkdir()
+    base, bench = own_text(model, folder / model)
+    path = folder / model / f"{model}_patch_gen_config.py"
+    kept = [statement for statement in base.statements if "OpSlot" not in statement]
+    path.write_text("\n\n".join(kept) + "\n", encoding="utf-8")
+    return replace(bench.project, kernels=()), path
 
 
 def _is_chosen(mutant: Mutant, words: str) -> bool:
@@ -132,6 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run all mutants; 1 when fewer than 95 of 100 are found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--models", default="", help="folders of examples/zoo (default: all)")
+    parser.add_argument("--own-text", default="", metavar="MODELS", help="modeling files of transformers instead")
     parser.add_argument("--operators", default="", help="words in the names of the kinds of defects (default: all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="so many defects of each config")
@@ -140,12 +173,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", metavar="FILE", type=written, help="write every result there, a line of JSON each")
     options = parser.parse_args(argv)
     started = time.monotonic()
-    project = load_project(ROOT)
-    wanted = [name for name in options.models.split(",") if name]
     results: list[Result] = []
     try:
-        for path in project.find_configs():
-            if not wanted or path.parent.name in wanted:
+        with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+            for project, path in configs(options, Path(folder).resolve()):
                 for result in run(project, path, options):
                     results.append(result)
                     if options.json is not None:

@@ -37,8 +37,10 @@ class PatchConfig:
         description: one line for the generated header.
         transformers_version: the upstream version this config is written for. When the version found
             is another one, generating is an error. None accepts any.
-        toy_config: the configuration of the small model that parity runs: a mapping, or the path of a JSON file or
-            of a folder with a ``config.json``, relative to the config's folder. Changes nothing that is generated.
+        toy_config: the configuration of the small model that parity runs: fields that differ from those of the one
+            that is made, such as ``{"num_hidden_layers": 3}``; a whole one, with its ``model_type``; or the path of
+            a JSON file or of a folder with a ``config.json``, relative to the config's folder. Changes nothing that
+            is generated.
 
     The lists ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
     ``positioned_helpers``, ``drop_imported_names``, ``exclude``, ``dropped_decorators``, ``allowed`` and

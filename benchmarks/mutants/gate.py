@@ -10,22 +10,21 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from mutants.making import Mutant
 from patchgen_core.artifacts import Artifact
-from patchgen_core.codegen.generate import generate
-from patchgen_core.codegen.plan import make_plan
 from patchgen_core.codegen.source import SourceCache, SourceFile, parse_source
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.errors import PatchgenError
-from patchgen_core.loading import LoadedConfig, Loader
+from patchgen_core.loading import Loader
+from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
 from patchgen_core.parity.client import ModelChecks, ParityOptions
-from patchgen_core.parity.implementations import offered
+from patchgen_core.parity.implementations import offered, slots_in
 from patchgen_core.project import Project
-from patchgen_core.upstream import find_upstream
+from tests.e2e.mutations import Bench
 
 Found = Literal["contract", "parity", "crash", "hang", "survived"]
 TIME_LIMIT = 300.0
@@ -60,41 +59,29 @@ class Sources(SourceCache):
         self._files[file.path] = file
 
 
-@dataclass
 class Gate:
-    """The gate over one project, in this process.
+    """The gate over one config of a project, in this process.
 
     Args:
         project: the project.
+        path: the config.
     """
 
-    project: Project
-    sources: Sources = field(default_factory=Sources)
-
-    def __post_init__(self) -> None:
-        self.contracts = Contracts(self.project, self.sources)
-        self.checks = ModelChecks(self.project)
+    def __init__(self, project: Project, path: Path) -> None:
+        self.project, self.path, self.sources = project, path, Sources()
+        self.contracts = Contracts(project, self.sources)
+        self._bench = Bench(project, path.parent)
+        self._bench.sources = self.sources
+        self.checks = ModelChecks(project)
         self.checks.server = _Here()  # type: ignore[assignment]
 
-    def load(self, path: Path) -> LoadedConfig:
-        """The config of a file.
+    def artifact(self) -> Artifact:
+        """What the config generates, before ruff.
 
         Raises:
-            PatchgenError: it does not load.
+            PatchgenError: it does not load, or cannot be generated.
         """
-        return Loader(self.project, self.sources).load(path)[0]
-
-    def make(self, loaded: LoadedConfig) -> Artifact:
-        """What a config generates, before ruff.
-
-        Raises:
-            PatchgenError: it cannot be generated.
-        """
-        plan = make_plan(
-            loaded.config, find_upstream(loaded.config.source_module), self.sources, loaded.modules, loaded.label
-        )
-        path = self.project.output_folder(loaded.path) / loaded.config.target_file
-        return Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
+        return self._bench.make(Loader(self.project, self.sources).load(self.path)[0])
 
     def warm_up(self, artifact: Artifact) -> tuple[str, ...]:
         """Import all that models need, and run upstream's; what the gate says of the config's implementations.
@@ -114,25 +101,23 @@ class Gate:
         if verdict.problems or verdict.skipped:
             raise PatchgenError(f"{artifact.plan.label} is not right as it is: {verdict.problems or verdict.skipped}")
         self.slots = slots_of(self.project.module_name(artifact.path), names)
-        self.contracts.examine(artifact, Path(artifact.plan.config.location.file))
+        self.contracts.examine(artifact, self.path)
         gc.collect()
         gc.freeze()
         return tuple(sorted(names, key=_cost))
 
-    def judge(self, path: Path, mutant: Mutant | None, names: tuple[str, ...]) -> Outcome:
-        """What the gate says of a config; changes this process.
+    def judge(self, mutant: Mutant | None, names: tuple[str, ...]) -> Outcome:
+        """What the gate says of the config; changes this process.
 
         Args:
-            path: the config.
             mutant: the defect; None for the config as it is.
             names: the implementations to check, in this order.
         """
         if mutant is not None:
             self.sources.put(parse_source(mutant.path, mutant.text))
         try:
-            loaded = self.load(path)
-            artifact = self.make(loaded)
-            errors = self.contracts.examine(artifact, path).errors
+            artifact = self.artifact()
+            errors = self.contracts.examine(artifact, self.path).errors
         except PatchgenError as error:
             return Outcome("contract", "generation", str(error)[:_MADE_OF])
         if errors:
@@ -147,15 +132,19 @@ class Gate:
         return Outcome("survived")
 
     def reaching(self, mutant: Mutant, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The implementations under which a mutant's code can run."""
+        """The implementations that can tell a mutant from the config as it is.
+
+        They are those under which its code can run. What runs where a slot is not bound is left to eager, which asks
+        for the same bits.
+        """
         slots = [(self.slots.get(slot, set()), is_bound) for slot, is_bound in mutant.slots]
-        return tuple(name for name in names if all((name in known) == is_bound for known, is_bound in slots))
+        reached = tuple(name for name in names if all((name in known) == is_bound for known, is_bound in slots))
+        is_eager = EAGER in reached and not all(is_bound for _, is_bound in slots)
+        return (EAGER,) if is_eager else reached
 
 
 def slots_of(module: str, names: Sequence[str]) -> dict[str, set[str]]:
     """The implementations that each slot of a module has a kernel of."""
-    from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
-    from patchgen_core.parity.implementations import slots_in
 
     return {
         name: {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)} & {*names} - {EAGER}
@@ -204,9 +193,8 @@ def _stop_at_first() -> None:
 
 @dataclass(frozen=True)
 class Task:
-    """A config to judge: its file, its defect, and the implementations to check it under."""
+    """A defect to judge, None for the config as it is, and the implementations to check it under."""
 
-    path: Path
     mutant: Mutant | None
     names: tuple[str, ...]
 
@@ -221,7 +209,7 @@ class _Child:
 
 
 def judge_all(gate: Gate, tasks: Iterable[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
-    """Judge configs, each in a process that is forked from this one, as many at a time as ``jobs``."""
+    """Judge defects, each in a process that is forked from this one, as many at a time as ``jobs``."""
     waiting = iter(tasks)
     running: dict[int, _Child] = {}
     try:
@@ -257,7 +245,7 @@ def _fork(gate: Gate, task: Task) -> _Child:
         null = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(null, stream)
-        outcome = gate.judge(task.path, task.mutant, task.names)
+        outcome = gate.judge(task.mutant, task.names)
         with os.fdopen(writing, "w", encoding="utf-8") as file:
             json.dump([outcome.found, outcome.by, outcome.said], file)
         status = 0
@@ -275,7 +263,7 @@ def _ended(child: _Child) -> Outcome:
     if child.said:
         found, by, said = json.loads(child.said)
         if found == "failed":
-            raise RuntimeError(f"judging {child.task.path.name} failed: {said}")
+            raise RuntimeError(f"a mutant cannot be judged: {said}")
         return Outcome(found, by, said, seconds)
     if seconds > TIME_LIMIT:
         return Outcome("hang", seconds=seconds)

@@ -13,7 +13,6 @@ from patchgen_core.parity.batches_media import find_medium
 from patchgen_core.parity.batches_text import labels_for, random_ids, switches, text_inputs
 from patchgen_core.parity.picture_inputs import Vision, vision_of
 from patchgen_core.parity.random_values import random_floats
-from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN
 
 _LENGTH = 12
 
@@ -40,10 +39,11 @@ def _beside(toy: ToyModel, vision: Vision) -> Iterator[Form]:
     pixels = {"pixel_values": random_floats(2, 3, side, side)}
     frames = {"pixel_values": random_floats(2, 2, 3, side, side)}
     medium = find_medium(toy, "image") or find_medium(toy, "video")
-    queries = getattr(toy.config, "num_query_tokens", 0)
-    places = [0] if medium is None else [2 * queries if "instructblipvideo" in toy.model_type else queries, 0]
-    for given, count in ((given, count) for given in (pixels, frames) for count in places):
-        yield partial(_text_and, toy, given, medium.token if medium and count else 0, count)
+    queries = getattr(toy.config, "num_query_tokens", 0) if medium is not None else 0
+    token = medium.token if medium is not None else 0
+    for given, counts in ((pixels, (queries, 0)), (frames, (2 * queries, queries, 0))):
+        for count in dict.fromkeys(counts):
+            yield partial(_text_and, toy, given, token, count)
     yield partial(_picture_alone, toy, pixels)
 
 
@@ -60,7 +60,7 @@ def _text_and(toy: ToyModel, given: Mapping[str, Any], token: int, count: int) -
     placed[:, 2 : 2 + count] = True
     more: dict[str, Any] = {}
     if "qformer_input_ids" in toy.takes:
-        more["qformer_input_ids"] = random_ids(toy, 2, 6) - FIRST_ORDINARY_TOKEN
+        more["qformer_input_ids"] = torch.arange(1, 13).reshape(2, 6)
     if "bbox" in toy.takes:
         more["bbox"] = random_floats(*ids.shape, 4).abs() / 2
     return text_inputs(toy, ids.masked_fill(placed, token), mask, placed) | dict(given) | more

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from patchgen_core.parity.batches import Form, ToyModel, Wanted
 from patchgen_core.parity.random_values import random_floats
 from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 _LENGTH = 12
 _PACKED = (5, 8)
@@ -36,12 +39,29 @@ def text_batches(toy: ToyModel) -> Iterator[Wanted]:
 
 
 def random_ids(toy: ToyModel, rows: int, length: int, seed: int = 0) -> torch.Tensor:
-    """Token ids (rows, length), int64, none of which is a special one."""
+    """Token ids (rows, length), int64, none of which is a special one.
+
+    Raises:
+        ValueError: the model has no other tokens.
+    """
     generator = torch.Generator().manual_seed(seed)
-    size = vocabulary(toy)
-    if size is None:
-        raise ValueError(f"{type(toy.config).__name__} says of no vocabulary")
-    return torch.randint(FIRST_ORDINARY_TOKEN, size, (rows, length), generator=generator)
+    size = vocabulary(toy) or 0
+    special = set(_special_tokens(toy.config))
+    tokens = [token for token in range(min(FIRST_ORDINARY_TOKEN, size // 2), size) if token not in special]
+    if not tokens:
+        raise ValueError(f"{type(toy.config).__name__} has no tokens beside special ones")
+    return torch.tensor(tokens)[torch.randint(0, len(tokens), (rows, length), generator=generator)]
+
+
+def _special_tokens(config: PreTrainedConfig) -> Iterator[int]:
+    """The ids that a configuration and its parts say of, such as ``image_token_id`` and ``eos_token_id``."""
+    from transformers import PreTrainedConfig
+
+    for name, value in vars(config).items():
+        if isinstance(value, PreTrainedConfig):
+            yield from _special_tokens(value)
+        elif name.endswith(("_token_id", "_token_ids", "_token_index")):
+            yield from (token for token in (value if isinstance(value, list) else [value]) if isinstance(token, int))
 
 
 def vocabulary(toy: ToyModel) -> int | None:
@@ -136,9 +156,9 @@ def _codes(toy: ToyModel) -> Mapping[str, Any]:
 
 
 def _packed_forms(toy: ToyModel) -> Iterator[Form]:
-    """Position ids that restart: one for each axis of a rotation where there are several, and plain ones.
+    """Position ids that restart: plain ones, and where a token has several (in time, by height, by width) all of them.
 
-    Models with several axes take the plain positions first, which tell the sequences apart, then those of the axes.
+    With these go the plain ones, in front, by which upstream tells the sequences apart.
     """
     ids = random_ids(toy, 1, sum(_PACKED))
     positions = torch.cat([torch.arange(length) for length in _PACKED])[None]

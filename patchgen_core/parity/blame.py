@@ -170,16 +170,30 @@ def find_suspects(
     ranked = []
     for patch in patches:
         ran = reached[patch.target]
-        steps = [
-            number + _distance(place, module) for number, place in enumerate(blame.places) for module in ran.modules
-        ]
-        if not steps or min(steps) >= _FAR:
+        steps, _ = _nearest(blame, ran)
+        if steps >= _FAR:
             continue
         did_right = bool(ran.modules & blame.right)
         is_own = bool(fresh_lines(patch, ran, asking)) or not patch.lines
-        rank = (did_right, min(steps)) if blame.is_backward else (min(steps), did_right)
+        rank = (did_right, steps) if blame.is_backward else (steps, did_right)
         ranked.append((*rank, not is_own, patch.declared.line, patch))
     return [row[-1] for row in sorted(ranked, key=lambda row: row[:-1])]
+
+
+def place_of(blame: Blame, reached: Reached | None) -> str:
+    """The module to name: of those to blame the one that a patch ran nearest to, or the likeliest one."""
+    return _nearest(blame, reached)[1] if reached is not None else blame.places[0]
+
+
+def _nearest(blame: Blame, reached: Reached) -> tuple[int, str]:
+    """How far what ran is from the places to blame, and from which it is that."""
+    steps = [
+        (number + _distance(place, module), number, place)
+        for number, place in enumerate(blame.places)
+        for module in reached.modules
+    ]
+    distance, _, place = min(steps, default=(_FAR, 0, ""))
+    return distance, place
 
 
 def fresh_lines(patch: PatchedCode, reached: Reached, asking: Container[int] = ()) -> list[int]:

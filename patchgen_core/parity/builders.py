@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import torch
 
@@ -42,7 +42,7 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
         own = _own_batches(toy, more)
         found: dict[str, ToyBatch] = {}
         refused: list[str] = []
-        for wanted in (wanted for build in _BUILT_IN for wanted in build(toy)):
+        for wanted in _wanted(toy, refused):
             made = own.get(wanted.name) or _first_that_runs(toy, wanted)
             if isinstance(made, ToyBatch):
                 found[wanted.name] = made
@@ -54,14 +54,25 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
     return Batches(batches, tuple(refused))
 
 
+def _wanted(toy: ToyModel, refused: list[str]) -> Iterator[Wanted]:
+    """What the built-in builders want; a line in ``refused`` for a builder that cannot read the configuration."""
+    for build in _BUILT_IN:
+        try:
+            yield from build(toy)
+        except Exception as error:
+            refused.append(f"{build.__name__}: {shown(error)}")
+
+
 @contextmanager
 def _unchanged(toy: ToyModel) -> Iterator[None]:
     """Leave the model's buffers and the random state as they were."""
     before = [(buffer, buffer.clone()) for buffer in toy.model.buffers()]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
-        yield
-        for buffer, value in before:
-            buffer.copy_(value)
+        try:
+            yield
+        finally:
+            for buffer, value in before:
+                buffer.copy_(value)
 
 
 def _first_that_runs(toy: ToyModel, wanted: Wanted) -> ToyBatch | str:
@@ -96,14 +107,15 @@ def _own_batches(toy: ToyModel, builders: Sequence[Builder]) -> dict[str, ToyBat
 
 
 def _built(toy: ToyModel, builder: Builder) -> list[ToyBatch]:
+    hint = "Return a list of patchgen_core.parity.batches.ToyBatch."
     try:
-        given = list(builder(toy) or ())
+        made: Any = builder(toy)
+        given = [made] if isinstance(made, ToyBatch) else list(made or ())
     except Exception as error:
         message = f"fails for {type(toy.model).__name__} of {toy.model_type}: {shown(error)}"
-        raise _error(builder, message) from error
+        raise _error(builder, message, hint) from error
     for value in given:
         if not isinstance(value, ToyBatch):
-            hint = "Return a list of patchgen_core.parity.batches.ToyBatch."
             raise _error(builder, f"gives {type(value).__name__} instead of a ToyBatch", hint)
     return given
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 _BATCH = "Give one that does with the hook pytest_patchgen_toy_batches, or another toy config."
+_HEADS = "Register the generated classes (register_with_auto), or leave these heads out (exclude_from_output)."
 _WHOLE_FIRST = ("conditional_generation", "causal_lm", "sequence_classification", "token_classification", "base")
 
 
@@ -132,6 +133,7 @@ class _Comparison:
     Attributes:
         parts: of every head that ran, the class names of its modules by path.
         batches: the names of the batches that ran.
+        not_patched: the heads that AutoModel gives upstream's base model, by the generated class of that.
     """
 
     request: ParityRequest
@@ -145,14 +147,23 @@ class _Comparison:
     figures: dict[str, float] = field(default_factory=dict)
     parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     batches: dict[str, None] = field(default_factory=dict)
+    not_patched: dict[type, list[str]] = field(default_factory=dict)
 
     def verdict(self) -> CheckVerdict:
         """What was found."""
+        notes, warnings = [*self.notes], [*self.warnings]
+        for base, heads in self.not_patched.items():
+            message = f"upstream's {base.__name__} is what AutoModel puts into {', '.join(heads)}"
+            if _is_registered(base):
+                notes.append(f"{message}, without the patches, unless register_with_auto() was called")
+            else:
+                message, declared = f"{message}, without the patches", self.request.declared
+                warnings.append(Problem(message, declared, _HEADS, code=NOT_PATCHED, target=base.__name__))
         return CheckVerdict(
             tuple(self.problems),
-            notes=tuple(self.notes),
+            notes=tuple(notes),
             figures=self.figures,
-            warnings=tuple(self.warnings),
+            warnings=tuple(warnings),
             tables=tuple(self.tables),
         )
 
@@ -234,7 +245,8 @@ class _Comparison:
         base = getattr(model, model.base_model_prefix, None)
         own = getattr(sys.modules[head.generated.__module__], type(base).__name__, None)
         if base is not None and own is not None and type(base).__module__ == head.upstream.__module__:
-            self._tell_not_patched(head, own)
+            heads = self.not_patched.setdefault(own, [])
+            heads += [head.name] * (head.name not in heads)
             with auto_models({type(base.config): own}):
                 model = self._made(head, reference, dtype)
         load_state(model, reference.state)
@@ -247,16 +259,6 @@ class _Comparison:
                 return build_model(head.generated, reference.config, getattr(torch, dtype), self.device)
         except PatchgenError as error:
             raise error.__cause__ or error from None
-
-    def _tell_not_patched(self, head: Head, base: type) -> None:
-        """Say that a head gets upstream's base model: a warning, unless the project registers its own."""
-        message = f"{head.name} makes upstream's {base.__name__} by AutoModel: the patches are not in it"
-        if _is_registered(base):
-            note = f"{message} unless register_with_auto() was called"
-            self.notes += [note] * (note not in self.notes)
-        elif not any(warning.message == message for warning in self.warnings):
-            hint = "Register the generated classes with register_with_auto, or leave the class out of the output."
-            self.warnings.append(Problem(message, self.request.declared, hint, code=NOT_PATCHED, target=head.name))
 
     def _run(
         self, head: Head, reference: Reference, model: PreTrainedModel, dtype: str, batch: ToyBatch

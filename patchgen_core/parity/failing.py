@@ -10,7 +10,7 @@ from pathlib import Path
 
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.files import read_text
-from patchgen_core.parity.blame import Blame, Runs, find_blame, find_suspects, fresh_lines
+from patchgen_core.parity.blame import Blame, Runs, find_blame, find_suspects, fresh_lines, place_of
 from patchgen_core.parity.comparing import Difference
 from patchgen_core.parity.findings import excerpt_at, lines_of
 from patchgen_core.parity.reach import Reached
@@ -67,10 +67,9 @@ def explain(failure: Failure, request: ParityRequest, reached: Mapping[str, Reac
     asking = _asking(request.path)
     suspects = find_suspects(blame, request.patches, reached, asking)
     first = suspects[0] if suspects else None
+    place = place_of(blame, reached[first.target] if first else None)
     named = f": look at the patch of '{first.target}'" if first else ", where no patch runs"
-    message = (
-        f"{failure.head} parts from Hugging Face eager {_direction(blame)}{_module(runs, blame.places[0])}{named}"
-    )
+    message = f"{failure.head} parts from Hugging Face eager {_direction(blame)}{_module(runs, place)}{named}"
     location = first.declared if first else request.declared
     lines = [*_figures(failure), _story(runs, blame, failure.wrong[0]), _others(suspects[1:])]
     hint = "\n  ".join(filter(None, lines))

@@ -10,9 +10,7 @@ import torch
 
 from patchgen_core.parity.batches import ToyModel
 from patchgen_core.parity.batches_media import parameters_of
-from patchgen_core.parity.batches_text import random_ids
 from patchgen_core.parity.random_values import random_floats
-from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN
 
 _GRIDS = ("image_grid_thw", "grid_thws", "image_grid_hws", "image_grid_hw")
 _VISIONS = ("vision_config", "vq_config", "vision_tower_config", "perception_config", "vit_config")
@@ -168,7 +166,7 @@ def _pixels(toy: ToyModel, vision: Vision, takes: set[str]) -> Iterator[Pictures
     """Pictures in pixels: of several sizes, small ones, in tiles, of the configuration's size."""
     full, small = vision.side, vision.side // 3
     step = vision.patch * vision.merge
-    more = _companions(toy, takes, full)
+    more = _companions(takes, full)
     if "image_sizes" in takes:
         sizes = torch.tensor([[2 * step, 2 * step], [2 * step, 3 * step]])
         values = random_floats(2, 3, 2 * step, 3 * step)
@@ -203,11 +201,11 @@ def _tiles(side: int) -> dict[str, torch.Tensor]:
     return {"pixel_values": random_floats(2, 2, 3, side, side), "pixel_attention_mask": mask}
 
 
-def _companions(toy: ToyModel, takes: set[str], side: int) -> dict[str, torch.Tensor]:
+def _companions(takes: set[str], side: int) -> dict[str, torch.Tensor]:
     """What some models want beside two pictures."""
     more = {}
     if "qformer_input_ids" in takes:
-        more["qformer_input_ids"] = random_ids(toy, 2, 6) - FIRST_ORDINARY_TOKEN
+        more["qformer_input_ids"] = torch.arange(1, 13).reshape(2, 6)
     if "high_res_pixel_values" in takes:
         more["high_res_pixel_values"] = random_floats(2, 3, side, side, seed=1)
     return more

@@ -68,8 +68,9 @@ def load_toy_config(
 
     Args:
         config_class: the model's configuration class.
-        given: what the patch config says: a configuration as a mapping, or the absolute path of a JSON file or of
-            a folder with a ``config.json``; None when it says nothing. Relative to what a path may be written is
+        given: what the patch config says: a configuration as a mapping, which names its ``model_type``; a mapping
+            of fields that differ from those of the one that is made; or the absolute path of a JSON file or of
+            a folder with a ``config.json``. None when it says nothing. Relative to what a path may be written is
             for the caller to know.
         toy_root: the project's folder of toy configurations, looked in for ``<model_type>_toy/config.json``.
         model_type: as transformers names the model.
@@ -78,6 +79,8 @@ def load_toy_config(
         PatchgenError: a path is relative, a file is missing or holds no configuration, it is another model's, a
             field looks misspelt, or the class refuses what it says.
     """
+    if isinstance(given, Mapping) and "model_type" not in given:
+        return make_toy_config(config_class, given)
     if isinstance(given, Mapping):
         return _from_dict(config_class, given, None)
     if given is not None:

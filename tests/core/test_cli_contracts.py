@@ -10,6 +10,7 @@ import pytest
 from patchgen import DiscoveryConfig, build_check_cli, build_run_codegen_cli, run_codegen
 from patchgen_core.contracts.pages import rule_data, rule_page
 from patchgen_core.contracts.rules import RULES
+from patchgen_core.contracts.run import EVERY_RULE
 from tests.conftest import CONFIG, UPSTREAM_TEXT, Workspace
 from tests.core.test_cli import on_a_terminal
 
@@ -302,8 +303,8 @@ def test_verdict_of_a_generation_from_python(defective: Workspace, capsys: pytes
 def test_list_of_rules(work: Workspace) -> None:
     done = work.patchgen("rule")
     assert done.returncode == 0
-    assert done.stdout.splitlines() == [f"{rule.code}  {rule.severity:<8} {rule.name}" for rule in RULES]
-    assert json.loads(work.patchgen("rule", "--json").stdout) == [rule_data(rule) for rule in RULES]
+    assert done.stdout.splitlines() == [f"{rule.code}  {rule.severity:<8} {rule.name}" for rule in EVERY_RULE]
+    assert json.loads(work.patchgen("rule", "--json").stdout) == [rule_data(rule) for rule in EVERY_RULE]
 
 
 @pytest.mark.parametrize("words", [["PG202"], ["pg202"], ["PG202", "pg202"], ["PG202,"]], ids=" ".join)

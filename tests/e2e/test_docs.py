@@ -6,7 +6,8 @@ A fenced block says after its language what it is:
 - ``in=PATH`` stands in that file;
 - ``console`` lines after ``$`` are run, and the lines below are what they print (``exit=N``: the exit code
   of the last);
-- ``rule=CODE.failing.text`` and the like is that part of a rule's example, which tests/contracts runs;
+- ``rule=CODE.failing.text`` and the like is that part of a rule's example, which tests/contracts and
+  tests/runtime run;
 - ``rules=settings`` is a ``pyproject.toml``, and ``rules=allow`` a line of a config in that project;
 - ``python`` alone is executed; ``bash`` shows commands that set a machine up and is compared with the Makefile's
   targets and the package's name.
@@ -27,7 +28,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from patchgen_core.contracts.pages import rules_page
-from patchgen_core.contracts.rules import RULES
+from patchgen_core.contracts.run import EVERY_RULE
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -90,7 +91,7 @@ def forward(self, hidden_states, position_embeddings, attention_mask):
 
 def check_example(mark: str, text: str) -> None:
     code, which, part, *path = mark.split(".", 3)
-    value = getattr(getattr(next(rule for rule in RULES if rule.code == code), which), part)
+    value = getattr(getattr(next(rule for rule in EVERY_RULE if rule.code == code), which), part)
     wanted = value[path[0]] if path else value
     assert text == re.sub("\n{3,}", "\n\n", f"{wanted.strip(chr(10))}\n")
 

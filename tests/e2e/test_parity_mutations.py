@@ -1,4 +1,4 @@
-"""Slips in patched code make the parity item red, and it names the patch; ``benchmarks/mutation.py`` tries them all."""
+"""Slips in patched code make the parity item red, and it names the patch (all of them: benchmarks/mutation.py)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ DEFECTS = {
     "gate_and_up": (EXPERTS, "self.act_fn(gate) * up", "self.act_fn(up) * gate"),
     "other_half": (ROTARY, "(rotate_half(k) * sin)", "(rotate_half(q)[:, : k.shape[1]] * sin)"),
     "sign": (ROTARY, "(q * cos) + ", "(q * cos) - "),
-    "detached": (EXPERTS, "current_hidden_states.to(", "current_hidden_states.detach().to("),
-    "shifted_twice": (HEAD, "(logits, labels, ", "(logits, torch.nn.functional.pad(labels, (0, 1), value=-100)[..., 1:], "),
+    "detached": (MLP, "self.act_fn(self.gate_proj(x)) * self", "self.act_fn(self.gate_proj(x)).detach() * self"),
+    "shifted_twice": (HEAD, "(logits, labels, ", "(logits, nn.functional.pad(labels, (0, 1), value=-100)[:, 1:], "),
     "no_mask": (HEAD, "            attention_mask,\n        )", "        )"),
 }  # fmt: skip
 """By name: the patch that it is in, and the change."""
@@ -63,7 +63,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
 
 def test_config_is_right_without_a_defect(results: dict[str, dict[str, Any]]) -> None:
     assert len(results) == len(DEFECTS) + 1
-    assert results["right"]["parity"]["errors"] == []
+    assert results["right"]["errors"] == []
 
 
 @pytest.mark.parametrize("name", DEFECTS)
@@ -75,4 +75,4 @@ def test_defect_is_found_and_its_patch_named(results: dict[str, dict[str, Any]],
     assert errors
     for error in errors:
         assert error["location"]["line"] == declared, error["message"]
-        assert target in error["hint"]
+        assert f"'{target}'" in error["message"]

@@ -17,10 +17,12 @@ from patchgen_core.declarations import Tolerance
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec
 from patchgen_core.parity.check import check_parity
+from patchgen_core.parity.comparing import compare
 from patchgen_core.parity.heads import find_heads
 from patchgen_core.parity.models import build_model, in_float64, random_state
 from patchgen_core.parity.references import References
 from patchgen_core.parity.request import ParityRequest, PatchedCode, pack_request, unpack_request
+from patchgen_core.parity.running import Run
 from patchgen_core.parity.toy import make_toy_config
 from patchgen_core.parity.verdict import CheckVerdict
 
@@ -236,8 +238,9 @@ def test_heads_that_take_upstreams_base_are_told_and_compared_with_the_patches(p
     made = port((MLP, MLP.replace(" * ", " + ")), targets=("LlamaMLP.forward",))
     verdict = made.check()
     warned = [warning.message for warning in verdict.warnings]
-    assert [warning.code for warning in verdict.warnings] == ["PG303"] * 2
-    assert warned[0].startswith("LlamaForSequenceClassification makes upstream's LlamaModel by AutoModel")
+    assert [warning.code for warning in verdict.warnings] == ["PG303"]
+    assert "upstream's LlamaModel" in warned[0]
+    assert "LlamaForSequenceClassification, LlamaForTokenClassification" in warned[0]
     assert any("LlamaForSequenceClassification" in problem.message for problem in verdict.problems)
 
 
@@ -301,3 +304,39 @@ def test_a_request_goes_through_json(port):
     request = port(targets=("LlamaMLP.forward",)).request
     request = replace(request, tolerances=(Tolerance(2, "why", None, "bfloat16", CONFIG),), batches=("a:b",))
     assert unpack_request(pack_request(request)) == request
+
+
+def test_what_a_mask_fills_in_is_the_same_in_every_dtype():
+    def run(dtype: torch.dtype, more: float) -> Run:
+        filled = torch.full((3,), torch.finfo(dtype).min, dtype=dtype)
+        return Run({"logits": torch.cat([filled, torch.tensor([1 + more, 2], dtype=dtype)])})
+
+    eager, truth = run(torch.float32, 1e-6), run(torch.float64, 0)
+    assert compare(run(torch.float32, 2e-6), eager, truth, 4.0)[0].is_right
+    assert not compare(run(torch.float32, 1e-3), eager, truth, 4.0)[0].is_right
+
+
+def test_a_tensor_that_is_zero_allows_no_more_than_eagers_own_noise():
+    def run(value: float) -> Run:
+        return Run({"gradient of bias": torch.tensor([value, 0.0])})
+
+    truth = run(0.0)
+    assert compare(run(3e-9), run(1e-9), truth, 4.0)[0].is_right
+    assert not compare(run(1e-8), run(1e-9), truth, 4.0)[0].is_right
+    assert not compare(run(1e-9), run(0.0), truth, 4.0)[0].is_right
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        pytest.param(None, id="none"),
+        pytest.param(torch.ones(2, 1), id="shape"),
+        pytest.param(torch.ones(2, dtype=torch.bfloat16), id="dtype"),
+        pytest.param(torch.tensor([1.0, float("nan")]), id="not a number"),
+    ],
+)
+@pytest.mark.parametrize("multiple", [0.0, 4.0])
+def test_a_tensor_of_another_kind_differs(ours, multiple):
+    eager = Run({"logits": torch.ones(2)})
+    assert not compare(Run({"logits": ours}), eager, eager, multiple)[0].is_right
+    assert not compare(Run({}), eager, eager, multiple)[0].is_right

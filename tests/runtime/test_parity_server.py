@@ -43,14 +43,11 @@ def forward(self, x):
 BODIES = {
     "good": "pass",
     "crashes": "print('it was me', flush=True); os.kill(os.getpid(), signal.SIGSEGV)",
-    "exits": "os._exit(0)",
-    "is_killed": "os.kill(os.getpid(), signal.SIGKILL)",
     "hangs": "while True: time.sleep(0.01)",
     "hungers": "torch.empty(2**60)",
     "changes": "torch.set_default_dtype(torch.float64); torch.manual_seed(3); os.chdir('/'); sys.path.clear(); "
     "warnings.simplefilter('error'); torch.set_default_device('meta')",
     "stops_gradients": "torch.set_grad_enabled(False)",
-    "shows": "sys.stdout.write(f'{{os.getcwd()}} {{torch.rand(1).item()}}')",
 }
 
 
@@ -80,9 +77,8 @@ class Models:
         return self.checks.parity(self.artifacts[name], "patched", ParityOptions(), fresh=False)
 
     def said(self, name: str) -> str:
-        """The one problem of a config, as a user reads it."""
-        (problem,) = self[name].problems
-        return str(problem)
+        """The first problem of a config, as a user reads it."""
+        return str(self[name].problems[0])
 
     @property
     def process(self) -> int | None:
@@ -117,6 +113,10 @@ def test_what_a_model_changes_is_put_back_for_the_next_one(models: Models) -> No
     assert models["good"] == again
 
 
+def test_memory_that_is_not_there_is_the_models_error(models: Models) -> None:
+    assert "RuntimeError" in models.said("hungers")
+
+
 def test_what_takes_the_process_down_is_one_failure(models: Models, artifacts: dict[str, Artifact]) -> None:
     assert not models["good"].problems
     said = models.said("crashes")
@@ -125,27 +125,21 @@ def test_what_takes_the_process_down_is_one_failure(models: Models, artifacts: d
     assert said.startswith("checking patched_modeling_crashes.py dies: its process has ended by SIGSEGV\n")
     assert said.index("it was me") < said.index("Segmentation fault") < said.index(f'File "{path}", line {line}')
     assert models.process is None
-    assert models.said("is_killed").endswith("dies: its process has ended by SIGKILL, as when memory runs out")
-    assert models.said("exits").endswith("dies: its process has ended with exit code 0")
     assert not models["good"].problems
 
 
 def test_what_hangs_is_killed_and_tells_where_it_was(models: Models, artifacts: dict[str, Artifact]) -> None:
     process = models["good"] and models.process
     server = models.checks.server
-    limit, server.time_limit = server.time_limit, 3.0
+    limit, server.time_limit = server.time_limit, 5.0
     try:
         said = models.said("hangs")
     finally:
         server.time_limit = limit
-    assert "dies: no answer within 3 s" in said
+    assert "dies: no answer within 5 s" in said
     assert f'File "{artifacts["hangs"].path}"' in said
     assert process is not None
     assert not Path(f"/proc/{process}").exists()
-
-
-def test_memory_that_is_not_there_is_the_models_error(models: Models) -> None:
-    assert "RuntimeError" in models.said("hungers")
 
 
 def test_isolated_checks_have_a_process_each(artifacts: dict[str, Artifact]) -> None:
@@ -177,7 +171,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
     ("code", "died"),
     [
         ("os.kill(os.getpid(), signal.SIGTERM)", "its process has ended by SIGTERM"),
-        ("os.kill(os.getpid(), signal.SIGRTMIN + 3)", f"its process has ended by signal {37}"),
+        ("os.kill(os.getpid(), 37)", "its process has ended by signal 37"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "its process has ended by SIGKILL, as when memory runs out"),
+        ("os._exit(0)", "its process has ended with exit code 0"),
         ("sys.exit(4)", "its process has ended with exit code 4"),
     ],
 )

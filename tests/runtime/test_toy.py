@@ -387,5 +387,14 @@ def test_a_relative_path_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_misspelt_field_of_a_part_is_refused() -> None:
-    with pytest.raises(PatchgenError, match="'hiden_size' is no field of Qwen3VLTextConfig"):
+    with pytest.raises(PatchgenError, match="Qwen3VLTextConfig has no field 'hiden_size'"):
         load_toy_config(transformers.Qwen3VLConfig, {"text_config": {"hiden_size": 5}}, None, "qwen3_vl")
+
+
+def test_fields_alone_change_the_toy_config_that_is_made():
+    LlamaConfig = transformers.LlamaConfig
+    toy = load_toy_config(LlamaConfig, {"mlp_bias": True}, None, "llama")
+    assert toy.mlp_bias
+    assert toy.hidden_size == make_toy_config(LlamaConfig).hidden_size
+    whole = load_toy_config(LlamaConfig, {"model_type": "llama", "mlp_bias": True}, None, "llama")
+    assert whole.hidden_size == LlamaConfig().hidden_size

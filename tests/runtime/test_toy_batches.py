@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.parity.batch_trials import unseen
 from patchgen_core.parity.batches import Batches, Builder, ToyBatch, ToyModel
 from patchgen_core.parity.builders import load_builder, make_batches
 from patchgen_core.parity.heads import KINDS
@@ -208,6 +209,16 @@ def test_special_tokens_do_not_occur_by_chance(model_type: str) -> None:
             assert (ids[:, -1][kinds[:, -1]] >= FIRST_ORDINARY_TOKEN).all()
 
 
+def test_special_tokens_of_a_projects_own_config_do_not_occur_by_chance() -> None:
+    config = toy_config_for("llama", {"vocab_size": 40, "eos_token_id": [22, 25], "pad_token_id": 30})
+    config.image_token_id = 35
+    made = make_batches(ToyModel(build_model(transformers.LlamaForCausalLM, config, torch.float32), "causal_lm"))
+    ids = {token for batch in made.batches for token in batch.inputs["input_ids"].flatten().tolist()}
+    assert len(made.batches) == 3
+    assert len(ids) > 10
+    assert ids - {30} <= set(range(20, 40)) - {22, 25, 35}
+
+
 @pytest.mark.parametrize("model_type", ["qwen3_moe", "qwen3_vl_moe"])
 def test_the_same_batches_every_time_and_nothing_else_moves(model_type: str) -> None:
     toy = toy_of(model_type)
@@ -223,6 +234,21 @@ def test_the_same_batches_every_time_and_nothing_else_moves(model_type: str) -> 
     for one, other in zip(first.batches, second.batches):
         assert one.inputs.keys() == other.inputs.keys()
         assert all(torch.equal(torch.as_tensor(v), torch.as_tensor(other.inputs[k])) for k, v in one.inputs.items())
+
+
+def test_what_a_model_counts_in_buffers_is_put_back() -> None:
+    toy = ToyModel(build_model(transformers.LlamaForCausalLM, toy_config_for("llama"), torch.float32), "causal_lm")
+    toy.model.register_buffer("steps", torch.zeros(()))
+    toy.model.register_forward_hook(lambda module, inputs, output: module.steps.add_(1))
+    assert make_batches(toy).batches
+    assert toy.model.steps == 0
+
+
+def test_a_medium_that_a_model_does_not_look_at_is_told() -> None:
+    toy, inputs = toy_of("llama"), batch_of("llama", "rows")
+    ignored = inputs | {"pixel_values": torch.ones(2, 3)}  # llama takes any name, and says nothing of it
+    assert unseen(toy, ignored, ["pixel_values"]) == "the model does not look at pixel_values"
+    assert unseen(toy_of("llava"), batch_of("llava", "pictures"), ["pixel_values"]) == ""
 
 
 def test_floating_inputs_are_the_same_in_bfloat16() -> None:
@@ -270,6 +296,12 @@ def test_a_projects_batch_replaces_the_built_in_one_or_comes_after_all() -> None
     made = make_batches(toy_of("llama"), [own])
     assert [batch.name for batch in made.batches] == ["rows", "padded", "packed", "long"]
     assert torch.equal(made.batches[0].inputs["input_ids"], IDS)
+
+
+def test_a_projects_batch_stands_in_for_one_that_no_built_in_form_gives() -> None:
+    made = make_batches(toy_of("gpt_oss"), [given(ToyBatch("packed", {"input_ids": IDS}))])
+    assert [batch.name for batch in made.batches] == ["rows", "padded", "packed"]
+    assert made.refused == ()
 
 
 def test_a_builder_may_have_nothing_for_a_model() -> None:
