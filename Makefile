@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := parity,xdist,dev
 
-.PHONY: gate test test-core lint patchgen check-patchgen screenshot sweep toys bench clean
+.PHONY: gate test test-core lint patchgen check-patchgen screenshot sweep toys mutation bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -28,17 +28,23 @@ check-patchgen: .venv/installed
 screenshot: .venv/installed  ## the picture of the README
 	$(BIN)/python -m tests.e2e.screenshot
 
-sweep: .venv/installed  ## the generator and the contract rules over every modeling file of transformers
+sweep: .venv/installed  ## all models of transformers: the generator, the contract rules, toy configs, parity
 	$(BIN)/python -m tests.e2e.sweep
+	$(BIN)/python -m tests.e2e.toys
+	$(BIN)/python -m tests.e2e.parity_sweep
 
 toys: .venv/installed  ## a toy config for every model type of transformers, forward and backward
 	$(BIN)/python -m tests.e2e.toys
+
+mutation: .venv/installed  ## defects in the zoo's patches: how many of them the gate finds
+	$(BIN)/python benchmarks/mutation.py
 
 bench: .venv/installed
 	$(BIN)/python benchmarks/check.py
 	$(BIN)/python benchmarks/plugin.py
 	$(BIN)/python benchmarks/contracts.py
 	$(BIN)/python benchmarks/slots.py
+	$(BIN)/python benchmarks/parity.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

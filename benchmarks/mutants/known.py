@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,29 +22,38 @@ class Known:
         why: the class of the explanation.
         reason: the explanation.
         function: what the names of the functions end with.
-        old: what the changed line has.
-        new: what the line has afterwards; one of them is enough. Empty for whatever is done to it.
+        old: a pattern that is found in what is changed, rows without their indent.
+        new: what the line has afterwards; empty for whatever is done to it.
     """
 
     why: Why
     reason: str
     function: str
     old: str
-    new: tuple[str, ...] = ()
+    new: str = ""
 
     def fits(self, mutant: Mutant) -> bool:
         """Whether a mutant is of this kind."""
         rows = mutant.diff.split("\n")
         before = "\n".join(row[1:].strip() for row in rows if row.startswith("-"))
         after = "\n".join(row[1:].strip() for row in rows if row.startswith("+"))
-        return (
-            mutant.function.endswith(self.function)
-            and self.old in before
-            and (not self.new or any(new in after for new in self.new))
-        )
+        return mutant.function.endswith(self.function) and bool(re.search(self.old, before)) and self.new in after
 
 
-KNOWN: tuple[Known, ...] = ()
+_SENTINEL = "Only expert parallelism routes tokens to the index behind the last expert: they are for another rank."
+_EMPTY = (
+    "Without it there are as many classes as the largest index asks for; only a batch without tokens needs to be told."
+)
+_CACHE = "A cache of keys and values is for generation."
+KNOWN: tuple[Known, ...] = (
+    Known(EQUIVALENT, "nonzero() of a vector gives one column.", "experts_forward", r"expert_idx\[0\]", "_idx[-1]"),
+    Known(NO_INPUT, _EMPTY, "experts_forward", "num_classes=", "one_hot(top_k_index)"),
+    Known(NO_INPUT, _SENTINEL, "experts_forward", r"num_classes=self\.num_experts \+ 1"),
+    Known(NO_INPUT, _SENTINEL, "experts_forward", "^continue$"),
+    Known(NO_INPUT, _SENTINEL, "experts_forward", r"^if expert_idx == self\.num_experts:$", "if False"),
+    Known(NO_INPUT, _CACHE, "causal_lm_forward", r"^past_key_values=past_key_values,$"),
+    Known(NO_INPUT, _CACHE, "causal_lm_forward", r"^past_key_values=outputs\.past_key_values,$"),
+)
 
 
 def explain(mutant: Mutant) -> tuple[Why, str]:

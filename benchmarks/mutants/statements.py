@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from mutants.scope import Edit, Scope
 
 _NO_TENSORS = ("config", "device", "dtype", "shape", "None", "eps", "epsilon", "size", "coef", "cache", "outputs")
-_NO_GRADIENT = ("ids", "mask", "labels", "index", "idx", "pos", "keep", "key_values", "embeds")
+_NO_GRADIENT = (
+    *("ids", "mask", "labels", "index", "idx", "pos", "keep", "key_values", "embeds"),
+    *("cos", "sin", "dim", "has_kernel"),
+)
+_NEW = ("zeros", "zeros_like", "ones", "ones_like", "empty", "full", "arange", "nonzero", "one_hot", "argmax", "where")
 
 
 def dropped_statements(scope: Scope) -> Iterator[Edit]:
@@ -93,13 +97,17 @@ def _detached(scope: Scope, node: ast.expr) -> Iterator[Edit]:
 
 
 def _has_gradient(node: ast.expr) -> bool:
-    """Whether it may be a floating tensor, as far as its name tells."""
-    text = ast.unparse(node)
+    """Whether it may be a floating tensor that a gradient comes to, as far as its names tell."""
     if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.BinOp)):
         return False
-    if isinstance(node, ast.Call):
-        return not text.startswith("kwargs.") and "Output(" not in text
-    return not text.endswith((*_NO_TENSORS, *_NO_GRADIENT))
+    text = ast.unparse(node)
+    made = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    if text.startswith("kwargs.") or "Output(" in text or made in _NEW:
+        return False
+    if not isinstance(node, ast.Call) and text.endswith(_NO_TENSORS):
+        return False
+    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {"torch", "nn"}
+    return not names or not all(name.endswith(_NO_GRADIENT) for name in names)
 
 
 def _without_gradient(scope: Scope, node: ast.stmt) -> Iterator[Edit]:

@@ -53,8 +53,9 @@ through. A finding that says "upstream's own" is about upstream's code, which th
 a warning.
 
 The codes that begin with PG3 are of the item `parity`: no text tells of them, so the models run, and `patchgen check`
-does not find them. All of the above counts for them as well. They are allowed by the name of the patch's target, of the
-slot (PG301) or of the base model (PG303). Which allowances are idle is told when a config's parity items all ran (PG300).
+does not find them. All of the above counts for them as well. They are allowed by the name of the patch's target, of
+the slot (PG301) or of the base model (PG303). Which allowances are idle is told when a config's parity items all ran
+(PG300).
 
 """
 

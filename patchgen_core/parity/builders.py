@@ -77,18 +77,18 @@ def _unchanged(toy: ToyModel) -> Iterator[None]:
 
 def _first_that_runs(toy: ToyModel, wanted: Wanted) -> ToyBatch | str:
     """The batch in the first form that the model runs, or why it runs none."""
-    built, unbuilt = "", ""
+    reasons = []
     for form in wanted.forms:
         try:
             inputs = form()
         except Exception as error:  # whatever a model says of what it does not take
-            unbuilt = unbuilt or shown(error)
+            reasons.append(shown(error))
             continue
         reason = refusal(toy, inputs) or mixing(toy, inputs, wanted.separate) or unseen(toy, inputs, wanted.media)
         if not reason:
             return ToyBatch(wanted.name, inputs)
-        built = built or reason
-    return built or unbuilt
+        reasons.append(reason)
+    return "; in another form: ".join(dict.fromkeys((reasons[0], reasons[-1])))
 
 
 def _own_batches(toy: ToyModel, builders: Sequence[Builder]) -> dict[str, ToyBatch]:

@@ -203,7 +203,8 @@ class ModelChecks:
             if lacks.partition(".")[0] in self.project.optional_packages:
                 return CheckVerdict(skipped=f"optional package '{lacks}' is not installed")
             trace = "\n".join(answer["trace"].rstrip().splitlines()[-_LINES_SHOWN:])
-            return CheckVerdict((Problem(f"checking {what} raises {answer['error']}", excerpt=trace),))
+            raised = Problem(f"checking {what} raises {answer['error']}", excerpt=trace)
+            return CheckVerdict((raised,), notes=tuple(answer.get("notes", ())))
         return CheckVerdict(
             tuple(map(_problem, answer["problems"])),
             answer.get("skipped", ""),

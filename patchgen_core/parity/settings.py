@@ -50,7 +50,7 @@ def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> Pari
             near = closest(key, KEYS)
             hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(KEYS)}."
             problems.append(Problem(f"[tool.patchgen.parity] has no key '{key}'", at(key), hint))
-        elif wrong := _wrong(key, value):
+        elif wrong := _wrong(key, value, root):
             message = f"[tool.patchgen.parity] {key} must be {wrong[0]}, not {value!r}"
             problems.append(Problem(message, at(key), wrong[1]))
     if problems:
@@ -65,13 +65,15 @@ def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> Pari
     )
 
 
-def _wrong(key: str, value: Any) -> tuple[str, str] | None:
+def _wrong(key: str, value: Any, root: Path) -> tuple[str, str] | None:
     """What a value must be, and a hint, when it is not that."""
     if key == "toy_root":
-        return None if isinstance(value, str) and value else ("the path of a folder", "")
+        fits = isinstance(value, str) and bool(value) and (root / value).is_dir()
+        return None if fits else ("the path of a folder", "It is relative to the folder of pyproject.toml.")
     if key == "tolerance":
         fits = isinstance(value, Mapping) and all(_is_multiple(number) for number in value.values())
-        return None if fits else ("a table of multiples, such as { bfloat16 = 6.0 }", "")
+        slip = next(filter(None, map(_slip, value)), "") if fits else ""
+        return None if fits and not slip else ("a table of multiples, such as { bfloat16 = 6.0 }", slip)
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         return "a list of strings", ""
     if key == "dtypes":
@@ -82,6 +84,15 @@ def _wrong(key: str, value: Any) -> tuple[str, str] | None:
         return None
     odd = next((entry for entry in value if entry.count(":") != 1), None)
     return ("a list of functions, such as 'acme.toys:picture_batches'", "") if odd is not None else None
+
+
+def _slip(key: str) -> str:
+    """A hint for a key of tolerances that looks like a dtype and is none; empty for others."""
+    implementation, dash, dtype = key.rpartition("-")
+    near = closest(dtype, DTYPES)
+    if dtype in DTYPES or not near:
+        return ""
+    return f"There is no dtype '{dtype}': did you mean '{implementation}{dash}{near}'?"
 
 
 def _is_multiple(value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.errors import display_path
 from patchgen_core.parity.verdict import BACKWARD, LAYERS, RIGHT, Table
 from patchgen_core.report.gate import GateReport
 from patchgen_core.report.record import BAD, Record
@@ -19,10 +18,13 @@ from patchgen_core.report.tables import shorten
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MISSING = "No picture of the errors by layer: that takes matplotlib (pip install 'pytest-patchgen[plot]')."
+_NONE = "No picture of the errors by layer"
+MISSING = f"{_NONE}: that takes matplotlib (pip install 'pytest-patchgen[plot]')."
+"""What is said where there is no matplotlib."""
 _MOST_ROWS = 120
 _BEFORE = 20
 _LABEL = 52
+_MOST_DECADES = 18
 _INCHES_A_ROW, _INCHES_BESIDE = 0.17, 1.5
 _RED, _BLUE, _GREY, _GREEN = "#c0392b", "#2c6fbb", "#8a8a8a", "#2e8b57"
 
@@ -46,19 +48,20 @@ def with_pictures(report: GateReport, path: Path) -> tuple[GateReport, str]:
 
     Returns:
         The report with the names of its pictures, and why there are none; empty where nothing is to be said.
-
-    Raises:
-        PatchgenError: a picture cannot be written.
     """
     records = list(report.records)
     for number, record in enumerate(records):
         table = telling_layers(record.tables) if record.status in BAD else None
         if table is None:
             continue
-        if importlib.util.find_spec("matplotlib") is None:
-            return report, MISSING
         picture = path.with_name(f"{path.stem}-{_file_name(record)}.png")
-        draw(table, picture, f"{record.config}: {record.name}")
+        try:
+            draw(table, picture, f"{record.config}: {record.name}")
+        except ImportError as error:
+            is_missing = (error.name or "").partition(".")[0] == "matplotlib"
+            return report, MISSING if is_missing else f"{_NONE}: matplotlib does not import: {error}"
+        except OSError as error:
+            return report, f"{_NONE}: {display_path(picture)}: {error.strerror}"
         records[number] = replace(record, picture=str(picture))
     return replace(report, records=tuple(records)), ""
 
@@ -82,7 +85,8 @@ def draw(table: Table, path: Path, title: str) -> None:
         title: what the figures are of; the table's own title stands below it.
 
     Raises:
-        PatchgenError: it cannot be written.
+        ImportError: there is no matplotlib that works.
+        OSError: the file cannot be written.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -94,10 +98,8 @@ def draw(table: Table, path: Path, title: str) -> None:
     _fill(axes, layers)
     figure.suptitle(title, fontsize=11, fontweight="bold")
     axes.set_title(f"{table.title} ({len(layers)} of {len(table.rows)} modules)", fontsize=9)
-    try:
-        figure.savefig(path, dpi=130, metadata={"Software": None})  # the same bytes whatever version draws
-    except OSError as error:
-        raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(path))) from None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, metadata={"Software": None})  # without the version that drew it
 
 
 def _layer(table: Table, row: Sequence[str]) -> _Layer:
@@ -151,7 +153,9 @@ def _color(layer: _Layer) -> str:
 def _limits(layers: Sequence[_Layer]) -> tuple[float, float]:
     """The powers of ten around all figures that a logarithmic axis can show."""
     figures = [f for layer in layers for f in (layer.error, layer.allowed) if f > 0 and math.isfinite(f)] or [1.0]
-    return 10.0 ** (math.floor(math.log10(min(figures))) - 1), 10.0 ** math.ceil(math.log10(max(figures)) + 0.01)
+    high = math.ceil(math.log10(max(figures)) + 0.01)
+    low = max(math.floor(math.log10(min(figures))) - 1, high - _MOST_DECADES)
+    return 10.0**low, 10.0**high
 
 
 def _mark_parting(axes: Axes, layers: Sequence[_Layer]) -> None:

@@ -134,6 +134,7 @@ def test_without_a_table_the_error_shows_what_to_write(tmp_path: Path) -> None:
 
 KNOWN = "search_root, package_prefix, legacy_patches_prefix, ruff_extra_ignore, ruff_isolated, real_imports"
 KNOWN += ", optional_packages, select, ignore, per_config_ignore, kernels, parity"
+PARITY = f"{TABLE}\n[tool.patchgen.parity]\n"
 BAD = {
     "slip": (
         f"{TABLE}ruf_isolated = true\n",
@@ -211,6 +212,40 @@ BAD = {
     "prefix with a slash": (
         '[tool.patchgen]\nsearch_root = "a/b"\npackage_prefix = "a/b"\n',
         "pyproject.toml:3: [tool.patchgen] package_prefix must be a dotted package name, not 'a/b'",
+    ),
+    "parity is no table": (
+        f"{TABLE}parity = true\n",
+        "pyproject.toml:4: [tool.patchgen] parity must be a table",
+    ),
+    "parity: slip": (
+        f'{PARITY}toyroot = "a"\n',
+        "pyproject.toml:6: [tool.patchgen.parity] has no key 'toyroot'\n  Did you mean 'toy_root'?",
+    ),
+    "parity: no folder": (
+        f'{PARITY}toy_root = "no/such"\n',
+        "pyproject.toml:6: [tool.patchgen.parity] toy_root must be the path of a folder, not 'no/such'\n"
+        "  It is relative to the folder of pyproject.toml.",
+    ),
+    "parity: dtype": (
+        f'{PARITY}dtypes = ["bflot16"]\n',
+        "pyproject.toml:6: [tool.patchgen.parity] dtypes must be a list of some of float32, bfloat16, "
+        "not ['bflot16']\n  Did you mean 'bfloat16'?",
+    ),
+    "parity: tolerance of no dtype": (
+        f"{PARITY}tolerance = {{ liger_kernel-bfloat61 = 3 }}\n",
+        "pyproject.toml:6: [tool.patchgen.parity] tolerance must be a table of multiples, such as { bfloat16 = 6.0 }, "
+        "not {'liger_kernel-bfloat61': 3}\n"
+        "  There is no dtype 'bfloat61': did you mean 'liger_kernel-bfloat16'?",
+    ),
+    "parity: tolerance of what is no number": (
+        f"{PARITY}tolerance = {{ float32 = true }}\n",
+        "pyproject.toml:6: [tool.patchgen.parity] tolerance must be a table of multiples, such as { bfloat16 = 6.0 }, "
+        "not {'float32': True}",
+    ),
+    "parity: builder": (
+        f'{PARITY}batches = ["acme.toys"]\n',
+        "pyproject.toml:6: [tool.patchgen.parity] batches must be a list of functions, such as "
+        "'acme.toys:picture_batches', not ['acme.toys']",
     ),
 }
 
@@ -388,3 +423,15 @@ def test_a_word_that_means_no_config_is_an_error(tmp_path: Path, name: str, expe
     with pytest.raises(PatchgenError) as raised:
         found.config_path(name)
     assert message(raised.value, tmp_path) == expected
+
+
+def test_settings_of_parity(tmp_path: Path) -> None:
+    (tmp_path / "toys").mkdir()
+    tolerance = 'tolerance = { bfloat16 = 6, ours = 0.5, "my-kernel-float32" = 2 }'
+    more = f'toy_root = "toys"\n{tolerance}\ndtypes = ["float32"]\nbatches = ["acme.toys:pictures"]\n'
+    (tmp_path / "pyproject.toml").write_text(f"{PARITY}{more}", encoding="utf-8")
+    (tmp_path / "deep").mkdir()
+    found = load_project(tmp_path / "deep").parity
+    assert found.toy_root == tmp_path / "toys"
+    assert found.tolerance == (("bfloat16", 6.0), ("ours", 0.5), ("my-kernel-float32", 2.0))
+    assert (found.dtypes, found.batches) == (("float32",), ("acme.toys:pictures",))
