@@ -7,8 +7,8 @@ of the figure; all others count.
 
     python benchmarks/mutation.py [--models NAMES] [--operators WORDS] [--jobs 2] [--sample N] [--missed] [--json FILE]
 
-With ``--own-text llama`` the defects are put into a config that overrides every method and function of that modeling
-file of transformers with its own text, which has places that the zoo's patches have not.
+With ``--own-text llama`` the defects are put into a config that overrides every forward and function of that
+modeling file of transformers with its own text, which has places that the zoo's patches have not.
 
 Returns 1 when fewer than 95 of 100 are found.
 """
@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -40,6 +41,7 @@ from patchgen_core.errors import PatchgenError, did_you_mean, display_path  # no
 from patchgen_core.project import Project, load_project  # noqa: E402
 from tests.e2e.mutations import own_text  # noqa: E402
 
+_RUN = re.compile(r"(?<!ForQuestionAnswering)\.forward$")
 COLUMNS = ("mutants", "contract", "parity", "crash", "hang", "survived", "equivalent")
 
 
@@ -67,8 +69,11 @@ def run(project: Project, path: Path, options: argparse.Namespace) -> Iterator[R
     """
     gate = Gate(project, path)
     artifact = gate.artifact()
-    names = gate.warm_up(artifact)
     chosen = [m for m in mutants(artifact, gate.sources) if not options.operators or _is_chosen(m, options.operators)]
+    if not chosen:
+        print(f"{artifact.plan.label}: no code of its own to break{' so' if options.operators else ''}")
+        return
+    names = gate.warm_up(artifact)
     if options.sample and options.sample < len(chosen):
         chosen = random.Random(0).sample(chosen, options.sample)
     quick_first = sorted(chosen, key=lambda m: any(is_bound for _, is_bound in m.slots))
@@ -102,11 +107,12 @@ def configs(options: argparse.Namespace, folder: Path) -> Iterator[tuple[Project
 
 
 def own_text_config(model: str, folder: Path) -> tuple[Project, Path]:
-    """A project with one config, which overrides everything in a modeling file with its own text."""
+    """A project with one config, which overrides the forwards and functions of a modeling file with their own text."""
     (folder / model).mkdir()
     base, bench = own_text(model, folder / model)
     path = folder / model / f"{model}_patch_gen_config.py"
-    kept = [statement for statement in base.statements if "OpSlot" not in statement]
+    idle = {p.index for p in base.pieces if p.call != "replace_function" and not _RUN.search(p.target)}
+    kept = [text for number, text in enumerate(base.statements) if number not in idle and "OpSlot" not in text]
     path.write_text("\n\n".join(kept) + "\n", encoding="utf-8")
     return replace(bench.project, kernels=()), path
 

@@ -22,15 +22,15 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import Loader
 from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
 from patchgen_core.parity.client import ModelChecks, ParityOptions
-from patchgen_core.parity.implementations import offered, slots_in
+from patchgen_core.parity.implementations import PATCHED, offered, slots_in
 from patchgen_core.project import Project
 from tests.e2e.mutations import Bench
 
 Found = Literal["contract", "parity", "crash", "hang", "survived"]
 TIME_LIMIT = 300.0
-_OVER_THAT = {"eager": 4.0, "patched": 4.0}
-_MADE_OF = 2000
+_KEPT = 2000
 """How much is kept of what the gate says."""
+_QUICK = (EAGER, PATCHED, "grouped_mm")
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class Gate:
         self._bench.sources = self.sources
         self.checks = ModelChecks(project)
         self.checks.server = _Here()  # type: ignore[assignment]
+        self.options, self.slots = ParityOptions(), dict[str, set[str]]()
 
     def artifact(self) -> Artifact:
         """What the config generates, before ruff.
@@ -84,20 +85,21 @@ class Gate:
         return self._bench.make(Loader(self.project, self.sources).load(self.path)[0])
 
     def warm_up(self, artifact: Artifact) -> tuple[str, ...]:
-        """Import all that models need, and run upstream's; what the gate says of the config's implementations.
+        """Import all that models need, and run upstream's models.
 
         Returns:
-            The implementations that can run here, the quickest first.
+            The implementations that the gate checks, the quickest first.
 
         Raises:
             PatchgenError: the config fails as it is.
         """
         names = offered(artifact.text, self.checks.kernels())
-        tolerance = tuple(_OVER_THAT.items())  # so that upstream's runs in float64 are there as well
+        self.options = ParityOptions(offered=names)
+        tolerance = ((EAGER, 4.0), (PATCHED, 4.0))  # so that upstream's runs in float64 are there as well
         lax = replace(self.project, parity=replace(self.project.parity, tolerance=tolerance))
         checks = ModelChecks(lax)
         checks.server = self.checks.server
-        verdict = checks.parity(artifact, names[0], ParityOptions(offered=names), fresh=True)
+        verdict = checks.parity(artifact, names[0], self.options, fresh=True)
         if verdict.problems or verdict.skipped:
             raise PatchgenError(f"{artifact.plan.label} is not right as it is: {verdict.problems or verdict.skipped}")
         self.slots = slots_of(self.project.module_name(artifact.path), names)
@@ -119,16 +121,16 @@ class Gate:
             artifact = self.artifact()
             errors = self.contracts.examine(artifact, self.path).errors
         except PatchgenError as error:
-            return Outcome("contract", "generation", str(error)[:_MADE_OF])
+            return Outcome("contract", "generation", str(error)[:_KEPT])
         if errors:
-            return Outcome("contract", errors[0].code, errors[0].title[:_MADE_OF])
+            return Outcome("contract", errors[0].code, errors[0].title[:_KEPT])
         _stop_at_first()
         sys.modules.pop(self.project.module_name(artifact.path), None)
         for name in names:
-            verdict = self.checks.parity(artifact, name, ParityOptions(offered=names), fresh=True)
+            verdict = self.checks.parity(artifact, name, self.options, fresh=True)
             if verdict.problems:
                 said = verdict.problems[0].title
-                return Outcome("crash" if _raises(said) else "parity", name, said[:_MADE_OF])
+                return Outcome("crash" if _raises(said) else "parity", name, said[:_KEPT])
         return Outcome("survived")
 
     def reaching(self, mutant: Mutant, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -145,7 +147,6 @@ class Gate:
 
 def slots_of(module: str, names: Sequence[str]) -> dict[str, set[str]]:
     """The implementations that each slot of a module has a kernel of."""
-
     return {
         name: {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)} & {*names} - {EAGER}
         for name, slot in slots_in(sys.modules[module]).items()
@@ -153,8 +154,8 @@ def slots_of(module: str, names: Sequence[str]) -> dict[str, set[str]]:
 
 
 def _cost(name: str) -> int:
-    """The interpreted ones come last."""
-    return ("eager", "patched", "grouped_mm").index(name) if name in ("eager", "patched", "grouped_mm") else 9
+    """Kernels that may have to be interpreted come last."""
+    return _QUICK.index(name) if name in _QUICK else len(_QUICK)
 
 
 def _raises(said: str) -> bool:

@@ -41,9 +41,9 @@ class Known:
 
 
 _SENTINEL = "Only expert parallelism routes tokens to the index behind the last expert: they are for another rank."
-_EMPTY = (
-    "Without it there are as many classes as the largest index asks for; only a batch without tokens needs to be told."
-)
+_EMPTY = "Left to itself it makes as many classes as the largest index needs; only an empty batch has none."
+_ACTIVATION = "No published model of the family has an activation that the kernel does not compute."
+_DEFAULT = "The model's own code never passes anything but the default."
 _CACHE = "A cache of keys and values is for generation."
 KNOWN: tuple[Known, ...] = (
     Known(EQUIVALENT, "nonzero() of a vector gives one column.", "experts_forward", r"expert_idx\[0\]", "_idx[-1]"),
@@ -51,6 +51,8 @@ KNOWN: tuple[Known, ...] = (
     Known(NO_INPUT, _SENTINEL, "experts_forward", r"num_classes=self\.num_experts \+ 1"),
     Known(NO_INPUT, _SENTINEL, "experts_forward", "^continue$"),
     Known(NO_INPUT, _SENTINEL, "experts_forward", r"^if expert_idx == self\.num_experts:$", "if False"),
+    Known(NO_INPUT, _ACTIVATION, "mlp_forward", r"^if self\.config\.hidden_act not in", "if False"),
+    Known(NO_INPUT, _DEFAULT, "apply_rotary_pos_emb", r", unsqueeze_dim=unsqueeze_dim\)", "cos, sin)"),
     Known(NO_INPUT, _CACHE, "causal_lm_forward", r"^past_key_values=past_key_values,$"),
     Known(NO_INPUT, _CACHE, "causal_lm_forward", r"^past_key_values=outputs\.past_key_values,$"),
 )

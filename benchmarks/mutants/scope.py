@@ -138,7 +138,9 @@ class Scope:
         return next(one for one in (node, *self.above(node)) if isinstance(one, ast.stmt))
 
     def runs_without_gradient(self, node: ast.AST) -> bool:
-        """Whether it stands under ``torch.no_grad()``."""
+        """Whether it stands under ``torch.no_grad()``, be it the whole function's."""
+        if any("no_grad" in ast.unparse(decorator) for decorator in self.function.decorator_list):
+            return True
         above = (one for one in self.above(node) if isinstance(one, ast.With))
         return any("no_grad" in ast.unparse(item) for one in above for item in one.items)
 

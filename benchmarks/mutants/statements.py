@@ -11,7 +11,7 @@ from mutants.scope import Edit, Scope
 _NO_TENSORS = ("config", "device", "dtype", "shape", "None", "eps", "epsilon", "size", "coef", "cache", "outputs")
 _NO_GRADIENT = (
     *("ids", "mask", "labels", "index", "idx", "pos", "keep", "key_values", "embeds"),
-    *("cos", "sin", "dim", "has_kernel"),
+    *("cos", "sin", "freqs", "emb", "dim", "has_kernel"),
 )
 _NEW = ("zeros", "zeros_like", "ones", "ones_like", "empty", "full", "arange", "nonzero", "one_hot", "argmax", "where")
 
@@ -71,7 +71,8 @@ def cut_gradients(scope: Scope) -> Iterator[Edit]:
         if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
             is_output = "Output" in ast.unparse(getattr(node, "annotation", node.value))
             yield from [] if is_output else _detached(scope, node.value)
-            yield from _without_gradient(scope, node) if _has_gradient(node.value) else []
+            is_computed = any(isinstance(one, (ast.Call, ast.BinOp)) for one in ast.walk(node.value))
+            yield from _without_gradient(scope, node) if is_computed and _has_gradient(node.value) else []
         elif isinstance(node, ast.Return) and node.value is not None:
             for value in node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]:
                 yield from _detached(scope, value)

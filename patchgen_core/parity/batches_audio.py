@@ -72,3 +72,5 @@ def _sounds(toy: ToyModel) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for values in (over_time.transpose(1, 2).contiguous(), over_time):
             for given in (mask, mask.bool()) if masks else (mask,):
                 yield count, {"input_features": values, **dict.fromkeys(masks, given)}
+    if masks:  # masks of something else
+        yield 2, {"input_features": random_floats(2, _FRAMES + 8, mel)}

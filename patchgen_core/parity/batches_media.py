@@ -165,7 +165,7 @@ def feature_counts(toy: ToyModel, name: str, inputs: Mapping[str, Any], things: 
 def _counts(features: Any) -> Iterator[int]:
     if hasattr(features, "pooler_output"):
         pooled = features.pooler_output
-        features = features.last_hidden_state if pooled is None else pooled
+        features = _of_layers(features) if pooled is None else pooled
     if isinstance(features, (list, tuple)):
         for feature in features:
             yield sum(_counts(feature)) if isinstance(feature, (list, tuple)) else feature.shape[:-1].numel()
@@ -173,3 +173,11 @@ def _counts(features: Any) -> Iterator[int]:
         yield features.shape[0]
     else:
         yield from [features.shape[1:-1].numel()] * features.shape[0]
+
+
+def _of_layers(output: Any) -> Any:
+    """Features that are not pooled: those for one layer of text where several have their own, equally many."""
+    if output.last_hidden_state is not None:
+        return output.last_hidden_state
+    (_, features), *_ = output.deepstack_features
+    return features

@@ -17,7 +17,14 @@ from patchgen_core.parity.batches_media import (
     find_medium,
     with_media,
 )
-from patchgen_core.parity.picture_inputs import patches, placed_patches, strips, vision_config, vision_of
+from patchgen_core.parity.picture_inputs import (
+    patches,
+    placed_patches,
+    pooled_patches,
+    strips,
+    vision_config,
+    vision_of,
+)
 from patchgen_core.parity.random_values import random_floats
 
 _METHOD = "get_video_features"
@@ -82,5 +89,11 @@ def _videos(toy: ToyModel) -> Iterator[Mapping[str, Any]]:
         for still in strips(vision):
             sizes = still["target_sizes"]
             yield {"pixel_values_videos": still["pixel_values"], "target_sizes_videos": sizes}
+    elif "video_token_pooling" in toy.takes:
+        values, pooling = pooled_patches(vision)
+        grids = torch.tensor([[_FRAMES, 1, 3]])
+        yield {"pixel_values_videos": values, "video_token_pooling": pooling, "video_grids": grids}
     else:
-        yield {"pixel_values_videos": random_floats(1, _FRAMES, 3, vision.side, vision.side)}
+        frames = random_floats(1, _FRAMES, 3, vision.side, vision.side)
+        yield {"pixel_values_videos": frames}
+        yield {"pixel_values_videos": frames[0]}

@@ -25,16 +25,13 @@ NOT_PATCHED = "PG303"
 CODES = (UNUSED, UNREACHED, UNRUN, NOT_PATCHED)
 
 
-def judge(
-    verdict: CheckVerdict, allowances: Sequence[Allowance], chosen: Collection[str], excerpts: bool = True
-) -> CheckVerdict:
+def judge(verdict: CheckVerdict, allowances: Sequence[Allowance], chosen: Collection[str]) -> CheckVerdict:
     """A verdict without what is not wanted: findings that the config allows become notes.
 
     Args:
         verdict: what the check says.
         allowances: what the config allows.
         chosen: the codes that the project wants for this config.
-        excerpts: show the lines of the allowances that nothing came of.
 
     Returns:
         The verdict; its ``unused`` are the allowances that nothing came of, told only where the whole check ran.

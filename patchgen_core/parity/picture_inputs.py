@@ -66,10 +66,16 @@ def vision_of(toy: ToyModel) -> Vision:
     merge = next((size for size in merges if size), 2)
     return Vision(
         _one(side),
-        _one(getattr(vision, "patch_size", None) or 6),
+        _one(getattr(vision, "patch_size", None) or _coded(vision) or 6),
         getattr(vision, "temporal_patch_size", None) or getattr(vision, "patch_temporal", None) or 1,
         _one(merge),
     )
+
+
+def _coded(vision: Any) -> int:
+    """How many pixels high and wide is what becomes one code; 0 where pictures do not become codes."""
+    levels = getattr(vision, "channel_multiplier", None)
+    return 2 ** (len(levels) - 1) if levels else 0
 
 
 def _one(size: Any) -> int:
@@ -143,23 +149,27 @@ def placed_patches(toy: ToyModel, widths: list[int]) -> Iterator[tuple[torch.Ten
         toy: the model.
         widths: of each picture, in rows of features; all are two high.
     """
-    pool = getattr(vision_config(toy), "pooling_kernel_size", None) or 1
     patch = vision_of(toy).patch
+    pooled = getattr(vision_config(toy), "model_patch_size", None)
+    pool = 1 if pooled else getattr(vision_config(toy), "pooling_kernel_size", None) or 1
     places = torch.full((len(widths), 2 * pool * max(widths) * pool, 2), -1)
     for picture, width in zip(places, widths):
         index = torch.arange(2 * pool * width * pool)
         picture[: len(index)] = torch.stack([index % (width * pool), index // (width * pool)], -1)
-    for side in (patch, getattr(vision_config(toy), "model_patch_size", None) or patch * pool):
+    for side in (pooled,) if pooled else (patch, patch * pool):
         yield random_floats(*places.shape[:2], 3 * side * side).abs() / 2, places
 
 
 def _pooled_patches(vision: Vision) -> Pictures:
-    """Two crops of a picture, and which patches make one row of features."""
-    across = vision.side // vision.patch
-    pooling = torch.arange(24).reshape(6, 4)
+    values, pooling = pooled_patches(vision)
     grids = torch.tensor([[1, 2, 2, 2]])
-    values = random_floats(1, 2, across**2, 3 * vision.patch**2)
     return Pictures({"pixel_values": values, "image_token_pooling": pooling, "image_grids": grids}, 1)
+
+
+def pooled_patches(vision: Vision) -> tuple[torch.Tensor, torch.Tensor]:
+    """The patches of two crops or frames, and which four of them make each of six rows of features."""
+    across = vision.side // vision.patch
+    return random_floats(1, 2, across**2, 3 * vision.patch**2), torch.arange(24).reshape(6, 4)
 
 
 def _pixels(toy: ToyModel, vision: Vision, takes: set[str]) -> Iterator[Pictures]:

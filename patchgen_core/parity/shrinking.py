@@ -72,7 +72,8 @@ def _build(part: Part, shared: Shared, overrides: Mapping[str, Any]) -> PreTrain
     changes = dict(part.stated) | _sizes(part, shared) | _without_noise(part) | _tokens(part, shared) | _telling(part)
     changes |= layer_fields(part, changes, own)
     changes |= _layer_thetas(changes)
-    told = {name: _value(size, part, shared) for name, size in part.own.items()} | own
+    told = {name: _value(size, part, shared) for name, size in part.own.items() if name not in part.parts}
+    told |= own
     changes |= told
     changes |= _latent(part, changes) | own
     changes |= _positions(part, changes) | told
@@ -82,7 +83,8 @@ def _build(part: Part, shared: Shared, overrides: Mapping[str, Any]) -> PreTrain
         changes.setdefault(name, part.fields[name])
     for name, below in part.parts.items():
         given = overrides.get(name, {})
-        changes[name] = _build(below, shared, given) if isinstance(given, Mapping) else given
+        is_part = isinstance(given, Mapping)
+        changes[name] = _build(below, shared, {**part.own.get(name, {}), **given}) if is_part else given
     return construct(part.config_class, changes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from patchgen_core.parity.toy_sizes import TEXT, VISION, Palette
+from patchgen_core.parity.toy_sizes import AUDIO, TEXT, VISION, Palette
 
 
 def letters(number: int) -> str:
@@ -23,6 +23,8 @@ UNDECLARED: Mapping[str, Mapping[str, Any]] = {
     "UdopConfig": {"decoder_start_token_id": 0},
 }
 """Fields that the model reads and its published checkpoints give, but the class does not declare: their defaults."""
+
+_SPEECH = {"hidden_dim": AUDIO[0].width, "input_dim": 20, "context_size": 8, "max_pos_emb": 16}
 
 OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     # embed_dim is the width of its layers
@@ -87,17 +89,53 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     "MuseSparkAudioConfig": {"num_hidden_layers": 4, "hidden_sizes": (12, 20, 28, 36), "depths": (1, 1, 1, 1)},
     "ChameleonVQVAEConfig": {"channel_multiplier": (1, 1, 1, 1, 1)},
     "JanusVQVAEConfig": {"channel_multiplier": (1, 1, 1, 1, 1)},
-    "Emu3VQVAEConfig": {"channel_multiplier": (1, 1, 1, 1)},
+    "Emu3VQVAEConfig": {
+        "channel_multiplier": (1, 1, 1, 1),
+        "attn_resolutions": (3,),
+        "hidden_size": 32,
+        "embed_dim": 4,
+        "num_attention_heads": 2,
+    },
     "PPFormulaNetVisionConfig": {
         "post_conv_in_channels": 28,
         "post_conv_mid_channels": 34,
         "post_conv_out_channels": 46,
         "decoder_hidden_size": "language width",
     },
+    # the text attends to what two layers see and to what they make of it
+    "MllamaVisionConfig": {
+        "num_global_layers": 1,
+        "intermediate_layers_indices": [0, 1],
+        "vision_output_dim": 3 * VISION[0].width,
+    },
+    # the projector is as wide as the part that sees
+    "Kimi_K25Config": {"projection_hidden_size": VISION[0].width},
+    # the part that sees is no more than an embedding
+    "Gemma4UnifiedVisionConfig": {"output_proj_dims": 92},
+    # upstream counts on 13 tokens for each chunk, which are those of a window of 50
+    "Qwen3OmniMoeAudioEncoderConfig": {"n_window": 50, "n_window_infer": 800},
+    "Qwen3ASREncoderConfig": {"n_window": 50, "n_window_infer": 800},
+    # the projector takes four tokens together, as many as the feed-forward layers are wide
+    "VoxtralEncoderConfig": {"intermediate_size": 4 * AUDIO[0].width, "max_source_positions": 32},
+    "GlmAsrEncoderConfig": {"intermediate_size": 4 * AUDIO[0].width},
+    # the adapter takes what the part that sees gives
+    "Molmo2AdapterConfig": {"hidden_size": VISION[0].width},
+    # of its six by six patches, as many in each direction become one
+    "GraniteDoclingVisionConfig": {"scale_factor": 2},
+    # the projector attends to the encoder
+    "GraniteSpeechEncoderConfig": _SPEECH,
+    "GraniteSpeechPlusEncoderConfig": _SPEECH,
+    "GraniteSpeechConfig": {"projector_config": {"encoder_hidden_size": _SPEECH["hidden_dim"]}},
+    "GraniteSpeechPlusConfig": {"projector_config": {"encoder_hidden_size": _SPEECH["hidden_dim"]}},
     # do without a placeholder by default
     "Blip2Config": {"image_token_index": 59},
     "InstructBlipConfig": {"image_token_index": 59},
     "InstructBlipVideoConfig": {"video_token_index": 59},
+    "MiniCPMV4_6Config": {"image_token_id": 59, "video_token_id": 58, "insert_layer_id": 0},
+    "MiniCPMV4_7Config": {"image_token_id": 59, "video_token_id": 58, "insert_layer_id": 0},
+    "MiniCPMOcrConfig": {"image_token_id": 59, "video_token_id": 58, "insert_layer_id": 0},
+    "NemotronH_Omni_Reasoning_V3_Config": {"image_token_id": 59, "video_token_id": 58},
+    "VoxtralConfig": {"audio_token_id": 59},
     "BltLocalEncoderConfig": {"hidden_size_global": TEXT[1].width},
     "BltLocalDecoderConfig": {"hidden_size_global": TEXT[1].width},
     "ChameleonConfig": {"vocabulary_map": {"<image>": 59, **{f"IMGIMG{letters(n)}Z": 26 + n for n in range(30)}}},
@@ -109,9 +147,11 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
         }
     },
     "Granite4VisionConfig": {
+        # each layer of text takes one thing only
         "deepstack_layer_map": [[-2, 0]],
-        "spatial_target_layers": [0, 1, 0, 1],
-        "downsample_rate": "2/3",
+        "spatial_target_layers": [1, 2, 3, 4],
+        "text_config": {"num_hidden_layers": 5},
+        "downsample_rate": "1/2",
     },
     "Florence2VisionConfig": {
         "depths": (1, 1, 1, 1),
@@ -143,7 +183,8 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     # so that a toy sequence has more than one block
     "MiniMaxConfig": {"block_size": 8},
 }
-"""Sizes, in the words of :mod:`patchgen_core.parity.toy_sizes`, for fields of one class."""
+"""Sizes, in the words of :mod:`patchgen_core.parity.toy_sizes`, for fields of one class; for a configuration below it,
+which is of another family's class, a mapping of values."""
 
 MULTIMODAL_ROPE = frozenset({"PaddleOCRTextConfig"})
 """Classes with ``mrope_section`` in their rotary parameters that do not tell so."""

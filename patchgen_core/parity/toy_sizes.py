@@ -73,6 +73,7 @@ LAYER_COUNTS = (
 INDEX_LISTS = frozenset(
     {
         "attn_layer_indices",
+        "cross_attention_layers",
         "deepstack_visual_indexes",
         "full_attn_idxs",
         "fullatt_block_indexes",

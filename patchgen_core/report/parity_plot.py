@@ -139,7 +139,9 @@ def _fill(axes: Axes, layers: Sequence[_Layer]) -> None:
     for label, layer in zip(axes.get_yticklabels(), layers):
         label.set_color("black" if layer.is_right else _RED)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlabel(f"relative error (what is below {low:.0e}, zero as well, stands at the left edge)", fontsize=8)
+    axes.set_xlabel(
+        f"relative error (zero and what is below {low:.0e}: at the left edge; no value: at the right)", fontsize=8
+    )
     axes.tick_params(axis="x", labelsize=8)
     axes.grid(axis="x", color=_GREY, alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right", "left"]].set_visible(False)

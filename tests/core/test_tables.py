@@ -157,6 +157,14 @@ def test_brief_failure_of_the_backward_pass_shows_its_layers() -> None:
     assert f"{ABOUT}: layers\n" not in said
 
 
+def test_brief_failure_shows_nothing_of_other_heads() -> None:
+    tables = (tensors(20, 5), layers(20, 99), tensors(20, 5, "Other"), layers(20, 9, about="Other"))
+    said = printed(failed(tables=tables, errors=2), is_whole=False)
+    assert f"{ABOUT}: tensors" in said
+    assert ": layers" not in said
+    assert "Other: " not in said
+
+
 def test_whole_failure_shows_everything() -> None:
     tables = (tensors(40, 5), layers(40, 9), layers(40, 9, BACKWARD), tensors(40, 5, "Other"))
     said = printed(failed(tables=tables, errors=2), is_whole=True)

@@ -138,3 +138,23 @@ def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name
     numbers = [int(line.split("|")[0].strip("> ")) for line in first.generated.text.splitlines() if "|" in line]
     lines = Path(first.generated.location.file).read_text(encoding="utf-8").splitlines()
     assert all(lines[n - 1] in first.generated.text for n in numbers)
+
+
+def test_module_that_gets_no_gradient_is_where_they_part(work: Workspace) -> None:
+    verdict = compare(work, MLP.replace("self.act_fn(gate)", "self.act_fn(gate).detach()"))
+    assert (
+        "The first gradient that differs is that by the output of 'model.layers.1.mlp.act_fn'"
+        in verdict.problems[0].hint
+    )
+    table = next(table for table in verdict.tables if table.title.endswith(": layers, backward"))
+    row = next(row for row in table.rows if row[0] == "model.layers.1.mlp.act_fn")
+    assert "none instead of" in " ".join(row)
+
+
+def test_lines_that_did_not_run_are_not_shown(work: Workspace) -> None:
+    branch = "    if x.dim() == 7:\n        return x * 7\n    gate, up"
+    verdict = compare(work, MLP.replace("    gate, up", branch).replace("(gate) * up", "(gate) + up"))
+    shown = verdict.problems[0].generated
+    assert shown is not None
+    assert "+ up" in shown.text
+    assert "x * 7" not in shown.text

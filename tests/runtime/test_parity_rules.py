@@ -142,22 +142,17 @@ def forward(self, x):
 
 def test_lines_of_upstream_that_do_not_run_are_not_told(work: Workspace) -> None:
     config = """
-@config.replace_function("rotate_half")
-def rotate_half(x):
-    \"\"\"Rotates half the hidden dims of the input.\"\"\"
-    first, second = x.chunk(2, dim=-1)
-    return torch.cat((-second, first), dim=-1)
-
-@config.override_method("LlamaForCausalLM.forward")
-def forward(self, input_ids=None, labels=None, **kwargs):
-    outputs = self.model(input_ids=input_ids, **kwargs)
-    logits = self.lm_head(outputs.last_hidden_state)
-    loss = None
-    if labels is not None:
-        loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size)
-    return CausalLMOutputWithPast(loss=loss, logits=logits)
+@config.replace_function("repeat_kv")
+def repeat_kv(hidden_states: torch.Tensor, n_rep: int) -> torch.Tensor:
+    batch, num_key_value_heads, slen, head_dim = hidden_states.shape
+    if n_rep == 1:
+        return hidden_states
+    if n_rep == 7:
+        return hidden_states.repeat_interleave(7, dim=1)
+    hidden_states = hidden_states[:, :, None, :, :].expand(batch, num_key_value_heads, n_rep, slen, head_dim)
+    return hidden_states.reshape(batch, num_key_value_heads * n_rep, slen, head_dim)
 """
-    assert missed(compare(work, config)) == []
+    assert missed(compare(work, config)) == ["return hidden_states.repeat_interleave(7, dim=1)"]
 
 
 # --- what is wanted --------------------------------------------------------------------------------

@@ -99,6 +99,21 @@ def test_every_kind_of_layer_is_there() -> None:
     assert kinds == {(True, True), (True, False), (False, False)}
 
 
+def test_layers_that_attend_to_pictures_are_there() -> None:
+    names = [type(layer).__name__ for layer in build("mllama", toy_config_for("mllama")).model.language_model.layers]
+    assert names == ["MllamaSelfAttentionDecoderLayer", "MllamaCrossAttentionDecoderLayer"]
+
+
+def test_a_family_says_of_another_s_class_below_it_and_overrides_win() -> None:
+    config = toy_config_for("granite_speech")
+    assert config.projector_config.encoder_hidden_size == config.encoder_config.hidden_dim
+    own = toy_config_for("granite_speech", {"projector_config": {"encoder_hidden_size": 32}}).projector_config
+    assert own.encoder_hidden_size == 32
+    other = toy_config_for("granite_speech", {"projector_config": {"num_hidden_layers": 3}}).projector_config
+    assert other.encoder_hidden_size == config.encoder_config.hidden_dim
+    assert toy_config_for("blip-2").qformer_config.encoder_hidden_size != other.encoder_hidden_size
+
+
 @pytest.mark.parametrize("model_type", ["qwen3_moe", "deepseek_v3", "glm4_moe"])
 def test_a_model_with_experts_has_a_dense_layer_and_a_sparse_one(model_type: str) -> None:
     layers = build(model_type, toy_config_for(model_type)).model.layers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -40,6 +41,23 @@ PICTURES = {
     "mistral3": "Mistral3ForConditionalGeneration",
     "lfm2_vl": "Lfm2VlForConditionalGeneration",
 }
+BY_FAMILY = {
+    "Emu3ForConditionalGeneration": ["pictures"],
+    "Gemma4UnifiedForConditionalGeneration": ["pictures", "video", "sounds"],
+    "Granite4VisionForConditionalGeneration": ["pictures"],
+    "GraniteDoclingForConditionalGeneration": ["pictures"],
+    "GraniteSpeechForConditionalGeneration": ["sounds"],
+    "Kimi_K25ForConditionalGeneration": ["pictures"],
+    "MiniCPMV4_6ForConditionalGeneration": ["pictures", "video"],
+    "MllamaForConditionalGeneration": ["pictures"],
+    "Molmo2ForConditionalGeneration": ["pictures", "video"],
+    "Qwen3ASRForConditionalGeneration": ["sounds"],
+    "VoxtralForConditionalGeneration": ["sounds"],
+}
+"""Families whose sizes or inputs follow rules of their own."""
+IDLE = re.compile(r"vqmodel|vision_tower\.post_layernorm|connector\.fine")
+"""Parameters that upstream does not train: what makes codes, the end of a tower that is tapped before it, and a finer
+route that no toy batch takes."""
 MEDIA = [
     *((model_type, "pictures", "pixel_values") for model_type in PICTURES),
     ("qwen2_5_vl", "video", "pixel_values"),
@@ -101,6 +119,26 @@ def test_every_batch_trains_without_a_cache(model_type: str) -> None:
         assert torch.isfinite(output.loss)
         assert output.past_key_values is None
     toy.model.zero_grad(set_to_none=True)
+
+
+@pytest.mark.parametrize(("class_name", "media"), BY_FAMILY.items())
+def test_a_family_with_rules_of_its_own_runs_on_its_media(class_name: str, media: list[str]) -> None:
+    model_type = getattr(transformers, class_name).config_class.model_type
+    toy, made = toy_of(model_type, class_name), batches_of(model_type, class_name)
+    assert [batch.name for batch in made.batches][: len(media)] == media
+    for batch in made.batches:
+        toy.model(**batch.to(torch.float32, "cpu")).loss.backward()
+    parameters = [item for item in toy.model.named_parameters() if item[1].requires_grad]
+    unused = [name for name, parameter in parameters if parameter.grad is None and not IDLE.search(name)]
+    toy.model.zero_grad(set_to_none=True)
+    assert unused == []
+
+
+def test_a_long_sound_is_heard_in_chunks_and_a_short_one_beside_it() -> None:
+    inputs = batch_of("qwen3_omni_moe_thinker", "sounds")
+    chunk = 2 * toy_of("qwen3_omni_moe_thinker").config.audio_config.n_window
+    long, short = inputs["feature_attention_mask"].sum(-1).tolist()
+    assert short < chunk < long
 
 
 def test_what_balances_experts_is_part_of_the_loss() -> None:
