@@ -46,6 +46,7 @@ class Recorder:
 
     Attributes:
         reached: what ran so far, by target.
+        is_interpreted: whether Triton interpreted a kernel, which takes long.
     """
 
     def __init__(self, spans: Mapping[str, Sequence[Span]]) -> None:
@@ -54,6 +55,7 @@ class Recorder:
         self._files = {span.file for span, _ in self._spans}
         self._known: dict[CodeType, str | None] = {}
         self._active: Sequence[str] = ()
+        self.is_interpreted = False
 
     @contextmanager
     def recording(self, active: Sequence[str] = ()) -> Iterator[None]:
@@ -63,7 +65,7 @@ class Recorder:
             active: the paths of the modules that are running, innermost last; looked at whenever something runs.
         """
         before, self._active = sys.gettrace(), active
-        with _unseen_interpreter():
+        with self._unseen_interpreter():
             sys.settrace(self._enter)
             try:
                 yield
@@ -92,6 +94,31 @@ class Recorder:
 
         return trace
 
+    @contextmanager
+    def _unseen_interpreter(self) -> Iterator[None]:
+        """Trace nothing while Triton interprets a kernel, which is millions of calls."""
+        if "triton" not in sys.modules:
+            yield
+            return
+        from triton.runtime.interpreter import GridExecutor
+
+        run: Any = GridExecutor.__call__
+
+        def untraced(grid: Any, *args: Any, **kwargs: Any) -> Any:
+            self.is_interpreted = True
+            trace = sys.gettrace()
+            sys.settrace(None)
+            try:
+                return run(grid, *args, **kwargs)
+            finally:
+                sys.settrace(trace)
+
+        GridExecutor.__call__ = untraced
+        try:
+            yield
+        finally:
+            GridExecutor.__call__ = run
+
     def _target(self, code: CodeType) -> str | None:
         """The patch that a function belongs to, the innermost one."""
         fitting = [
@@ -115,28 +142,3 @@ def _watch_gradient(reached: Reached, value: Any) -> None:
     elif isinstance(value, (tuple, list)):
         for part in value:
             _watch_gradient(reached, part)
-
-
-@contextmanager
-def _unseen_interpreter() -> Iterator[None]:
-    """Trace nothing while Triton interprets a kernel, which is millions of calls."""
-    if "triton" not in sys.modules:
-        yield
-        return
-    from triton.runtime.interpreter import GridExecutor
-
-    run: Any = GridExecutor.__call__
-
-    def untraced(self: Any, *args: Any, **kwargs: Any) -> Any:
-        trace = sys.gettrace()
-        sys.settrace(None)
-        try:
-            return run(self, *args, **kwargs)
-        finally:
-            sys.settrace(trace)
-
-    GridExecutor.__call__ = untraced
-    try:
-        yield
-    finally:
-        GridExecutor.__call__ = run

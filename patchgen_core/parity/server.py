@@ -77,6 +77,9 @@ def _set_up(device: str) -> None:
     torch.set_num_threads(1)  # toy models are too small to share out
     # its convolutions give other bits by where in memory their inputs lie
     torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    if torch.cuda.is_available():  # the same bits for the same code, where there is an algorithm that gives them
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
 
 
 def _answer(request: Request) -> dict[str, Any]:

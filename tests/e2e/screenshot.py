@@ -32,7 +32,8 @@ def draw(folder: Path) -> str:
         elif language == "console" and "patchgen acme" in text:
             check_console(text, {}, folder)
     STEPS["red"](folder)
-    command = [sys.executable, "-m", "pytest", "--patchgen-checks=drift,import,contract", "--no-header", "--color=yes", "-p", "no:randomly"]
+    checks = "--patchgen-checks=drift,import,contract"
+    command = [sys.executable, "-m", "pytest", checks, "--no-header", "--color=yes", "-p", "no:randomly"]
     env = {**os.environ, "COLUMNS": str(WIDTH), "PYTEST_ADDOPTS": "", "CI": "", "GITHUB_ACTIONS": ""}
     run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert run.returncode == 1, run.stdout + run.stderr

@@ -38,9 +38,7 @@ def step_red(folder: Path) -> None:
     """Someone edits the generated file of the README."""
     path = folder / "acme/models/qwen3/generated/patched_modeling_qwen3_gpu.py"
     text = path.read_text(encoding="utf-8")
-    path.write_text(
-        text.replace("down_proj = self.down_proj(Liger", "down_proj = 2 * self.down_proj(Liger")
-    )
+    path.write_text(text.replace("down_proj = self.down_proj(Liger", "down_proj = 2 * self.down_proj(Liger"))
 
 
 STEPS = {"red": step_red}

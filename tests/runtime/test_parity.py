@@ -326,6 +326,16 @@ def test_a_tensor_that_is_zero_allows_no_more_than_eagers_own_noise():
     assert not compare(run(1e-9), run(0.0), truth, 4.0)[0].is_right
 
 
+def test_an_infinity_of_eagers_own_allows_nothing_else():
+    def run(*values: float) -> Run:
+        return Run({"logits": torch.tensor(values)})
+
+    eager, truth = run(float("inf"), 1.0), run(1.0, 1.0)
+    assert compare(run(float("inf"), 1.0), eager, truth, 4.0)[0].is_right
+    assert not compare(run(5.0, 1.0), eager, truth, 4.0)[0].is_right
+    assert not compare(run(float("inf"), 2.0), eager, truth, 4.0)[0].is_right
+
+
 @pytest.mark.parametrize(
     "ours",
     [

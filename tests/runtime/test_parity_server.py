@@ -46,7 +46,8 @@ BODIES = {
     "crashes": "print('it was me', flush=True); os.kill(os.getpid(), signal.SIGSEGV)",
     "hangs": "while True: time.sleep(0.01)",
     "hungers": "torch.empty(2**60)",
-    "changes": "torch.set_default_dtype(torch.float64); torch.manual_seed(3); os.chdir('/'); sys.path.append('nowhere'); "
+    "changes": "torch.set_default_dtype(torch.float64); torch.manual_seed(3); os.chdir('/'); "
+    "sys.path.append('nowhere'); "
     "warnings.simplefilter('error')",
     "stops_gradients": "torch.set_grad_enabled(False)",
 }
