@@ -26,10 +26,18 @@ class ToyBatch:
     Attributes:
         name: what reports call it, such as "padded".
         inputs: keyword arguments of ``forward``; tensors on the CPU, floating ones in float32.
+        covered_by: name of a batch that reaches all that this one does: where kernels are interpreted, which takes
+            long, this one is left out when that one runs. Empty for none.
     """
 
     name: str
     inputs: Mapping[str, Any]
+    covered_by: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many elements the inputs have."""
+        return sum(value.numel() for value in self.inputs.values() if isinstance(value, torch.Tensor))
 
     def to(self, dtype: torch.dtype, device: torch.device | str) -> dict[str, Any]:
         """Copies of the inputs for a model: floating tensors in its dtype, all on its device."""
@@ -87,12 +95,14 @@ class Wanted:
         separate: for several sequences packed into one row, how long the first is: upstream must not let it reach
             the rest; 0 for other batches.
         media: names of inputs that the outputs must depend on.
+        covered_by: as for :class:`ToyBatch`.
     """
 
     name: str
     forms: tuple[Form, ...]
     separate: int = 0
     media: tuple[str, ...] = ()
+    covered_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,25 +15,25 @@ from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
-_LENGTH = 12
-_PACKED = (5, 8)
+_LENGTH = 9
+_PACKED = (4, 5)
 _PROMPT = 3
 _IGNORED = -100
 
 
 def text_batches(toy: ToyModel) -> Iterator[Wanted]:
-    """Rows of one length; a row padded on the left above one padded on the right; two sequences in one row."""
+    """A row padded on the left above one padded on the right; rows of one length; two sequences in one row."""
     if vocabulary(toy) is None or "input_ids" not in toy.takes:
         return
     ids = random_ids(toy, 2, _LENGTH)
     mask = torch.ones_like(ids)
-    codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
-    yield Wanted("rows", (*_text_forms(toy, ids, mask), *codes))
     right = mask.clone()
-    right[1, -4:] = 0
+    right[1, -3:] = 0
     both = right.clone()
-    both[0, :3] = 0
+    both[0, :2] = 0
     yield Wanted("padded", (*_text_forms(toy, ids, both), *_text_forms(toy, ids, right)))
+    codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
+    yield Wanted("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded")
     if "position_ids" in toy.takes and toy.kind != "sequence_classification" and not toy.config.is_encoder_decoder:
         yield Wanted("packed", tuple(_packed_forms(toy)), separate=_PACKED[0])
 
@@ -170,7 +170,7 @@ def _packed_forms(toy: ToyModel) -> Iterator[Form]:
         "max_length_k": max(_PACKED),
         "seq_idx": torch.cat([torch.full((n,), i, dtype=torch.int32) for i, n in enumerate(_PACKED)])[None],
     }
-    several = [positions.expand(4, 1, -1), positions.expand(3, 1, -1)] if _has_axes(toy) else []
+    several = [positions.expand(4, 1, -1), positions.expand(3, 1, -1)] if has_axes(toy) else []
     for given in (*several[:1], positions, *several[1:]):
         plain = partial(_packed, toy, ids, given)
         yield plain
@@ -185,7 +185,7 @@ def _packed(toy: ToyModel, ids: torch.Tensor, positions: torch.Tensor) -> Mappin
     return inputs | {"position_ids": positions.contiguous()}
 
 
-def _has_axes(toy: ToyModel) -> bool:
+def has_axes(toy: ToyModel) -> bool:
     """Whether a token has several positions: in time, by height and by width."""
     rope = getattr(toy.config.get_text_config(decoder=True), "rope_parameters", None) or {}
     return "mrope_section" in rope or hasattr(getattr(toy.model, "model", toy.model), "get_rope_index")

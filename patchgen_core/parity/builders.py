@@ -21,9 +21,10 @@ from patchgen_core.parity.batches import Batches, Builder, ToyBatch, ToyModel, W
 from patchgen_core.parity.batches_audio import audio_batches
 from patchgen_core.parity.batches_pictures import picture_batches
 from patchgen_core.parity.batches_text import text_batches
+from patchgen_core.parity.batches_training import training_batches
 from patchgen_core.parity.batches_video import video_batches
 
-_BUILT_IN = (picture_batches, video_batches, audio_batches, text_batches)
+_BUILT_IN = (picture_batches, video_batches, audio_batches, text_batches, training_batches)
 
 
 def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
@@ -86,7 +87,7 @@ def _first_that_runs(toy: ToyModel, wanted: Wanted) -> ToyBatch | str:
             continue
         reason = refusal(toy, inputs) or mixing(toy, inputs, wanted.separate) or unseen(toy, inputs, wanted.media)
         if not reason:
-            return ToyBatch(wanted.name, inputs)
+            return ToyBatch(wanted.name, inputs, wanted.covered_by)
         reasons.append(reason)
     return "; in another form: ".join(dict.fromkeys((reasons[0], reasons[-1])))
 

@@ -48,8 +48,8 @@ def check_parity(
     """Compare the heads of a generated module with upstream's, for one implementation of its slots.
 
     Each is built from the toy configuration with upstream's random parameters, and runs the toy batches forward and
-    backward in every dtype. Where kernels are interpreted, which is slow, the main head runs all batches in the first
-    dtype and one in the others, and the other heads run one. A head that differs runs no more batches.
+    backward in every dtype. Where kernels are interpreted, which is slow, the main head runs all batches that no other
+    one covers in the first dtype and one in the others, and the other heads run one. A head that differs runs no more.
 
     Args:
         generated, upstream: the modules.
@@ -213,13 +213,15 @@ class _Comparison:
     _main: type | None = None
 
     def _plan(self, batches: Sequence[ToyBatch], is_main: bool) -> Iterator[tuple[str, ToyBatch]]:
-        """What to run, the first dtype first."""
+        """What to run, the first dtype first; whether kernels are interpreted shows when the first batch has run."""
+        names = {batch.name for batch in batches}
+        smallest = min(batches, key=lambda batch: batch.size, default=None)
         for number, dtype in enumerate(self.request.dtypes):
             for batch in batches:
-                is_extra = batch is not batches[0] or (number and not is_main)
-                if is_extra and (number or not is_main) and self.recorder.is_interpreted:
-                    continue
-                yield dtype, batch
+                is_needed = batch is batches[0] if number else batch.covered_by not in names
+                is_needed = is_needed if is_main else batch is smallest and not number
+                if is_needed or not self.recorder.is_interpreted:
+                    yield dtype, batch
 
     @contextmanager
     def _apart(self) -> Iterator[None]:

@@ -9,11 +9,14 @@ from types import ModuleType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
+from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY, Kernel
 from patchgen_core.ops.slot import OpSlot
 
 PATCHED = "patched"
 """The implementation of a module without slots."""
+THROUGH_SLOTS = "eager_through_slots"
+"""The implementation that runs the lines for kernels with the eager function of each op, also where a slot has no
+kernel that runs here."""
 
 _SLOT = re.compile(r"""\bOpSlot\(\s*(?:op_name\s*=\s*)?["'](\w+)["']\s*(?:,\s*(?:variant\s*=\s*)?["'](\w+)["'])?""")
 
@@ -26,12 +29,15 @@ def offered(text: str, kernels: Sequence[tuple[str, str, str]]) -> tuple[str, ..
         kernels: op, variant and name of the kernels that can be had.
 
     Returns:
-        "eager" and the names of the kernels for its slots; "patched" for a text without slots.
+        "eager", "eager_through_slots" where an op has an eager function, and the names of the kernels for its slots;
+        "patched" for a text without slots.
     """
     slots = {(op, variant or "standard") for op, variant in _SLOT.findall(text)}
     if not slots:
         return (PATCHED,)
-    return (EAGER, *dict.fromkeys(sorted(n for op, variant, n in kernels if (op, variant) in slots and n != EAGER)))
+    names = {name for op, variant, name in kernels if (op, variant) in slots}
+    through = (THROUGH_SLOTS,) if EAGER in names else ()
+    return (EAGER, *through, *sorted(names - {EAGER}))
 
 
 def slots_in(module: ModuleType) -> dict[str, OpSlot]:
@@ -60,21 +66,25 @@ def bound(module: ModuleType, implementation: str) -> Iterator[dict[str, int]]:
     try:
         for name, slot in slots.items():
             slot.unbind()
-            known = {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
-            if implementation not in (EAGER, PATCHED) and implementation in known:
-                slot.bind(implementation)
+            if kernel := _kernel_for(slot, implementation):
                 calls[name] = 0
-                slot.set(implementation, _counting(slot, name, calls))
+                slot.set(implementation, _counting(kernel, name, calls))
         yield calls
     finally:
         for slot in slots.values():
             slot.unbind()
 
 
-def _counting(slot: OpSlot, name: str, calls: dict[str, int]) -> Any:
-    kernel = slot.bound_kernel
-    assert kernel is not None
+def _kernel_for(slot: OpSlot, implementation: str) -> Kernel | None:
+    """What to bind to a slot; None to leave it unbound."""
+    wanted = EAGER if implementation == THROUGH_SLOTS else implementation
+    known = {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
+    if implementation in (EAGER, PATCHED) or wanted not in known:
+        return None
+    return KERNEL_REGISTRY.resolve(slot.op_name, wanted, slot.variant)
 
+
+def _counting(kernel: Kernel, name: str, calls: dict[str, int]) -> Any:
     def counted(*args: Any, **kwargs: Any) -> Any:
         calls[name] += 1
         return kernel(*args, **kwargs)
@@ -88,7 +98,7 @@ def why_not_here(module: ModuleType, implementation: str) -> str:
     Raises:
         PatchgenError: none of the module's slots has such a kernel.
     """
-    if implementation in (EAGER, PATCHED):
+    if implementation in (EAGER, PATCHED, THROUGH_SLOTS):
         return ""
     slots = slots_in(module).values()
     specs = [spec for slot in slots for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)]

@@ -57,7 +57,7 @@ def switch_on() -> tuple[str, ...]:
     import triton
 
     notes = [f"Triton {triton.__version__} interprets its kernels"]
-    notes += [note for adapt in (_adapt_floats, _adapt_libdevice, _adapt_bfloat16) if (note := adapt())]
+    notes += [note for adapt in (_adapt_floats, _adapt_libdevice, _adapt_bfloat16, _adapt_search) if (note := adapt())]
     return tuple(notes)
 
 
@@ -176,6 +176,33 @@ def _adapt_bfloat16() -> str:
     for name in ("binary_op", "unary_op", "ternary_op", "create_fma", "create_dot"):
         setattr(builder, name, _computing(getattr(builder, name), interpreter))
     return "adapter: bfloat16 is computed in float32 and rounded to the nearest"
+
+
+def _adapt_search() -> str:
+    """Have the interpreter find what it replaces in triton.language once, and not at every call of a function."""
+    import inspect
+
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    if not hasattr(interpreter, "_patch_builtin") or not hasattr(interpreter, "_patch_attr"):
+        return ""
+    found: dict[int, list[tuple[str, Any]]] = {}
+    search = interpreter._patch_builtin
+
+    def replace_known(package: Any, *more: Any) -> None:
+        for name, member in found[id(package)]:
+            if getattr(package, name) is member:
+                interpreter._patch_attr(package, name, member, *more)
+
+    def replace_builtins(package: Any, *more: Any) -> None:
+        (replace_known if id(package) in found else search)(package, *more)
+
+    for package in (tl, tl.core, tl.tensor, tl.core.tensor, tl.math, tl.core.tensor_descriptor_base):
+        members = inspect.getmembers(package)
+        found[id(package)] = [(name, member) for name, member in members if tl.core.is_builtin(member)]
+    interpreter._patch_builtin = replace_builtins
+    return "adapter: what the interpreter replaces in triton.language is looked for once"
 
 
 def _casting(cast: Callable[..., Any], interpreter: ModuleType) -> Callable[..., Any]:
