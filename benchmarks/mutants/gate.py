@@ -22,7 +22,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import Loader
 from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
 from patchgen_core.parity.client import ModelChecks, ParityOptions
-from patchgen_core.parity.implementations import PATCHED, offered, slots_in
+from patchgen_core.parity.implementations import PATCHED, THROUGH_SLOTS, offered, slots_in
 from patchgen_core.project import Project
 from tests.e2e.mutations import Bench
 
@@ -30,7 +30,7 @@ Found = Literal["contract", "parity", "crash", "hang", "survived"]
 TIME_LIMIT = 300.0
 _KEPT = 2000
 """How much is kept of what the gate says."""
-_QUICK = (EAGER, PATCHED, "grouped_mm")
+_QUICK = (EAGER, PATCHED, THROUGH_SLOTS, "grouped_mm")
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,12 @@ class Gate:
 
 def slots_of(module: str, names: Sequence[str]) -> dict[str, set[str]]:
     """The implementations that each slot of a module has a kernel of."""
-    return {
-        name: {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)} & {*names} - {EAGER}
-        for name, slot in slots_in(sys.modules[module]).items()
-    }
+    known = {}
+    for name, slot in slots_in(sys.modules[module]).items():
+        kernels = {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
+        through = {THROUGH_SLOTS} if EAGER in kernels else set()
+        known[name] = (kernels - {EAGER} | through) & {*names}
+    return known
 
 
 def _cost(name: str) -> int:

@@ -1,6 +1,6 @@
-"""The picture of the README: the red run of its project, as a terminal shows it.
+"""The pictures of the README: red runs of its project, as a terminal shows them.
 
-python -m tests.e2e.screenshot      # writes docs/red-run.svg
+python -m tests.e2e.screenshot      # writes docs/red-run.svg and docs/red-parity.svg
 """
 
 from __future__ import annotations
@@ -19,11 +19,32 @@ from rich.text import Text
 from tests.e2e.test_docs import ROOT, STEPS, check_console, fences
 
 PICTURE = ROOT / "docs" / "red-run.svg"
+PARITY_PICTURE = ROOT / "docs" / "red-parity.svg"
 WIDTH = 118
+CONFIG = "acme/models/qwen3/qwen3_gpu_patch_gen_config.py"
 
 
 def draw(folder: Path) -> str:
-    """An SVG of ``pytest --patchgen`` in the README's project, which is made in ``folder``."""
+    """An SVG of the README's project, made in ``folder``, after its generated file was edited by hand."""
+    make_project(folder)
+    STEPS["red"](folder)
+    return drawn(folder, "--patchgen-checks=drift,import,contract", "red-run")
+
+
+def draw_parity(folder: Path) -> str:
+    """An SVG of the README's project, made in ``folder``, with gate and up swapped in its config."""
+    make_project(folder)
+    config = folder / CONFIG
+    text = config.read_text(encoding="utf-8")
+    swapped = text.replace("self.gate_proj(x), self.up_proj(x)", "self.up_proj(x), self.gate_proj(x)")
+    assert swapped != text
+    config.write_text(swapped, encoding="utf-8")
+    check_console("$ patchgen --all > generated.log\n", {}, folder)
+    return drawn(folder, "--patchgen-checks=parity", "red-parity")
+
+
+def make_project(folder: Path) -> None:
+    """The files of the README's project, generated ones as well."""
     for language, options, text, _ in fences(ROOT / "README.md"):
         if "file" in options:
             target = folder / options["file"]
@@ -31,19 +52,22 @@ def draw(folder: Path) -> str:
             target.write_text(text, encoding="utf-8")
         elif language == "console" and "patchgen acme" in text:
             check_console(text, {}, folder)
-    STEPS["red"](folder)
-    checks = "--patchgen-checks=drift,import,contract"
-    command = [sys.executable, "-m", "pytest", checks, "--no-header", "--color=yes", "-p", "no:randomly"]
+
+
+def drawn(folder: Path, option: str, name: str) -> str:
+    """What pytest prints in a folder, which must be red, as an SVG."""
+    command = [sys.executable, "-m", "pytest", option, "--no-header", "--color=yes", "-p", "no:randomly"]
     env = {**os.environ, "COLUMNS": str(WIDTH), "PYTEST_ADDOPTS": "", "CI": "", "GITHUB_ACTIONS": ""}
     run = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
     assert run.returncode == 1, run.stdout + run.stderr
     shown = re.sub(r"in \d+\.\d+s", "in 3.14s", run.stdout)
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, legacy_windows=False)
-    console.print(Text.assemble(("$ ", "green"), "pytest --patchgen"))
-    console.print(Text.from_ansi(shown.rstrip("\n")), soft_wrap=True)
-    return console.export_svg(title="pytest --patchgen", unique_id="red-run")
+    console.print(Text.assemble(("$ ", "green"), f"pytest {option}"))
+    console.print(Text.from_ansi(shown.rstrip("\n")), overflow="fold")
+    return console.export_svg(title=f"pytest {option}", unique_id=name)
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        PICTURE.write_text(draw(Path(folder)), encoding="utf-8")
+    for picture, make in ((PICTURE, draw), (PARITY_PICTURE, draw_parity)):
+        with tempfile.TemporaryDirectory() as place:
+            picture.write_text(make(Path(place)), encoding="utf-8")

@@ -168,3 +168,14 @@ def test_picture_of_the_red_run_shows_what_is_printed(tmp_path: Path) -> None:
     from tests.e2e.screenshot import PICTURE, draw
 
     assert draw(tmp_path) == PICTURE.read_text(encoding="utf-8"), "run 'python -m tests.e2e.screenshot'"
+
+
+def test_picture_of_the_red_parity_shows_what_is_printed(tmp_path: Path) -> None:
+    from tests.e2e.screenshot import PARITY_PICTURE, draw_parity
+
+    def words(picture: str) -> set[str]:  # the figures, and so the order, are the machine's
+        return set(re.findall(r"[A-Za-z_]{3,}", "".join(re.findall(r"<text.*?</text>", picture))))
+
+    drawn = words(draw_parity(tmp_path))
+    assert {"gate_proj", "differs", "parts", "override_method"} <= drawn
+    assert len(drawn ^ words(PARITY_PICTURE.read_text(encoding="utf-8"))) <= 4, "run 'python -m tests.e2e.screenshot'"
