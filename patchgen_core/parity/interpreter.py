@@ -185,10 +185,11 @@ def _adapt_search() -> str:
     import triton.language as tl
     from triton.runtime import interpreter
 
-    if not hasattr(interpreter, "_patch_builtin") or not hasattr(interpreter, "_patch_attr"):
+    search = getattr(interpreter, "_patch_builtin", None)
+    is_own = getattr(search, "__module__", "") == __name__
+    if search is None or is_own or not hasattr(interpreter, "_patch_attr"):
         return ""
     found: dict[int, list[tuple[str, Any]]] = {}
-    search = interpreter._patch_builtin
 
     def replace_known(package: Any, *more: Any) -> None:
         for name, member in found[id(package)]:

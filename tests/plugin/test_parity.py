@@ -133,7 +133,8 @@ def collected(result: pytest.RunResult) -> list[str]:
 
 
 def test_items_are_those_of_the_slots_and_can_be_chosen(models: Workspace, pytester: pytest.Pytester) -> None:
-    listed = ["good::parity[patched]", "slots::parity[eager]", "slots::parity[liger_kernel]"]
+    listed = [f"slots::parity[{name}]" for name in ("eager", "eager_through_slots", "liger_kernel")]
+    listed.insert(0, "good::parity[patched]")
     arguments = ["--patchgen", "--collect-only", "-q"]
     assert [name for name in collected(run(pytester, models, *arguments)) if "parity" in name] == listed
     assert collected(run(pytester, models, *arguments, "-mpatchgen_parity")) == listed
@@ -176,6 +177,7 @@ def test_verdicts_of_a_session_with_workers(models: Workspace, pytester: pytest.
         "good::parity[patched]": "FAILED",
         "slots::drift": "PASSED",
         "slots::parity[eager]": "PASSED",
+        "slots::parity[eager_through_slots]": "PASSED",
         "slots::parity[elsewhere]": "SKIPPED",
         "slots::parity[liger_kernel]": "PASSED",
         "slots::parity[ours]": "PASSED",

@@ -113,7 +113,7 @@ config.tolerate(6, "its own kernels", implementation="liger_kernels")
 """
     write(llama, declared + SLOTS)
     result = run(pytester, llama, *ARGUMENTS, "--patchgen-report=gate.json")
-    result.assert_outcomes(passed=2)
+    result.assert_outcomes(passed=3)
     said = section(result.stdout.str(), "patchgen")
     idle = f"{place(llama, 'config.allow')}: warning: PG300 allow: PG301 finds nothing of 'LlamaMLP' here"
     unknown = (

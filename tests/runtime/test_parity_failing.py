@@ -53,11 +53,12 @@ CAUSAL = """
 @config.override_method("LlamaForCausalLM.forward")
 def causal_forward(self, input_ids=None, labels=None, logits_to_keep=0, **kwargs):
     outputs = self.model(input_ids=input_ids, **kwargs)
-    logits = self.lm_head(outputs.last_hidden_state)
+    logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep:])
     loss = None
     if labels is not None:
-        loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size)
-    return CausalLMOutputWithPast(loss=loss, logits=logits)
+        loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+    hidden, attentions = outputs.hidden_states, outputs.attentions
+    return CausalLMOutputWithPast(loss=loss, logits=logits, hidden_states=hidden, attentions=attentions)
 """
 HELPER = """
 @config.add_helper
@@ -109,7 +110,7 @@ BACKWARD = {
         "LlamaDecoderLayer.forward", "Scaled",
     ),
     "logits with a wrong backward": (
-        HELPER + ALL, "logits = self.lm_head(outputs.last_hidden_state)",
+        HELPER + ALL, "logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep:])",
         "logits = self.lm_head(Scaled.apply(outputs.last_hidden_state))", "LlamaForCausalLM.forward", "Scaled",
     ),
 }  # fmt: skip
