@@ -19,6 +19,7 @@ from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec
 from patchgen_core.parity.check import check_parity
 from patchgen_core.parity.comparing import compare
 from patchgen_core.parity.heads import find_heads
+from patchgen_core.parity.implementations import offered
 from patchgen_core.parity.models import build_model, in_float64, random_state
 from patchgen_core.parity.references import References
 from patchgen_core.parity.request import ParityRequest, PatchedCode, pack_request, unpack_request
@@ -104,10 +105,21 @@ def test_upstreams_own_code_agrees_bit_for_bit(port):
         pytest.param("LlamaDecoderLayer.forward", ("residual + hidden_states", "hidden_states"), id="residual"),
         pytest.param("LlamaMLP.forward", (MLP, f"{MLP}.detach() + 0 * x"), id="detached"),
         pytest.param("LlamaRMSNorm.forward", (".to(torch.float32)", ""), id="only in bfloat16"),
+        pytest.param(
+            "LlamaForCausalLM.forward",
+            ("vocab_size=self.config.vocab_size, **kwargs", "vocab_size=self.config.vocab_size"),
+            id="arguments of the loss",
+        ),
+        pytest.param(
+            "apply_rotary_pos_emb", ("cos = cos.unsqueeze", "cos = cos[:1].unsqueeze"), id="positions by row"
+        ),
+        pytest.param(
+            "LlamaForCausalLM.forward", ("inputs_embeds=inputs_embeds", "inputs_embeds=None"), id="embeddings"
+        ),
     ],
 )
 def test_a_defect_differs_and_is_told_at_its_patch(port, target, edit):
-    made = port(edit, targets=("LlamaForCausalLM.forward", target, "LlamaModel.forward"))
+    made = port(edit, targets=("LlamaDecoderLayer.__init__", target, "LlamaModel.forward"))
     problems = made.check().problems
     assert problems
     assert problems[0].location == Location(CONFIG.file, 20), problems[0].message
@@ -198,11 +210,12 @@ SLOTTED = (
 def kernel() -> Iterator[Callable[[object], None]]:
     """Registers kernels for the slot of the tests."""
 
-    def register(function: object) -> None:
-        KERNEL_REGISTRY.register(KernelSpec("mine", "toy_gate", "plain", lambda: function), force=True)
+    def register(function: object, name: str = "mine") -> None:
+        KERNEL_REGISTRY.register(KernelSpec(name, "toy_gate", "plain", lambda: function), force=True)
 
     yield register
-    KERNEL_REGISTRY._specs.pop(("toy_gate", "plain", "mine"), None)
+    for name in ("mine", "eager"):
+        KERNEL_REGISTRY._specs.pop(("toy_gate", "plain", name), None)
 
 
 def test_slots_are_bound_for_the_comparison_and_no_longer(port, kernel):
@@ -232,6 +245,22 @@ def test_a_slot_that_is_never_called_is_a_finding(port, kernel):
     problems = port(SLOT, implementation="mine").check().problems
     assert [problem.code for problem in problems] == ["PG301"]
     assert "'slot'" in problems[0].message
+
+
+def test_lines_for_kernels_run_with_the_eager_function_of_the_op(port, kernel):
+    text = 'OpSlot("toy_gate", "plain")'
+    kernels = [("toy_gate", "plain", "eager"), ("toy_gate", "plain", "mine"), ("toy_gate", "other", "theirs")]
+    assert offered(text, kernels) == ("eager", "eager_through_slots", "mine")
+    assert offered(text, kernels[1:]) == ("eager", "mine")
+    assert offered("", kernels) == ("patched",)
+
+    kernel(lambda x, y: torch.nn.functional.silu(x) * y, "eager")
+    made = port(SLOT, SLOTTED, targets=("LlamaMLP.forward",), implementation="eager_through_slots")
+    assert made.check().problems == ()
+    swapped = (SLOTTED[0], SLOTTED[1].replace("slot(gate, up)", "slot(up, gate)"))
+    made = port(SLOT, swapped, targets=("LlamaMLP.forward",), implementation="eager_through_slots")
+    assert made.check().problems[0].location == Location(CONFIG.file, 10)
+    assert made.check(implementation="eager").problems == ()
 
 
 def test_heads_that_take_upstreams_base_are_told_and_compared_with_the_patches(port):
