@@ -188,6 +188,7 @@ class _Comparison:
                     models[dtype] = self._build(head, reference, dtype)
                     kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
                     self.parts[head.name] = kinds
+                    self.recorder.place(kinds)
                 failure = self._run(head, reference, models[dtype], dtype, batch)
             except PatchgenError:  # it has other parameters
                 raise

@@ -29,12 +29,14 @@ class Reached:
         functions: names of the functions that ran.
         lines: what ran of their files: pairs of file and line.
         modules: paths of the modules of the model in which they ran; empty for the model itself.
+        built: names of the classes whose objects they made.
         backward: whether a gradient came to what one of them returned.
     """
 
     functions: set[str] = field(default_factory=set)
     lines: set[tuple[str, int]] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)
+    built: set[str] = field(default_factory=set)
     backward: bool = False
 
 
@@ -72,6 +74,11 @@ class Recorder:
             finally:
                 sys.settrace(before)
 
+    def place(self, kinds: Mapping[str, str]) -> None:
+        """Note where the objects are that were made: the class names of a model's modules by path."""
+        for reached in self.reached.values():
+            reached.modules |= {path for path, kind in kinds.items() if kind in reached.built}
+
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
         if code.co_filename not in self._files:
@@ -83,7 +90,10 @@ class Recorder:
             return None
         reached = self.reached[target]
         reached.functions.add(code.co_name)
-        reached.modules.add(self._active[-1] if self._active else "")
+        if self._active:
+            reached.modules.add(self._active[-1])
+        elif "self" in frame.f_locals:
+            reached.built.add(type(frame.f_locals["self"]).__name__)
 
         def trace(frame: FrameType, event: str, argument: Any) -> Any:
             if event == "line":

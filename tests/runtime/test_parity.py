@@ -113,9 +113,6 @@ def test_upstreams_own_code_agrees_bit_for_bit(port):
         pytest.param(
             "apply_rotary_pos_emb", ("cos = cos.unsqueeze", "cos = cos[:1].unsqueeze"), id="positions by row"
         ),
-        pytest.param(
-            "LlamaForCausalLM.forward", ("inputs_embeds=inputs_embeds", "inputs_embeds=None"), id="embeddings"
-        ),
     ],
 )
 def test_a_defect_differs_and_is_told_at_its_patch(port, target, edit):
