@@ -175,8 +175,9 @@ def find_suspects(
             continue
         did_right = bool(ran.modules & blame.right)
         is_own = bool(fresh_lines(patch, ran, asking)) or not patch.lines
+        only_made = not ran.functions - {"__init__"}
         rank = (did_right, steps) if blame.is_backward else (steps, did_right)
-        ranked.append((*rank, not is_own, patch.declared.line, patch))
+        ranked.append((*rank, only_made, not is_own, patch.declared.line, patch))
     return [row[-1] for row in sorted(ranked, key=lambda row: row[:-1])]
 
 

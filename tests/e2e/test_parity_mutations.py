@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from patchgen_core.artifacts import make_artifacts
 from patchgen_core.files import write_files
 from patchgen_core.project import load_project
@@ -34,10 +32,8 @@ DEFECTS = {
 """By name: the patch that it is in, and the change."""
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def results(root: Path) -> dict[str, dict[str, Any]]:
     """What the item ``parity[eager]`` says of a config for each defect, by the defect's name."""
-    root = tmp_path_factory.mktemp("broken")
     shutil.copy(ROOT / "pyproject.toml", root)
     zoo = root / "examples/zoo"
     (zoo / "right").mkdir(parents=True)
@@ -72,18 +68,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     return {result["config"].split(".")[-1].removesuffix("_patch_gen_config"): result for result in report["results"]}
 
 
-def test_config_is_right_without_a_defect(results: dict[str, dict[str, Any]]) -> None:
-    assert len(results) == len(DEFECTS) + 1
-    assert results["right"]["errors"] == []
-
-
-@pytest.mark.parametrize("name", DEFECTS)
-def test_defect_is_found_and_its_patch_named(results: dict[str, dict[str, Any]], name: str) -> None:
-    target, _, _ = DEFECTS[name]
+def test_defects_are_found_and_their_patches_named(tmp_path: Path) -> None:
+    found = results(tmp_path)
+    assert found.pop("right")["errors"] == []
+    assert found.keys() == DEFECTS.keys()
     lines = CONFIG.read_text(encoding="utf-8").splitlines()
-    declared = next(n for n, line in enumerate(lines, 1) if line.startswith("@config.") and f'"{target}"' in line)
-    errors = results[name]["errors"]
-    assert errors
-    for error in errors:
-        assert error["location"]["line"] == declared, error["message"]
-        assert f"'{target}'" in error["message"]
+    for name, (target, _, _) in DEFECTS.items():
+        declared = next(n for n, line in enumerate(lines, 1) if line.startswith("@config.") and f'"{target}"' in line)
+        errors = found[name]["errors"]
+        assert errors, name
+        for error in errors:
+            assert error["location"]["line"] == declared, error["message"]
+            assert f"'{target}'" in error["message"]
