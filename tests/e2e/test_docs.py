@@ -60,7 +60,7 @@ def run(command: str, folder: Path) -> tuple[int, str]:
         "NO_COLOR": "1",
         "COLUMNS": "80",
     }
-    env |= {"PYTEST_ADDOPTS": "-p no:randomly", "CI": "", "GITHUB_ACTIONS": ""}
+    env |= {"PYTEST_ADDOPTS": "-p no:randomly -p no:anyio", "CI": "", "GITHUB_ACTIONS": ""}
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
