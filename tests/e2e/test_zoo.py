@@ -100,30 +100,6 @@ def test_patched_code_that_upstream_lost(zoo: Zoo) -> None:
     assert (zoo.root / GENERATED).read_bytes() == before
 
 
-COMPARE = """
-import torch
-from transformers.models.qwen3 import modeling_qwen3 as upstream
-from zoo.llama.generated import patched_modeling_llama_gpu as llama
-from zoo.qwen3.generated import patched_modeling_qwen3_gpu as generated
-from liger_kernel.transformers.rms_norm import LigerRMSNorm
-
-assert llama.LlamaRMSNorm is LigerRMSNorm
-config = upstream.Qwen3Config(
-    hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-    head_dim=8, vocab_size=64, attn_implementation="eager",
-)
-torch.manual_seed(0)
-models = [module.Qwen3ForCausalLM(config) for module in (upstream, generated)]
-models[1].load_state_dict(models[0].state_dict())
-batch = torch.randint(0, 64, (2, 12))
-losses = [model(batch, labels=batch).loss for model in models]
-for loss in losses:
-    loss.backward()
-assert torch.equal(*losses)
-for ours, theirs in zip(*(model.parameters() for model in models), strict=True):
-    assert torch.equal(ours.grad, theirs.grad)
-print("same")
-"""
 HEADS = """
 from transformers import AutoModelForTokenClassification
 from patchgen_core.auto import register_with_auto
@@ -140,11 +116,6 @@ for model_type in ("llama", "qwen3"):
 def run(code: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "examples")}
     return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-
-
-def test_generated_qwen3_computes_on_a_cpu_what_upstream_does() -> None:
-    done = run(COMPARE)
-    assert done.stdout == "same\n", done.stderr
 
 
 def test_registered_heads_have_the_patched_model_below_them() -> None:
