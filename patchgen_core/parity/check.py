@@ -14,7 +14,8 @@ import torch
 
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.ops.registry import EAGER
-from patchgen_core.parity.batches import Builder, ToyBatch
+from patchgen_core.parity.batches import ToyBatch
+from patchgen_core.parity.builders import load_builder
 from patchgen_core.parity.comparing import Difference, compare
 from patchgen_core.parity.failing import Failure, explain, raised
 from patchgen_core.parity.findings import NOT_PATCHED
@@ -103,14 +104,6 @@ def _device(wanted: str) -> str:
     return here if wanted == "auto" else wanted
 
 
-def _builders(references: Sequence[str]) -> tuple[Builder, ...]:
-    if not references:
-        return ()
-    from patchgen_core.parity.builders import load_builder
-
-    return tuple(map(load_builder, references))
-
-
 def _is_registered(base: type) -> bool:
     """Whether the registry of modeling classes gives a base model for its model type."""
     config_class: Any = getattr(base, "config_class", None)
@@ -167,7 +160,7 @@ class _Comparison:
     def compare(self, head: Head, is_main: bool) -> None:
         """Run the batches of one head, until one differs."""
         request = self.request
-        builders = _builders(request.batches)
+        builders = tuple(map(load_builder, request.batches))
         config = self._config(head, is_main)
         try:
             reference = self.references.get(head, config, builders, self.device)

@@ -91,13 +91,6 @@ def first_parting(patched: Run, eager: Run, reference: Run | None, multiple: flo
     return _parting(eager.layers, patched.layers, eager.layers, known, multiple, eager.kinds)
 
 
-def first_parting_backward(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Parting | None:
-    """The first module, going backward, to whose output another gradient comes."""
-    known = reference.layer_gradients if reference is not None else {}
-    order = [path for path in reversed(eager.layers) if path in eager.layer_gradients]
-    return _parting(order, patched.layer_gradients, eager.layer_gradients, known, multiple, eager.kinds)
-
-
 def layer_errors(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Iterator[Difference]:
     """How the output of every module compares, in the order in which upstream's finish."""
     known = reference.layers if reference is not None else {}
