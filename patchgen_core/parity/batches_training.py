@@ -16,17 +16,22 @@ _IGNORED = -100
 _OTHER_IGNORED = 7  # no ordinary token
 _SHORT = 5
 _ENDS = ((2, 4), (3, 3))
+_MEDIA = {"pixel_values", "pixel_values_videos", "input_features"}
 
 
 def training_batches(toy: ToyModel) -> Iterator[Wanted]:
-    """For language models that pass keyword arguments on to their loss.
+    """For language models that pass keyword arguments on to their loss, and *embedded* for classifiers of sequences.
 
     - *trainer*: two rows in each of which two sequences are packed, cut at other places, so that no two rows have the
       same positions; ``shift_labels`` and ``num_items_in_batch`` as under sequence parallelism and gradient
       accumulation; all hidden states and attentions are asked for;
     - *embedded*: ``inputs_embeds`` in place of token ids, and another ``ignore_index``;
-    - *kept*: ``logits_to_keep``, and no labels.
+    - *kept*: ``logits_to_keep``, and no labels;
+    - *rank*: text alone for a model that takes other media, on a rank of a process group: the ranks beside it may
+      have media, and a model that is sharded waits for all of them.
     """
+    if toy.kind == "sequence_classification" and {"inputs_embeds", "labels"} <= toy.takes:
+        yield Wanted("embedded", (partial(_embedded_row, toy),))
     is_language_model = toy.kind in ("causal_lm", "conditional_generation") and not toy.config.is_encoder_decoder
     if not is_language_model or "kwargs" not in toy.takes or vocabulary(toy) is None:
         return
@@ -34,6 +39,8 @@ def training_batches(toy: ToyModel) -> Iterator[Wanted]:
         yield Wanted("trainer", tuple(partial(_trainer, toy, axes) for axes in ((4, 0) if has_axes(toy) else (0,))))
     if "inputs_embeds" in toy.takes:
         yield Wanted("embedded", (partial(_embedded, toy),))
+    if _MEDIA & toy.takes and "input_ids" in toy.takes:
+        yield Wanted("rank", (partial(_rank, toy),), covered_by="embedded", as_rank=True)
     if "logits_to_keep" in toy.takes:
         ids = random_ids(toy, 1, _SHORT, seed=4)
         kept = {"input_ids": ids, "logits_to_keep": 2, **switches(toy)}
@@ -61,9 +68,22 @@ def _trainer(toy: ToyModel, axes: int) -> Mapping[str, Any]:
     }
 
 
+def _rank(toy: ToyModel) -> Mapping[str, Any]:
+    ids = random_ids(toy, 1, _SHORT, seed=5)
+    return {"input_ids": ids, "labels": ids.clone(), **switches(toy)}
+
+
 def _embedded(toy: ToyModel) -> Mapping[str, Any]:
-    embeddings: Any = toy.model.get_input_embeddings()
     labels = random_ids(toy, 1, _SHORT, seed=3)
     labels[0, 2] = _OTHER_IGNORED
-    given = random_floats(1, _SHORT, embeddings.weight.shape[-1])
-    return {"inputs_embeds": given, "labels": labels, "ignore_index": _OTHER_IGNORED, **switches(toy)}
+    return {**_embeddings(toy), "labels": labels, "ignore_index": _OTHER_IGNORED, **switches(toy)}
+
+
+def _embedded_row(toy: ToyModel) -> Mapping[str, Any]:
+    """One row: no token says where padding begins."""
+    return {**_embeddings(toy), "labels": torch.ones(1, dtype=torch.long), **switches(toy)}
+
+
+def _embeddings(toy: ToyModel) -> dict[str, torch.Tensor]:
+    embeddings: Any = toy.model.get_input_embeddings()
+    return {"inputs_embeds": random_floats(1, _SHORT, embeddings.weight.shape[-1])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,3 +136,11 @@ def _unused(torch: str) -> tuple[str, ...]:
     if _NVIDIA.exists() and "CUDA" not in torch:
         return (f"this machine has an NVIDIA GPU, and torch {torch} cannot use it",)
     return ()
+
+
+def use_loopback() -> None:
+    """Ranks of one machine need no network; its name may lead elsewhere."""
+    names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
+    for name in ("lo", "lo0"):
+        if name in names:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)

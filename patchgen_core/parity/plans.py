@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -34,6 +33,7 @@ from torch.distributed.tensor import DTensor, Shard
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.import_server import give_text, given_texts
 from patchgen_core.parallel_plan import ParallelPlan
+from patchgen_core.parity.machine import use_loopback
 from patchgen_core.parity.toy import make_toy_config
 from patchgen_core.parity.verdict import CheckVerdict
 
@@ -249,7 +249,7 @@ def _rank(rank: int, packed: bytes, texts: Sequence[tuple[str, str, str]], folde
     _redirect(folder / f"output-{rank}")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
-    _use_loopback()
+    use_loopback()
     try:
         for text in texts:
             give_text(*text)
@@ -286,14 +286,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-def _use_loopback() -> None:
-    """Ranks of one machine need no network; its name may lead elsewhere."""
-    names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
-    for name in ("lo", "lo0"):
-        if name in names:
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
 
 
 def _differences(run: _Run, mesh: DeviceMesh) -> Iterator[str]:

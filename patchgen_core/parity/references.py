@@ -14,7 +14,7 @@ from patchgen_core.parity.batches import Batches, Builder, ToyBatch, ToyModel
 from patchgen_core.parity.builders import make_batches
 from patchgen_core.parity.heads import Head
 from patchgen_core.parity.models import State, auto_models, build_model, in_float64, load_state, random_state
-from patchgen_core.parity.running import LOSS, Run, run_model
+from patchgen_core.parity.running import Run, run_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -74,10 +74,8 @@ class Reference:
             said = " ".join(str(error).split())
             message = f"{where}, cannot be compared with: it raises {type(error).__name__}: {said}"
             raise PatchgenError(message, hint="Give it another toy config or another batch.") from error
-        loss = run.values[LOSS]
-        assert loss is not None
-        if not bool(loss.isfinite()):
-            raise PatchgenError(f"{where}, cannot be compared with: its loss is {float(loss)}")
+        if not bool(run.loss.isfinite()):
+            raise PatchgenError(f"{where}, cannot be compared with: its loss is {float(run.loss)}")
         return run
 
     def _model(self, dtype: torch.dtype) -> PreTrainedModel:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from patchgen_core.parity.batches import ToyBatch
+from patchgen_core.parity.machine import use_loopback
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -22,13 +23,14 @@ GRADIENT = "gradient of "
 _CACHES = ("past_key_values", "cache_params", "encoder_last_hidden_state_cache")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """What a model computed of a batch. Tensors are on the CPU, in the dtype that the model gave.
 
     Attributes:
-        values: what is compared: the loss, every output, ``gradient of <parameter>``, the norm of all gradients and
-            the gradient of the input embeddings. None for a parameter that got no gradient.
+        loss: what was run backward: a scalar.
+        values: what is compared: the model's own loss, every output, ``gradient of <parameter>``, the norm of all
+            gradients and the gradient of the input embeddings. None for a parameter that got no gradient.
         layers: the output of every module, in the order in which they finished, by path; a module that ran more
             than once has ``path (2)`` and so on.
         layer_gradients: the gradient of the loss by these outputs, as far as it got there.
@@ -36,6 +38,7 @@ class Run:
         kinds: the class names of the modules by path.
     """
 
+    loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
     values: dict[str, torch.Tensor | None] = field(default_factory=dict)
     layers: dict[str, torch.Tensor] = field(default_factory=dict)
     layer_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -47,7 +50,8 @@ def run_model(model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None
     """Run a batch forward and backward.
 
     The loss is the model's own; a model that gives none has the mean of all its floating outputs, each weighted by
-    random numbers. Where labels make a model leave the logits out, it runs a second time without them.
+    random numbers, which is no value to compare: its terms all but cancel. Where labels make a model leave the logits
+    out, it runs a second time without them.
 
     Args:
         model: a model in training mode; its gradients are dropped before and after.
@@ -61,6 +65,7 @@ def run_model(model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None
     active: list[str] = []
     embedded: list[torch.Tensor] = []
     with ExitStack() as stack:
+        stack.enter_context(_process_group() if batch.as_rank else nullcontext())
         stack.enter_context(_watched(model, run, active, embedded))
         stack.enter_context(recorder.recording(active) if recorder is not None else nullcontext())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
@@ -70,17 +75,33 @@ def run_model(model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None
         loss = outputs.get(LOSS)
         loss = _objective(outputs) if loss is None else loss
         loss.backward()  # type: ignore[no-untyped-call]
-    run.values[LOSS] = _kept(loss)
-    run.values.update({name: _kept(value) for name, value in outputs.items() if name != LOSS})
+    run.loss = _kept(loss)
+    run.values.update({name: _kept(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
     if "labels" in inputs and "logits" not in outputs:
         run.values.update(_logits(model, inputs))
-    _keep_gradients(model, run, embedded)
+    _keep_gradients(model, run, embedded, batch.as_rank)
     model.zero_grad(set_to_none=True)
     return run
 
 
-def _keep_gradients(model: PreTrainedModel, run: Run, embedded: list[torch.Tensor]) -> None:
+@contextmanager
+def _process_group() -> Iterator[None]:
+    """Be the only rank of a group that reaches no network."""
+    if not torch.distributed.is_available():
+        raise ValueError("this torch is built without torch.distributed")
+    use_loopback()
+    store = torch.distributed.HashStore()  # type: ignore[attr-defined]
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def _keep_gradients(model: PreTrainedModel, run: Run, embedded: list[torch.Tensor], as_rank: bool) -> None:
     gradients = {name: value.grad for name, value in model.named_parameters() if value.requires_grad}
+    if as_rank:
+        gradients = {name: None if v is not None and not bool(v.any()) else v for name, v in gradients.items()}
     norms = [value.double().norm() for value in gradients.values() if value is not None]
     run.values[NORM] = torch.stack(norms).norm().cpu() if norms else None
     if embedded:

@@ -1,4 +1,4 @@
-"""Qwen3-MoE by op slots: upstream's code stays, and a kernel takes over where one is bound.
+"""Qwen3-MoE by op slots: norm, MLP and rotary embedding are those of Llama, and so are their patches.
 
 Where nothing is bound, the generated module runs upstream's own lines.
 
@@ -11,6 +11,13 @@ from transformers.modeling_outputs import MoeCausalLMOutputWithPast, MoeModelOut
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs
 
+from zoo.llama.llama_gpu_patch_gen_config import (
+    llama_apply_rotary_pos_emb,
+    llama_for_sequence_classification_forward,
+    llama_mlp_forward,
+    llama_rms_norm_forward,
+)
+
 config = PatchConfig(
     source_module="transformers.models.qwen3_moe.modeling_qwen3_moe",
     target_file="patched_modeling_qwen3_moe_gpu.py",
@@ -18,6 +25,8 @@ config = PatchConfig(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
+config.add_import("transformers.utils", names=["logging"])
 config.add_post_import_block(
     """
     slot_rms_norm = OpSlot("rms_norm", "standard")
@@ -26,6 +35,7 @@ config.add_post_import_block(
     slot_moe_experts = OpSlot("moe_experts", "standard")
     slot_load_balancing_loss = OpSlot("moe_load_balancing_loss", "standard")
     slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    slot_seq_cls_loss = OpSlot("cross_entropy_loss", "seq_cls")
     """
 )
 
@@ -35,37 +45,13 @@ config.drop_decorators("Qwen3MoeAttention", "use_kernelized_func")
 config.drop_decorators("Qwen3MoeExperts", "use_experts_implementation")
 
 
-# ================================================================
-# Patch: Qwen3MoeRMSNorm.forward
-# 1. fused kernel where one is bound
-# ================================================================
-@config.override_method("Qwen3MoeRMSNorm.forward", description="Op slot for RMSNorm")
-def qwen3_moe_rms_norm_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-    # --- Patch.1 ---
-    if slot_rms_norm.has_kernel:
-        return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
-    # --- Patch.1 ---
-    input_dtype = hidden_states.dtype
-    hidden_states = hidden_states.to(torch.float32)
-    variance = hidden_states.pow(2).mean(-1, keepdim=True)
-    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
-    return self.weight * hidden_states.to(input_dtype)
-
-
-# ================================================================
-# Patch: Qwen3MoeMLP.forward
-# 1. fused SiLU and product where a kernel is bound
-# ================================================================
-@config.override_method("Qwen3MoeMLP.forward", description="Op slot for SwiGLU")
-def qwen3_moe_mlp_forward(self, x):
-    # --- Patch.1 ---
-    if slot_swiglu_mlp.has_kernel:
-        if self.config.hidden_act not in ("silu", "swish"):
-            raise ValueError(f"slot_swiglu_mlp computes SwiGLU, and hidden_act is {self.config.hidden_act!r}")
-        return self.down_proj(slot_swiglu_mlp(self.gate_proj(x), self.up_proj(x)))
-    # --- Patch.1 ---
-    down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
-    return down_proj
+config.override_method(
+    "Qwen3MoeRMSNorm.forward", replacement=llama_rms_norm_forward, description="Op slot for RMSNorm"
+)
+config.override_method("Qwen3MoeMLP.forward", replacement=llama_mlp_forward, description="Op slot for SwiGLU")
+config.replace_function(
+    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
 
 
 # ================================================================
@@ -97,42 +83,13 @@ def qwen3_moe_experts_forward(
             continue
         top_k_pos, token_idx = torch.where(expert_mask[expert_idx])
         current_state = hidden_states[token_idx]
-        gate, up = torch.nn.functional.linear(current_state, self.gate_up_proj[expert_idx]).chunk(2, dim=-1)
+        gate, up = nn.functional.linear(current_state, self.gate_up_proj[expert_idx]).chunk(2, dim=-1)
         current_hidden_states = self.act_fn(gate) * up
-        current_hidden_states = torch.nn.functional.linear(current_hidden_states, self.down_proj[expert_idx])
+        current_hidden_states = nn.functional.linear(current_hidden_states, self.down_proj[expert_idx])
         current_hidden_states = current_hidden_states * top_k_weights[token_idx, top_k_pos, None]
         final_hidden_states.index_add_(0, token_idx, current_hidden_states.to(final_hidden_states.dtype))
 
     return final_hidden_states
-
-
-# ================================================================
-# Patch: apply_rotary_pos_emb
-# 1. fused kernel where one is bound
-# ================================================================
-@config.replace_function("apply_rotary_pos_emb", description="Op slot for the rotary embedding")
-def qwen3_moe_apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
-    """Applies Rotary Position Embedding to the query and key tensors.
-
-    Args:
-        q (`torch.Tensor`): The query tensor.
-        k (`torch.Tensor`): The key tensor.
-        cos (`torch.Tensor`): The cosine part of the rotary embedding.
-        sin (`torch.Tensor`): The sine part of the rotary embedding.
-        unsqueeze_dim (`int`, *optional*, defaults to 1):
-            The dimension along which cos and sin get one more, so that they can be broadcast to q and k.
-    Returns:
-        `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
-    """
-    # --- Patch.1 ---
-    if slot_rotary_pos_emb.has_kernel:
-        return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
-    # --- Patch.1 ---
-    cos = cos.unsqueeze(unsqueeze_dim)
-    sin = sin.unsqueeze(unsqueeze_dim)
-    q_embed = (q * cos) + (rotate_half(q) * sin)
-    k_embed = (k * cos) + (rotate_half(k) * sin)
-    return q_embed, k_embed
 
 
 # ================================================================
@@ -215,6 +172,13 @@ def qwen3_moe_for_causal_lm_forward(
         attentions=outputs.attentions,
         router_logits=outputs.router_logits,
     )
+
+
+config.override_method(
+    "Qwen3MoeForSequenceClassification.forward",
+    replacement=llama_for_sequence_classification_forward,
+    description="Op slot for the loss of sequence classification",
+)
 
 
 # ================================================================

@@ -8,12 +8,12 @@ Where nothing is bound, the generated module runs upstream's own lines.
 from patchgen import PatchConfig
 from transformers.models.qwen3_vl_moe.configuration_qwen3_vl_moe import Qwen3VLMoeConfig
 
-from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
-    qwen3_moe_apply_rotary_pos_emb,
-    qwen3_moe_experts_forward,
-    qwen3_moe_mlp_forward,
-    qwen3_moe_rms_norm_forward,
+from zoo.llama.llama_gpu_patch_gen_config import (
+    llama_apply_rotary_pos_emb,
+    llama_mlp_forward,
+    llama_rms_norm_forward,
 )
+from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import qwen3_moe_experts_forward
 
 config = PatchConfig(
     source_module="transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe",
@@ -37,17 +37,15 @@ config.drop_decorators("Qwen3VLMoeTextAttention", "use_kernelized_func")
 config.drop_decorators("Qwen3VLMoeTextExperts", "use_experts_implementation")
 
 config.override_method(
-    "Qwen3VLMoeTextRMSNorm.forward", replacement=qwen3_moe_rms_norm_forward, description="Op slot for RMSNorm"
+    "Qwen3VLMoeTextRMSNorm.forward", replacement=llama_rms_norm_forward, description="Op slot for RMSNorm"
 )
-config.override_method(
-    "Qwen3VLMoeTextMLP.forward", replacement=qwen3_moe_mlp_forward, description="Op slot for SwiGLU"
-)
+config.override_method("Qwen3VLMoeTextMLP.forward", replacement=llama_mlp_forward, description="Op slot for SwiGLU")
 config.override_method(
     "Qwen3VLMoeTextExperts.forward", replacement=qwen3_moe_experts_forward, description="Op slot for the experts"
 )
 # The positions of the three axes are interleaved before this function, which rotates whole heads.
 config.replace_function(
-    "apply_rotary_pos_emb", replacement=qwen3_moe_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
 
 

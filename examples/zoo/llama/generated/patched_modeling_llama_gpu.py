@@ -4,20 +4,25 @@
 #  Source: transformers.models.llama.modeling_llama
 #  Based on: transformers==5.23.0
 #  Config: zoo.llama.llama_gpu_patch_gen_config
-#  Llama with Liger kernels for GPU training
+#  Llama with op slots for GPU training
 #
 #  Patches applied:
-#    - class_replacement: LlamaRMSNorm
-#        Fused RMSNorm: one kernel, and only the reciprocal deviation is kept for backward
+#    - method_override: LlamaRMSNorm.forward
+#        Op slot for RMSNorm
 #    - function_replacement: apply_rotary_pos_emb
-#        Fused rotary embedding: rotates queries and keys in place
-#    - class_replacement: LlamaMLP
-#        Fused SwiGLU: the activation is recomputed in backward instead of stored
+#        Op slot for the rotary embedding
+#    - method_override: LlamaMLP.forward
+#        Op slot for SwiGLU
+#    - method_override: LlamaForCausalLM.forward
+#        Op slot for the loss
+#    - method_override: LlamaForSequenceClassification.forward (added)
+#        Op slot for the loss of sequence classification
 #
 #  Decorators dropped:
+#    - @use_kernel_forward_from_hub('RMSNorm') of LlamaRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of LlamaAttention
 #
-#  Fingerprint: format=1 upstream=97296b66ed59 config=2abbd43bf76a output=302fcc987343
+#  Fingerprint: format=1 upstream=97296b66ed59 config=a0a6112ffc17 output=46b67bf4f9e9
 # ==============================================================================
 # Copyright 2022 EleutherAI and the HuggingFace Inc. team. All rights reserved.
 #
@@ -40,7 +45,9 @@
 from collections.abc import Callable
 
 import torch
+from patchgen_core.ops import OpSlot
 from torch import nn
+from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
 from transformers.masking_utils import create_causal_mask
@@ -53,6 +60,7 @@ from transformers.modeling_layers import (
 from transformers.modeling_outputs import (
     BaseModelOutputWithPast,
     CausalLMOutputWithPast,
+    SequenceClassifierOutputWithPast,
 )
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_update
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
@@ -62,15 +70,47 @@ from transformers.utils import TransformersKwargs, auto_docstring, can_return_tu
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+slot_rms_norm = OpSlot("rms_norm", "standard")
+slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+slot_seq_cls_loss = OpSlot("cross_entropy_loss", "seq_cls")
+
+
 logger = logging.get_logger(__name__)
 
 
 # ======================================================================
-# [PATCHED CLASS] LlamaRMSNorm
-# Reason: Fused RMSNorm: one kernel, and only the reciprocal deviation is kept for backward
-# Source: liger_kernel.transformers.rms_norm.LigerRMSNorm
+# [MODIFIED CLASS] LlamaRMSNorm
+# Methods patched: forward
+# Reason (forward): Op slot for RMSNorm
 # ======================================================================
-from liger_kernel.transformers.rms_norm import LigerRMSNorm as LlamaRMSNorm  # noqa: E402, F401
+class LlamaRMSNorm(nn.Module):
+    def __init__(self, hidden_size, eps: float = 1e-6) -> None:
+        """
+        LlamaRMSNorm is equivalent to T5LayerNorm
+        """
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(hidden_size))
+        self.variance_epsilon = eps
+
+    # ================================================================
+    # Patch: LlamaRMSNorm.forward
+    # 1. fused kernel where one is bound
+    # ================================================================
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        # --- Patch.1 ---
+        if slot_rms_norm.has_kernel:
+            return slot_rms_norm(hidden_states, self.weight, self.variance_epsilon)
+        # --- Patch.1 ---
+        input_dtype = hidden_states.dtype
+        hidden_states = hidden_states.to(torch.float32)
+        variance = hidden_states.pow(2).mean(-1, keepdim=True)
+        hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+        return self.weight * hidden_states.to(input_dtype)
+
+    def extra_repr(self):
+        return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"
 
 
 class LlamaRotaryEmbedding(nn.Module):
@@ -129,17 +169,70 @@ def rotate_half(x):
 
 # ======================================================================
 # [PATCHED FUNCTION] apply_rotary_pos_emb
-# Reason: Fused rotary embedding: rotates queries and keys in place
-# Source: liger_kernel.transformers.rope.liger_rotary_pos_emb
+# Reason: Op slot for the rotary embedding
 # ======================================================================
-from liger_kernel.transformers.rope import liger_rotary_pos_emb as apply_rotary_pos_emb  # noqa: E402, F401
+# ================================================================
+# Patch: apply_rotary_pos_emb
+# 1. fused kernel where one is bound
+# ================================================================
+def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
+    """Applies Rotary Position Embedding to the query and key tensors.
+
+    Args:
+        q (`torch.Tensor`): The query tensor.
+        k (`torch.Tensor`): The key tensor.
+        cos (`torch.Tensor`): The cosine part of the rotary embedding.
+        sin (`torch.Tensor`): The sine part of the rotary embedding.
+        unsqueeze_dim (`int`, *optional*, defaults to 1):
+            The 'unsqueeze_dim' argument specifies the dimension along which to unsqueeze cos[position_ids] and
+            sin[position_ids] so that they can be properly broadcasted to the dimensions of q and k. For example, note
+            that cos[position_ids] and sin[position_ids] have the shape [batch_size, seq_len, head_dim]. Then, if q and
+            k have the shape [batch_size, heads, seq_len, head_dim], then setting unsqueeze_dim=1 makes
+            cos[position_ids] and sin[position_ids] broadcastable to the shapes of q and k. Similarly, if q and k have
+            the shape [batch_size, seq_len, heads, head_dim], then set unsqueeze_dim=2.
+    Returns:
+        `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
+    """
+    # --- Patch.1 ---
+    if slot_rotary_pos_emb.has_kernel:
+        return slot_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=unsqueeze_dim)
+    # --- Patch.1 ---
+    cos = cos.unsqueeze(unsqueeze_dim)
+    sin = sin.unsqueeze(unsqueeze_dim)
+    q_embed = (q * cos) + (rotate_half(q) * sin)
+    k_embed = (k * cos) + (rotate_half(k) * sin)
+    return q_embed, k_embed
+
 
 # ======================================================================
-# [PATCHED CLASS] LlamaMLP
-# Reason: Fused SwiGLU: the activation is recomputed in backward instead of stored
-# Source: liger_kernel.transformers.swiglu.LigerSwiGLUMLP
+# [MODIFIED CLASS] LlamaMLP
+# Methods patched: forward
+# Reason (forward): Op slot for SwiGLU
 # ======================================================================
-from liger_kernel.transformers.swiglu import LigerSwiGLUMLP as LlamaMLP  # noqa: E402, F401
+class LlamaMLP(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.hidden_size = config.hidden_size
+        self.intermediate_size = config.intermediate_size
+        self.gate_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
+        self.up_proj = nn.Linear(self.hidden_size, self.intermediate_size, bias=config.mlp_bias)
+        self.down_proj = nn.Linear(self.intermediate_size, self.hidden_size, bias=config.mlp_bias)
+        self.act_fn = ACT2FN[config.hidden_act]
+
+    # ================================================================
+    # Patch: LlamaMLP.forward
+    # 1. fused SiLU and product where a kernel is bound
+    # ================================================================
+    def forward(self, x):
+        # --- Patch.1 ---
+        if slot_swiglu_mlp.has_kernel:
+            if self.config.hidden_act not in ("silu", "swish"):
+                raise ValueError(f"slot_swiglu_mlp computes SwiGLU, and hidden_act is {self.config.hidden_act!r}")
+            return self.down_proj(slot_swiglu_mlp(self.gate_proj(x), self.up_proj(x)))
+        # --- Patch.1 ---
+        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+        return down_proj
 
 
 def repeat_kv(hidden_states: torch.Tensor, n_rep: int) -> torch.Tensor:
@@ -382,6 +475,11 @@ class LlamaModel(LlamaPreTrainedModel):
         )
 
 
+# ======================================================================
+# [MODIFIED CLASS] LlamaForCausalLM
+# Methods patched: forward
+# Reason (forward): Op slot for the loss
+# ======================================================================
 @auto_docstring
 class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
     _tied_weights_keys = {"lm_head.weight": "model.embed_tokens.weight"}
@@ -398,6 +496,10 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: LlamaForCausalLM.forward
+    # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # ================================================================
     @can_return_tuple
     @auto_docstring
     def forward(
@@ -412,23 +514,6 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> CausalLMOutputWithPast:
-        r"""
-        Example:
-
-        ```python
-        >>> from transformers import AutoTokenizer, LlamaForCausalLM
-
-        >>> model = LlamaForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf")
-        >>> tokenizer = AutoTokenizer.from_pretrained("meta-llama/Llama-2-7b-hf")
-
-        >>> prompt = "Hey, are you conscious? Can you talk to me?"
-        >>> inputs = tokenizer(prompt, return_tensors="pt")
-
-        >>> # Generate
-        >>> generate_ids = model.generate(inputs.input_ids, max_length=30)
-        >>> tokenizer.batch_decode(generate_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
-        "Hey, are you conscious? Can you talk to me?\nI'm not conscious, but I can talk to you."
-        ```"""
         outputs: BaseModelOutputWithPast = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -440,12 +525,26 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
         )
 
         hidden_states = outputs.last_hidden_state
-        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        logits = self.lm_head(hidden_states)
-
         loss = None
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        logits = None
+        # --- Patch.1 ---
+        if labels is not None and slot_causal_lm_loss.has_kernel:
+            shift_labels = kwargs.get("shift_labels")
+            loss = slot_causal_lm_loss(
+                hidden_states,
+                self.lm_head.weight,
+                labels if shift_labels is None else None,
+                shift_labels=shift_labels,
+                logits_to_keep=logits_to_keep,
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        else:
+            # --- Patch.1 ---
+            hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+            logits = self.lm_head(hidden_states)
+            if labels is not None:
+                loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
 
         return CausalLMOutputWithPast(
             loss=loss,
@@ -456,7 +555,82 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
         )
 
 
-class LlamaForSequenceClassification(GenericForSequenceClassification, LlamaPreTrainedModel): ...
+# ======================================================================
+# [MODIFIED CLASS] LlamaForSequenceClassification
+# Methods added: forward
+# Reason (forward): Op slot for the loss of sequence classification
+# ======================================================================
+class LlamaForSequenceClassification(GenericForSequenceClassification, LlamaPreTrainedModel):
+    # ================================================================
+    # Patch: LlamaForSequenceClassification.forward
+    # 1. new here - upstream inherits it from GenericForSequenceClassification, whose lines these are
+    # 2. fused linear cross entropy where a kernel is bound - of each row's last token, in a single-label problem
+    # ================================================================
+    @can_return_tuple
+    @auto_docstring
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> SequenceClassifierOutputWithPast:
+        # --- Patch.1 ---
+        transformer_outputs = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        hidden_states = transformer_outputs.last_hidden_state
+        logits = self.score(hidden_states)
+
+        batch_size = logits.shape[0]
+        pad_token_id = self.config.get_text_config().pad_token_id
+        if pad_token_id is None and batch_size != 1:
+            raise ValueError("Cannot handle batch sizes > 1 if no padding token is defined.")
+        last_non_pad_token = -1
+        if pad_token_id is not None and input_ids is not None:
+            # the rightmost token that is not padding, whichever side is padded
+            non_pad_mask = (input_ids != pad_token_id).to(logits.device, torch.int32)
+            token_indices = torch.arange(input_ids.shape[-1], device=logits.device, dtype=torch.int32)
+            last_non_pad_token = (token_indices * non_pad_mask).argmax(-1)
+        elif pad_token_id is not None:
+            logging.get_logger(__name__).warning_once(
+                f"{self.__class__.__name__} will not detect padding tokens in `inputs_embeds`. Results may be "
+                "unexpected if using padding tokens in conjunction with `inputs_embeds.`"
+            )
+        rows = torch.arange(batch_size, device=logits.device)
+        pooled_logits = logits[rows, last_non_pad_token]
+        # --- Patch.1 ---
+
+        loss = None
+        # --- Patch.2 ---
+        if labels is not None and slot_seq_cls_loss.has_kernel:
+            loss = slot_seq_cls_loss(
+                hidden_states[rows, last_non_pad_token],
+                self.score.weight,
+                labels,
+                problem_type=self.config.problem_type,
+            )
+        # --- Patch.2 ---
+        elif labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, pooled_logits=pooled_logits, config=self.config)
+
+        return SequenceClassifierOutputWithPast(
+            loss=loss,
+            logits=pooled_logits,
+            past_key_values=transformer_outputs.past_key_values,
+            hidden_states=transformer_outputs.hidden_states,
+            attentions=transformer_outputs.attentions,
+        )
 
 
 class LlamaForQuestionAnswering(GenericForQuestionAnswering, LlamaPreTrainedModel):

@@ -19,13 +19,15 @@
 #        Op slots for the losses
 #    - method_override: Qwen3MoeForCausalLM.get_parallel_plan (added)
 #        Expert parallel plan for trainers
+#    - method_override: Qwen3MoeForSequenceClassification.forward (added)
+#        Op slot for the loss of sequence classification
 #
 #  Decorators dropped:
 #    - @use_experts_implementation of Qwen3MoeExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3MoeRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3MoeAttention
 #
-#  Fingerprint: format=1 upstream=41f7d2f05049 config=521b07e09ccb output=3c5130367cc5
+#  Fingerprint: format=1 upstream=41f7d2f05049 config=72ab35bd4a97 output=3bacce9684f9
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_moe/modular_qwen3_moe.py.
@@ -65,12 +67,16 @@ from transformers.modeling_layers import (
     GenericForTokenClassification,
     GradientCheckpointingLayer,
 )
-from transformers.modeling_outputs import MoeCausalLMOutputWithPast, MoeModelOutputWithPast
+from transformers.modeling_outputs import (
+    MoeCausalLMOutputWithPast,
+    MoeModelOutputWithPast,
+    SequenceClassifierOutputWithPast,
+)
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_update
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
 from transformers.models.qwen3_moe.configuration_qwen3_moe import Qwen3MoeConfig
 from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs, auto_docstring, can_return_tuple
+from transformers.utils import TransformersKwargs, auto_docstring, can_return_tuple, logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
@@ -80,6 +86,7 @@ slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
 slot_moe_experts = OpSlot("moe_experts", "standard")
 slot_load_balancing_loss = OpSlot("moe_load_balancing_loss", "standard")
 slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+slot_seq_cls_loss = OpSlot("cross_entropy_loss", "seq_cls")
 
 
 def rotate_half(x):
@@ -106,7 +113,12 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
         cos (`torch.Tensor`): The cosine part of the rotary embedding.
         sin (`torch.Tensor`): The sine part of the rotary embedding.
         unsqueeze_dim (`int`, *optional*, defaults to 1):
-            The dimension along which cos and sin get one more, so that they can be broadcast to q and k.
+            The 'unsqueeze_dim' argument specifies the dimension along which to unsqueeze cos[position_ids] and
+            sin[position_ids] so that they can be properly broadcasted to the dimensions of q and k. For example, note
+            that cos[position_ids] and sin[position_ids] have the shape [batch_size, seq_len, head_dim]. Then, if q and
+            k have the shape [batch_size, heads, seq_len, head_dim], then setting unsqueeze_dim=1 makes
+            cos[position_ids] and sin[position_ids] broadcastable to the shapes of q and k. Similarly, if q and k have
+            the shape [batch_size, seq_len, heads, head_dim], then set unsqueeze_dim=2.
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
@@ -246,7 +258,7 @@ class Qwen3MoeMLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     # ================================================================
-    # Patch: Qwen3MoeMLP.forward
+    # Patch: LlamaMLP.forward
     # 1. fused SiLU and product where a kernel is bound
     # ================================================================
     def forward(self, x):
@@ -364,7 +376,7 @@ class Qwen3MoeRMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     # ================================================================
-    # Patch: Qwen3MoeRMSNorm.forward
+    # Patch: LlamaRMSNorm.forward
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -773,8 +785,82 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
         # --- Patch.1 ---
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3MoeForSequenceClassification
+# Methods added: forward
+# Reason (forward): Op slot for the loss of sequence classification
+# ======================================================================
 class Qwen3MoeForSequenceClassification(GenericForSequenceClassification, Qwen3MoePreTrainedModel):
-    pass
+    # ================================================================
+    # Patch: LlamaForSequenceClassification.forward
+    # 1. new here - upstream inherits it from GenericForSequenceClassification, whose lines these are
+    # 2. fused linear cross entropy where a kernel is bound - of each row's last token, in a single-label problem
+    # ================================================================
+    @can_return_tuple
+    @auto_docstring
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> SequenceClassifierOutputWithPast:
+        # --- Patch.1 ---
+        transformer_outputs = self.model(
+            input_ids,
+            attention_mask=attention_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        hidden_states = transformer_outputs.last_hidden_state
+        logits = self.score(hidden_states)
+
+        batch_size = logits.shape[0]
+        pad_token_id = self.config.get_text_config().pad_token_id
+        if pad_token_id is None and batch_size != 1:
+            raise ValueError("Cannot handle batch sizes > 1 if no padding token is defined.")
+        last_non_pad_token = -1
+        if pad_token_id is not None and input_ids is not None:
+            # the rightmost token that is not padding, whichever side is padded
+            non_pad_mask = (input_ids != pad_token_id).to(logits.device, torch.int32)
+            token_indices = torch.arange(input_ids.shape[-1], device=logits.device, dtype=torch.int32)
+            last_non_pad_token = (token_indices * non_pad_mask).argmax(-1)
+        elif pad_token_id is not None:
+            logging.get_logger(__name__).warning_once(
+                f"{self.__class__.__name__} will not detect padding tokens in `inputs_embeds`. Results may be "
+                "unexpected if using padding tokens in conjunction with `inputs_embeds.`"
+            )
+        rows = torch.arange(batch_size, device=logits.device)
+        pooled_logits = logits[rows, last_non_pad_token]
+        # --- Patch.1 ---
+
+        loss = None
+        # --- Patch.2 ---
+        if labels is not None and slot_seq_cls_loss.has_kernel:
+            loss = slot_seq_cls_loss(
+                hidden_states[rows, last_non_pad_token],
+                self.score.weight,
+                labels,
+                problem_type=self.config.problem_type,
+            )
+        # --- Patch.2 ---
+        elif labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, pooled_logits=pooled_logits, config=self.config)
+
+        return SequenceClassifierOutputWithPast(
+            loss=loss,
+            logits=pooled_logits,
+            past_key_values=transformer_outputs.past_key_values,
+            hidden_states=transformer_outputs.hidden_states,
+            attentions=transformer_outputs.attentions,
+        )
 
 
 class Qwen3MoeForTokenClassification(GenericForTokenClassification, Qwen3MoePreTrainedModel):

@@ -25,7 +25,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3VLMoeTextRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLMoeTextAttention
 #
-#  Fingerprint: format=1 upstream=51ae69914d39 config=7d12adc7951b output=91b402851a50
+#  Fingerprint: format=1 upstream=51ae69914d39 config=502d472eb849 output=4ee7b2f01ae7
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl_moe/modular_qwen3_vl_moe.py.
@@ -112,7 +112,7 @@ class Qwen3VLMoeTextRMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     # ================================================================
-    # Patch: Qwen3MoeRMSNorm.forward
+    # Patch: LlamaRMSNorm.forward
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -278,7 +278,12 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
         cos (`torch.Tensor`): The cosine part of the rotary embedding.
         sin (`torch.Tensor`): The sine part of the rotary embedding.
         unsqueeze_dim (`int`, *optional*, defaults to 1):
-            The dimension along which cos and sin get one more, so that they can be broadcast to q and k.
+            The 'unsqueeze_dim' argument specifies the dimension along which to unsqueeze cos[position_ids] and
+            sin[position_ids] so that they can be properly broadcasted to the dimensions of q and k. For example, note
+            that cos[position_ids] and sin[position_ids] have the shape [batch_size, seq_len, head_dim]. Then, if q and
+            k have the shape [batch_size, heads, seq_len, head_dim], then setting unsqueeze_dim=1 makes
+            cos[position_ids] and sin[position_ids] broadcastable to the shapes of q and k. Similarly, if q and k have
+            the shape [batch_size, seq_len, heads, head_dim], then set unsqueeze_dim=2.
     Returns:
         `tuple(torch.Tensor)` comprising of the query and key tensors rotated using the Rotary Position Embedding.
     """
@@ -384,7 +389,7 @@ class Qwen3VLMoeTextMLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     # ================================================================
-    # Patch: Qwen3MoeMLP.forward
+    # Patch: LlamaMLP.forward
     # 1. fused SiLU and product where a kernel is bound
     # ================================================================
     def forward(self, x):
