@@ -20,8 +20,10 @@ def settle_names(
     """Give every replacement its target's name, and every reference to one as well.
 
     What a name in a replacement refers to is decided in the namespace of the file it stands in: one that
-    is bound to the object of another patch or helper becomes what the generated module calls that.
+    is bound to the object of another patch or helper becomes what the generated module calls that, unless its
+    ``name_map`` leads to a helper of its own.
     """
+    added = frozenset(helper.name for helper in helpers)
     known: dict[int, str | None] = {}
     for patch in patches:
         if patch.replacement is not None:
@@ -35,13 +37,14 @@ def settle_names(
     settled_patches, settled_helpers = [], []
     for patch in patches:
         try:
-            settled_patches.append(replace(patch, replacement=_settle_patch(patch, known)))
+            settled_patches.append(replace(patch, replacement=_settle_patch(patch, known, added)))
         except PatchgenError as error:
             problems += error.problems
     for helper in helpers:
         try:
             mapped = _map_names(helper.replacement, helper.helper.name_map)
             names = _references(helper.replacement, known, helper.helper.definition, helper.name)
+            names = _unmapped(names, helper.helper.name_map, added)
             settled = _settle(mapped, names, helper.name, helper.helper.name_map)
             settled_helpers.append(replace(helper, replacement=settled))
         except PatchgenError as error:
@@ -49,11 +52,12 @@ def settle_names(
     return settled_patches, settled_helpers, problems
 
 
-def _settle_patch(patch: PlannedPatch, known: Mapping[int, str | None]) -> Replacement | None:
+def _settle_patch(patch: PlannedPatch, known: Mapping[int, str | None], added: frozenset[str]) -> Replacement | None:
     declared = patch.patch
     if patch.replacement is None:
         return None
     names = _references(patch.replacement, known, declared.replacement, patch.dotted)
+    names = _unmapped(names, declared.name_map, added)
     mapped = _map_names(patch.replacement, declared.name_map)
     if declared.kind == "init_modification":
         mapped = wrap_init(mapped, declared.target)
@@ -69,6 +73,12 @@ def _references(replacement: Replacement, known: Mapping[int, str | None], own: 
         if name is not None:
             names[used] = name
     return names
+
+
+def _unmapped(names: dict[str, str], name_map: Mapping[str, str], added: frozenset[str]) -> dict[str, str]:
+    """The new names without those that ``name_map`` makes the name of a helper."""
+    mapped = {old: map_prefixes(old, name_map) for old in names}
+    return {old: new for old, new in names.items() if mapped[old] == old or mapped[old] not in added}
 
 
 def _map_names(replacement: Replacement, name_map: Mapping[str, str]) -> Replacement:

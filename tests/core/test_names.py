@@ -393,6 +393,31 @@ def test_name_map_leaves_the_names_of_other_targets(work: Workspace) -> None:
     assert work.raw().endswith("class BHead:\n    def f(self):\n        return ANorm, BOther\n")
 
 
+def test_name_map_leads_to_a_helper_of_its_own(work: Workspace) -> None:
+    """A shared replacement that names a helper takes a sibling's extension of it, which is what the map says."""
+    work.upstream("def f(): ...\n")
+    work.config(
+        """
+        @config.add_helper
+        class ToySizes:
+            x = 1
+
+
+        @config.add_helper
+        class BigSizes(ToySizes):
+            x = 2
+
+
+        @config.replace_function("f", name_map={"Toy": "Big"})
+        def g():
+            return ToySizes.x, ToyOther
+        """
+    )
+    text = work.raw()
+    assert "class BigSizes(ToySizes):" in text
+    assert text.endswith("return BigSizes.x, BigOther\n")
+
+
 def test_shared_functions_of_a_sibling_are_renamed_with_their_helpers(work: Workspace) -> None:
     work.upstream("class BigNorm:\n    size = 2\n\n\nclass BigModel:\n    def forward(self):\n        return 0\n")
     work.config(

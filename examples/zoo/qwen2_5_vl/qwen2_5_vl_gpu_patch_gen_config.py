@@ -1,0 +1,298 @@
+"""Qwen2.5-VL by op slots: what a trainer needs of a model that sees is Qwen2-VL's.
+
+Where nothing is bound, the generated module runs upstream's own lines.
+
+    patchgen zoo.qwen2_5_vl.qwen2_5_vl_gpu_patch_gen_config --diff
+"""
+
+import torch
+from patchgen import PatchConfig
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPast,
+    BaseModelOutputWithPooling,
+    CausalLMOutputWithPast,
+)
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
+
+from zoo.llama.llama_gpu_patch_gen_config import (
+    llama_apply_rotary_pos_emb,
+    llama_mlp_forward,
+    llama_rms_norm_forward,
+)
+from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
+    Qwen2VLPositions,
+    Qwen2VLVisionMetadata,
+    needs_dummy_forward,
+    qwen2_vl_get_metadata_collate_func,
+    qwen2_vl_get_position_id_func,
+    qwen2_vl_vision_dummy_forward,
+)
+
+_NAME_MAP = {"Qwen2VL": "Qwen2_5_VL"}
+
+config = PatchConfig(
+    source_module="transformers.models.qwen2_5_vl.modeling_qwen2_5_vl",
+    target_file="patched_modeling_qwen2_5_vl_gpu.py",
+    description="Qwen2.5-VL with op slots for GPU training",
+)
+
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
+config.add_post_import_block(
+    """
+    slot_rms_norm = OpSlot("rms_norm", "standard")
+    slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+    slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+    slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    """
+)
+
+# With kernels of the hub switched on, these would take the place of what is patched below.
+config.drop_decorators("Qwen2_5_VLRMSNorm", "use_kernel_forward_from_hub")
+config.drop_decorators("Qwen2_5_VLAttention", "use_kernelized_func")
+
+# Text and tower have the same class of norm.
+config.override_method(
+    "Qwen2_5_VLRMSNorm.forward", replacement=llama_rms_norm_forward, description="Op slot for RMSNorm"
+)
+config.override_method("Qwen2MLP.forward", replacement=llama_mlp_forward, description="Op slot for SwiGLU")
+# The positions of the three axes are put together before this function, which rotates whole heads. That of the vision
+# tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
+config.replace_function(
+    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+
+config.add_helper(needs_dummy_forward)
+config.add_helper(Qwen2VLVisionMetadata)
+config.add_helper_after("Qwen2_5_VLModel", Qwen2VLPositions, name_map=_NAME_MAP)
+
+
+@config.add_helper
+class Qwen2_5_VLVisionMetadata(Qwen2VLVisionMetadata):
+    """Qwen2-VL's, and the windows in which most blocks of the tower attend."""
+
+    def of(self, grid_thw: torch.Tensor) -> dict:
+        """What the tower takes for pictures or videos of these sizes."""
+        config = self.config
+        window_index, cu_window_seqlens = get_vision_window_index(
+            grid_thw, config.spatial_merge_size, config.window_size, config.patch_size
+        )
+        return {
+            **super().of(grid_thw),
+            "window_index": window_index,
+            "cu_window_seqlens": cu_window_seqlens,
+            "max_window_seqlen": int(cu_window_seqlens.diff().max()),
+        }
+
+
+# ================================================================
+# Patch: Qwen2_5_VLMLP.forward
+# 1. fused SiLU and product where a kernel is bound
+# ================================================================
+@config.override_method("Qwen2_5_VLMLP.forward", description="Op slot for SwiGLU in the vision tower")
+def qwen2_5_vl_vision_mlp_forward(self, hidden_state):
+    # --- Patch.1 ---
+    if slot_swiglu_mlp.has_kernel:
+        if type(self.act_fn) not in (type(ACT2FN["silu"]), type(ACT2FN["swish"])):
+            raise ValueError(f"slot_swiglu_mlp computes SwiGLU, and the activation is {self.act_fn}")
+        return self.down_proj(slot_swiglu_mlp(self.gate_proj(hidden_state), self.up_proj(hidden_state)))
+    # --- Patch.1 ---
+    return self.down_proj(self.act_fn(self.gate_proj(hidden_state)) * self.up_proj(hidden_state))
+
+
+config.override_method(
+    "Qwen2_5_VisionTransformerPretrainedModel.dummy_forward",
+    replacement=qwen2_vl_vision_dummy_forward,
+    name_map=_NAME_MAP,
+    description="The tower on a batch that has no picture",
+    add=True,
+)
+
+
+# ================================================================
+# Patch: Qwen2_5_VLModel.forward
+# 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+# ================================================================
+@config.override_method("Qwen2_5_VLModel.forward", description="The vision tower runs on every rank")
+def qwen2_5_vl_model_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    use_cache: bool | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.Tensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    mm_token_type_ids: torch.IntTensor | None = None,
+    second_per_grid_ts: torch.Tensor | None = None,
+    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple | BaseModelOutputWithPast:
+    r"""
+    second_per_grid_ts (`torch.Tensor` of shape `(num_videos)`, *optional*):
+        The time interval (in seconds) for each grid along the temporal dimension in the 3D position IDs.
+    """
+    if (pixel_values is not None or pixel_values_videos is not None) and mm_encoder_outputs is not None:
+        raise ValueError(
+            "You cannot specify both pixel_values/pixel_values_videos and mm_encoder_outputs at the same time"
+        )
+
+    if inputs_embeds is None:
+        inputs_embeds = self.get_input_embeddings()(input_ids)
+
+    # --- Patch.1 ---
+    runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
+    # --- Patch.1 ---
+    mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
+    if mm_encoder_outputs.get("image") is None and pixel_values is not None:
+        mm_encoder_outputs["image"] = self.get_image_features(pixel_values, image_grid_thw, return_dict=True, **kwargs)
+
+    if mm_encoder_outputs.get("video") is None and pixel_values_videos is not None:
+        mm_encoder_outputs["video"] = self.get_video_features(
+            pixel_values_videos, video_grid_thw, return_dict=True, **kwargs
+        )
+
+    if mm_encoder_outputs.get("image") is not None:
+        image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
+            inputs_embeds.device, inputs_embeds.dtype
+        )
+        image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds)
+        inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
+    # --- Patch.1 ---
+    elif runs_dummy:
+        inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+    # --- Patch.1 ---
+
+    if mm_encoder_outputs.get("video") is not None:
+        video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
+            inputs_embeds.device, inputs_embeds.dtype
+        )
+        _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds)
+        inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
+    # --- Patch.1 ---
+    elif runs_dummy:
+        inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+    # --- Patch.1 ---
+
+    if position_ids is None:
+        position_ids = self.compute_3d_position_ids(
+            input_ids=input_ids,
+            image_grid_thw=image_grid_thw,
+            video_grid_thw=video_grid_thw,
+            second_per_grid_ts=second_per_grid_ts,
+            inputs_embeds=inputs_embeds,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            mm_token_type_ids=mm_token_type_ids,
+        )
+
+    outputs = self.language_model(
+        input_ids=None,
+        position_ids=position_ids,
+        attention_mask=attention_mask,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        **kwargs,
+    )
+
+    return outputs
+
+
+# ================================================================
+# Patch: Qwen2_5_VLForConditionalGeneration.forward
+# 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# ================================================================
+@config.override_method("Qwen2_5_VLForConditionalGeneration.forward", description="Op slot for the loss")
+def qwen2_5_vl_for_conditional_generation_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    labels: torch.LongTensor | None = None,
+    use_cache: bool | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.Tensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    mm_token_type_ids: torch.IntTensor | None = None,
+    second_per_grid_ts: torch.Tensor | None = None,
+    logits_to_keep: int | torch.Tensor = 0,
+    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple | CausalLMOutputWithPast:
+    r"""
+    second_per_grid_ts (`torch.Tensor` of shape `(num_videos)`, *optional*):
+        The time interval (in seconds) for each grid along the temporal dimension in the 3D position IDs.
+    """
+    outputs = self.model(
+        input_ids=input_ids,
+        pixel_values=pixel_values,
+        pixel_values_videos=pixel_values_videos,
+        image_grid_thw=image_grid_thw,
+        video_grid_thw=video_grid_thw,
+        second_per_grid_ts=second_per_grid_ts,
+        mm_token_type_ids=mm_token_type_ids,
+        position_ids=position_ids,
+        attention_mask=attention_mask,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        mm_encoder_outputs=mm_encoder_outputs,
+        **kwargs,
+    )
+
+    hidden_states = outputs[0]
+
+    loss = None
+    logits = None
+    # --- Patch.1 ---
+    if labels is not None and slot_causal_lm_loss.has_kernel:
+        shift_labels = kwargs.get("shift_labels")
+        loss = slot_causal_lm_loss(
+            hidden_states,
+            self.lm_head.weight,
+            labels if shift_labels is None else None,
+            shift_labels=shift_labels,
+            logits_to_keep=logits_to_keep,
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    else:
+        # --- Patch.1 ---
+        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+        logits = self.lm_head(hidden_states)
+        if labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
+            )
+
+    return CausalLMOutputWithPast(
+        loss=loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+    )
+
+
+config.override_method(
+    "Qwen2_5_VLForConditionalGeneration.get_position_id_func",
+    replacement=qwen2_vl_get_position_id_func,
+    name_map=_NAME_MAP,
+    description="Positions for data transforms",
+    add=True,
+)
+config.override_method(
+    "Qwen2_5_VLForConditionalGeneration.get_metadata_collate_func",
+    replacement=qwen2_vl_get_metadata_collate_func,
+    name_map=_NAME_MAP,
+    description="Metadata of pictures for collate functions",
+    add=True,
+)
