@@ -92,7 +92,8 @@ class Reporter:
         """Take in a report; one of a worker is shown as one of this process."""
         data = getattr(report, "patchgen", None)
         if data is not None:
-            records = [replace(retitled(unpack(record)), item=report.nodeid) for record in data["records"]]
+            records = [retitled(unpack(record)) for record in data["records"]]
+            records = [replace(record, item=report.nodeid, seconds=report.duration) for record in records]
             self.records[report.nodeid] = records
             if report.failed and isinstance(report.longrepr, str):
                 report.longrepr = make_failure(self.config, records, data["traceback"])  # type: ignore[assignment]

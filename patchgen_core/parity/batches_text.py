@@ -35,7 +35,7 @@ def text_batches(toy: ToyModel) -> Iterator[Wanted]:
     codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
     yield Wanted("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded")
     if "position_ids" in toy.takes and toy.kind != "sequence_classification" and not toy.config.is_encoder_decoder:
-        yield Wanted("packed", tuple(_packed_forms(toy)), separate=_PACKED[0])
+        yield Wanted("packed", tuple(_packed_forms(toy)), separate=_PACKED[0], covered_by="trainer")
 
 
 def random_ids(toy: ToyModel, rows: int, length: int, seed: int = 0) -> torch.Tensor:

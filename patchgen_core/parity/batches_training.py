@@ -30,7 +30,7 @@ def training_batches(toy: ToyModel) -> Iterator[Wanted]:
     - *rank*: text alone for a model that takes other media, on a rank of a process group: the ranks beside it may
       have media, and a model that is sharded waits for all of them.
     """
-    if toy.kind == "sequence_classification" and {"inputs_embeds", "labels"} <= toy.takes:
+    if toy.kind == "sequence_classification" and "inputs_embeds" in toy.takes and {"labels", "kwargs"} & toy.takes:
         yield Wanted("embedded", (partial(_embedded_row, toy),))
     is_language_model = toy.kind in ("causal_lm", "conditional_generation") and not toy.config.is_encoder_decoder
     if not is_language_model or "kwargs" not in toy.takes or vocabulary(toy) is None:

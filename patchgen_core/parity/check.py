@@ -29,7 +29,7 @@ from patchgen_core.parity.references import Reference, References
 from patchgen_core.parity.request import ParityRequest
 from patchgen_core.parity.running import EMBEDDINGS, GRADIENT, run_model
 from patchgen_core.parity.tolerances import Allowed, allowed
-from patchgen_core.parity.toy import load_toy_config
+from patchgen_core.parity.toy import load_toy_config, part_of_toy_config
 from patchgen_core.parity.unchanged import unchanged
 from patchgen_core.parity.unrun import unrun
 from patchgen_core.parity.verdict import CheckVerdict, Table
@@ -50,7 +50,8 @@ def check_parity(
 
     Each is built from the toy configuration with upstream's random parameters, and runs the toy batches forward and
     backward in every dtype. Where kernels are interpreted, which is slow, the main head runs all batches that no other
-    one covers in the first dtype and one in the others, and the other heads run one. A head that differs runs no more.
+    one covers in the first dtype and one in the others, other heads that have patches of their own run one, and logits
+    that a fused loss leaves out are compared for the first batch. A head that differs runs no more.
 
     Args:
         generated, upstream: the modules.
@@ -176,7 +177,9 @@ class _Comparison:
         batches = reference.batches
         self.notes += [f"{head.name}: {reason}" for reason in batches.refused]
         models: dict[str, PreTrainedModel] = {}
-        for dtype, batch in self._plan(batches.batches, is_main):
+        self.recorder.begin_model()
+        is_patched = any(patch.target.partition(".")[0] == head.name for patch in request.patches)
+        for dtype, batch in self._plan(batches.batches, is_main, is_patched):
             if not self._runs_upstream(reference, batch, dtype):
                 continue
             self.batches[batch.name] = None
@@ -199,25 +202,27 @@ class _Comparison:
                 return
 
     def _config(self, head: Head, is_main: bool) -> PreTrainedConfig:
-        """The toy configuration of a head; the patch config's own is for the main one and its like."""
+        """The toy configuration of a head; the patch config's own is for the main one and its like, and its parts."""
         config_class = head.upstream.config_class
         assert config_class is not None
         request, model_type = self.request, config_class.model_type
         toy_root = Path(request.toy_root) if request.toy_root else None
         self._main = config_class if is_main else self._main
-        given = request.toy_config if config_class is self._main else None
+        given = request.toy_config
+        if self._main is not None and config_class is not self._main:
+            given = part_of_toy_config(config_class, self._main, given)
         return load_toy_config(config_class, given, toy_root, model_type)
 
-    _main: type | None = None
+    _main: type[PreTrainedConfig] | None = None
 
-    def _plan(self, batches: Sequence[ToyBatch], is_main: bool) -> Iterator[tuple[str, ToyBatch]]:
+    def _plan(self, batches: Sequence[ToyBatch], is_main: bool, is_patched: bool) -> Iterator[tuple[str, ToyBatch]]:
         """What to run, the first dtype first; whether kernels are interpreted shows when the first batch has run."""
         names = {batch.name for batch in batches}
         smallest = min(batches, key=lambda batch: batch.size, default=None)
         for number, dtype in enumerate(self.request.dtypes):
             for batch in batches:
                 is_needed = batch is batches[0] if number else batch.covered_by not in names
-                is_needed = is_needed if is_main else batch is smallest and not number
+                is_needed = is_needed if is_main else is_patched and batch is smallest and not number
                 if is_needed or not self.recorder.is_interpreted:
                     yield dtype, batch
 
@@ -272,7 +277,8 @@ class _Comparison:
         eager = reference.run(batch, getattr(torch, dtype))
         truth = reference.run(batch, torch.float64) if limit.multiple else None
         with self._apart():
-            patched = run_model(model, batch, self.recorder)
+            in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
+            patched = run_model(model, batch, self.recorder, logits_alone=in_full)
         differences = compare(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))
         failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)

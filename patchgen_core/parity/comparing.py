@@ -75,11 +75,15 @@ def compare(patched: Run, eager: Run, reference: Run | None, multiple: float) ->
         multiple: how many times the error of eager the patched model may be off; 0 for the same bits.
 
     Returns:
-        A difference for every tensor of eager's run. One of few elements, whose error can vanish by chance, is
-        allowed what the worst tensor is.
+        A difference for every tensor of eager's run that was not left out of the other. One of few elements, whose
+        error can vanish by chance, is allowed what the worst tensor is.
     """
     known = reference.values if reference is not None else {}
-    rows = [_compare(name, patched.values, eager.values, known, multiple) for name in eager.values]
+    rows = [
+        _compare(name, patched.values, eager.values, known, multiple)
+        for name in eager.values
+        if name not in patched.left_out
+    ]
     few = {name for name, value in eager.values.items() if value is not None and value.numel() < _FEW}
     worst = max((row.error_of_eager for row in rows if row.name not in few), default=0.0)
     return [replace(row, allowed=max(row.allowed, multiple * worst)) if row.name in few else row for row in rows]

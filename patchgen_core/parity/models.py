@@ -113,6 +113,14 @@ def load_state(model: PreTrainedModel, state: State) -> None:
     model.load_state_dict(state, strict=True)
 
 
+def forget_positions(model: nn.Module) -> None:
+    """Have a model run its next batch as its first one: some keep offsets of positions for the steps of a generation,
+    and take those of the batch before when they are given embeddings in place of token ids."""
+    for module in model.modules():
+        if "rope_deltas" in vars(module):
+            vars(module)["rope_deltas"] = None
+
+
 def _listed(what: str, names: list[str]) -> str:
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return f"{what} {', '.join(names[:4])}{more}" if names else ""

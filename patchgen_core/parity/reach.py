@@ -28,8 +28,8 @@ class Reached:
     Attributes:
         functions: names of the functions that ran.
         lines: what ran of their files: pairs of file and line.
-        modules: paths of the modules of the model in which they ran; empty for the model itself.
-        built: names of the classes whose objects they made.
+        modules: paths of the modules of the last model in which they ran; empty for the model itself.
+        built: names of the classes whose objects they made, of that model.
         backward: whether a gradient came to what one of them returned.
     """
 
@@ -73,6 +73,12 @@ class Recorder:
                 yield
             finally:
                 sys.settrace(before)
+
+    def begin_model(self) -> None:
+        """Forget in which modules patches ran: paths are those of one model, and another one comes."""
+        for reached in self.reached.values():
+            reached.modules.clear()
+            reached.built.clear()
 
     def place(self, kinds: Mapping[str, str]) -> None:
         """Note where the objects are that were made: the class names of a model's modules by path."""

@@ -12,6 +12,7 @@ from torch import nn
 
 from patchgen_core.parity.batches import ToyBatch
 from patchgen_core.parity.machine import use_loopback
+from patchgen_core.parity.models import forget_positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -28,7 +29,6 @@ class Run:
     """What a model computed of a batch. Tensors are on the CPU, in the dtype that the model gave.
 
     Attributes:
-        loss: what was run backward: a scalar.
         values: what is compared: the model's own loss, every output, ``gradient of <parameter>``, the norm of all
             gradients and the gradient of the input embeddings. None for a parameter that got no gradient.
         layers: the output of every module, in the order in which they finished, by path; a module that ran more
@@ -36,17 +36,22 @@ class Run:
         layer_gradients: the gradient of the loss by these outputs, as far as it got there.
         layer_inputs: the floating tensors that every module was given, by the same names.
         kinds: the class names of the modules by path.
+        loss: what was run backward: a scalar.
+        left_out: what was not computed, and so is not compared.
     """
 
-    loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
     values: dict[str, torch.Tensor | None] = field(default_factory=dict)
     layers: dict[str, torch.Tensor] = field(default_factory=dict)
     layer_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     layer_inputs: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
+    loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
+    left_out: frozenset[str] = frozenset()
 
 
-def run_model(model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None = None) -> Run:
+def run_model(
+    model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None = None, *, logits_alone: bool = True
+) -> Run:
     """Run a batch forward and backward.
 
     The loss is the model's own; a model that gives none has the mean of all its floating outputs, each weighted by
@@ -57,11 +62,13 @@ def run_model(model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None
         model: a model in training mode; its gradients are dropped before and after.
         batch: the inputs, which are copied to the device and, where they are floating, the dtype of the model.
         recorder: notes which patched functions run, and in which module.
+        logits_alone: whether to run that second time.
     """
     run = Run(kinds={path: type(module).__name__ for path, module in model.named_modules()})
     parameter = next(model.parameters())
     inputs = batch.to(parameter.dtype, parameter.device)
     model.zero_grad(set_to_none=True)
+    forget_positions(model)
     active: list[str] = []
     embedded: list[torch.Tensor] = []
     with ExitStack() as stack:
@@ -78,7 +85,8 @@ def run_model(model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None
     run.loss = _kept(loss)
     run.values.update({name: _kept(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
     if "labels" in inputs and "logits" not in outputs:
-        run.values.update(_logits(model, inputs))
+        run.values.update(_logits(model, inputs) if logits_alone else {})
+        run.left_out = frozenset() if logits_alone else frozenset({"logits"})
     _keep_gradients(model, run, embedded, batch.as_rank)
     model.zero_grad(set_to_none=True)
     return run

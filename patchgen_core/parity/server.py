@@ -186,7 +186,13 @@ def _plan(request: Request) -> dict[str, Any]:
 
     module = importlib.import_module(request["beside"])
     make = _one_function(module, lambda name: name == "get_parallel_plan", "get_parallel_plan()")
-    return _all_heads(request, lambda cls: check_plan(cls, make()))
+    return _all_heads(request, lambda cls: check_plan(cls, _for_class(make, cls)))
+
+
+def _for_class(make: Callable[..., Any], cls: type) -> Any:
+    """What a function makes for a model class: it may ask for the class, whose parameters may have their own names."""
+    asks = any(parameter.default is parameter.empty for parameter in inspect.signature(make).parameters.values())
+    return make(cls) if asks else make()
 
 
 def _one_function(module: ModuleType, is_it: Callable[[str], bool], wanted: str) -> Callable[..., Any]:

@@ -91,6 +91,28 @@ def load_toy_config(
     return make_toy_config(config_class)
 
 
+def part_of_toy_config(
+    part: type[PreTrainedConfig], whole: type[PreTrainedConfig], given: Mapping[str, Any] | str | Path | None
+) -> Mapping[str, Any] | None:
+    """What a patch config's own toy configuration says of a part, for a head that is made of that part alone.
+
+    Args:
+        part: the head's configuration class, such as that of the text model.
+        whole: the class that ``given`` is for.
+        given: as for :func:`load_toy_config`.
+
+    Returns:
+        What :func:`load_toy_config` takes for the part; None where nothing is said of it.
+    """
+    name = next((name for name, known in whole.sub_configs.items() if known is part), None)
+    if name is None or given is None:
+        return None
+    if isinstance(given, Mapping):
+        return given.get(name)
+    said: Mapping[str, Any] = getattr(_from_file(whole, Path(given)), name).to_dict()
+    return said
+
+
 def describe_toy_config(config: PreTrainedConfig) -> str:
     """The configuration as JSON; the class's ``from_dict`` makes the same configuration of it."""
     return config.to_json_string(use_diff=True).rstrip("\n")

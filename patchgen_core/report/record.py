@@ -67,6 +67,7 @@ class Record:
         siblings: names of the items that such an allowance may also be for, this one's among them.
         picture: file that shows the figures; empty for none.
         item: node id of the test item that made the record.
+        seconds: how long that item took, with what it set up for others; 0 when it is not known.
     """
 
     config: str
@@ -90,6 +91,7 @@ class Record:
     siblings: tuple[str, ...] = ()
     picture: str = ""
     item: str = ""
+    seconds: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))

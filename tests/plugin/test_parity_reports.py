@@ -128,6 +128,27 @@ config.tolerate(6, "its own kernels", implementation="liger_kernels")
     assert unknown in said
 
 
+def test_no_allowance_is_idle_where_the_module_has_drifted(pytester: pytest.Pytester, llama: Workspace) -> None:
+    rare = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    if x.shape[1] > 1000:
+        return self.down_proj(x)
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+    write(llama, 'config.allow("PG302", "never so long", "LlamaMLP.forward")\n' + rare)
+    config = llama.models / PATH
+    config.write_text(config.read_text(encoding="utf-8").replace("> 1000", "> 2000"), encoding="utf-8")
+    result = run(pytester, llama, *ARGUMENTS, "-v")
+    result.assert_outcomes(passed=1)
+    assert "PG300" not in result.stdout.str()
+
+    fix(llama.check())
+    said = "\n".join(section(run(pytester, llama, *ARGUMENTS, "-v").stdout.str(), "patchgen"))
+    assert "allowed: PG302" in said
+    assert "PG300" not in said
+
+
 def test_idle_allowance_of_parity_is_no_unknown_rule(pytester: pytest.Pytester, llama: Workspace) -> None:
     write(llama, 'config.allow("PG301", "never used")\nconfig.allow("PG399", "no such rule")\n' + SLOTS)
     result = run(pytester, llama, "--patchgen-checks=contract", "-n0", "proj")

@@ -286,6 +286,18 @@ LIGER = """
         pairs = [(one.outputs, other.outputs), (one.gradients, other.gradients)]
         return all(torch.equal(a[name], b[name]) for a, b in pairs for name in a)
 
+    def halved(spec):
+        def kernel(*arguments, **keywords):
+            outputs = kernels[spec.label](*arguments, **keywords)
+            for output in outputs if isinstance(outputs, tuple) else (outputs,):
+                output *= 0.5  # as Mixtral does to what a norm gives
+            return outputs
+
+        case = next(iter(find_cases(spec.op_name, spec.variant)(Draw(torch.float32, "any"))))
+        one, other = (run(k, case, torch.float32, cpu) for k in (kernels[spec.label], kernel))
+        pairs = [(one.outputs, other.outputs), (one.gradients, other.gradients)]
+        return all(torch.equal(a[name] / 2, b[name]) for a, b in pairs for name in a)
+
     def operators():
         from patchgen_core.ops.kernels import liger, liger_losses
 
@@ -332,6 +344,7 @@ LIGER = """
     q, cos = torch.randn(1, 2, 3, 4), torch.randn(1, 3, 4)
     print(json.dumps({
         "compiled": {spec.label: compiled(spec) for spec in specs},
+        "halved": {spec.label: halved(spec) for spec in specs},
         "operators": [[operator.name(), checked(operator, arguments)] for operator, arguments in operators()],
         "rotations": {
             name: refusal("rotary_pos_emb-full-liger_kernel", zeros(q), zeros(k), zeros(c), zeros(c), dim)
@@ -367,6 +380,13 @@ def test_liger_compiles_without_a_graph_break(liger: Any, spec: Any) -> None:
 )
 def test_liger_refuses_float64(liger: Any, spec: Any) -> None:
     assert "and were given float64" in liger["double"][spec.label]
+
+
+@pytest.mark.parametrize(
+    "spec", [spec for spec in DEFAULTS if spec.name == "liger_kernel"], ids=lambda spec: spec.label
+)
+def test_what_liger_gives_can_be_changed_in_place(liger: Any, spec: Any) -> None:
+    assert liger["halved"][spec.label] is True
 
 
 def test_operators_keep_their_arguments_and_describe_their_results(liger: Any) -> None:

@@ -26,6 +26,7 @@ from patchgen_core.parity.request import ParityRequest, PatchedCode, pack_reques
 from patchgen_core.parity.running import Run
 from patchgen_core.parity.toy import make_toy_config
 from patchgen_core.parity.verdict import CheckVerdict
+from patchgen_core.registry import MODELING_REGISTRY
 
 LLAMA = "transformers.models.llama.modeling_llama"
 CONFIG = Location("/acme/llama_patch_gen_config.py", 1)
@@ -268,6 +269,21 @@ def test_heads_that_take_upstreams_base_are_told_and_compared_with_the_patches(p
     assert "upstream's LlamaModel" in warned[0]
     assert "LlamaForSequenceClassification, LlamaForTokenClassification" in warned[0]
     assert any("LlamaForSequenceClassification" in problem.message for problem in verdict.problems)
+
+
+def test_heads_are_registered_by_the_module_that_their_folder_has_for_another_device(port, monkeypatch):
+    from transformers import LlamaConfig
+
+    other = type("LlamaModel", (), {"__module__": "proj.generated.patched_modeling_llama_gpu"})
+    monkeypatch.setattr(MODELING_REGISTRY, "_entries", {})
+    MODELING_REGISTRY.register("llama")(lambda architecture: other)
+    made = port()
+    made.module.LlamaModel.config_class = LlamaConfig
+    assert [warning.code for warning in made.check().warnings] == ["PG303"]
+    made.module.LlamaModel.__module__ = "proj.generated.patched_modeling_llama_npu"
+    verdict = made.check()
+    assert verdict.warnings == ()
+    assert any("unless register_with_auto() was called" in note for note in verdict.notes)
 
 
 def test_auto_models_give_what_they_gave_before(port):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Workspace
-from tests.runtime.parity_runs import compare, line_of
+from tests.runtime.parity_runs import WHOLE, compare, line_of
 
 NORM = """
 @config.override_method("LlamaRMSNorm.forward")
@@ -139,6 +139,21 @@ def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name
     numbers = [int(line.split("|")[0].strip("> ")) for line in first.generated.text.splitlines() if "|" in line]
     lines = Path(first.generated.location.file).read_text(encoding="utf-8").splitlines()
     assert all(lines[n - 1] in first.generated.text for n in numbers)
+
+
+def test_the_patch_of_another_head_is_not_named(work: Workspace) -> None:
+    sequence = """
+@config.override_method("LlamaForSequenceClassification.forward")
+def sequence_forward(self, **kwargs):
+    output = super().forward(**kwargs)
+    output.loss = output.loss * 2
+    return output
+"""
+    verdict = compare(work, CAUSAL + sequence, preamble=WHOLE)
+    (problem,) = verdict.problems
+    assert problem.message.startswith("LlamaForSequenceClassification parts")
+    assert problem.message.endswith("look at the patch of 'LlamaForSequenceClassification.forward'")
+    assert "LlamaForCausalLM.forward" not in problem.hint
 
 
 def test_module_that_gets_no_gradient_is_where_they_part(work: Workspace) -> None:

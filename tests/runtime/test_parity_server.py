@@ -112,6 +112,23 @@ def test_what_a_model_changes_is_put_back_for_the_next_one(models: Models) -> No
     assert models["good"] == good
 
 
+def test_a_plan_may_ask_for_the_class_that_it_is_for(models: Models, artifacts: dict[str, Artifact]) -> None:
+    folder = artifacts["good"].path.parent.parent
+    plan = """
+from patchgen_core.parallel_plan import ParallelPlan
+from torch.distributed.tensor import Shard
+
+
+def get_parallel_plan(model_class):
+    layers = {"LlamaForCausalLM": "model.layers"}[model_class.__name__]
+    return ParallelPlan(extra_parallel_plan={"tp": {f"{layers}.*.mlp.down_proj.weight": Shard(0)}})
+"""
+    (folder / "parallel_plan.py").write_text(plan, encoding="utf-8")
+    verdict = models.checks.plan(artifacts["good"], folder)
+    assert verdict.problems == ()
+    assert verdict.figures["LlamaForCausalLM: distributed"] == 2
+
+
 def test_memory_that_is_not_there_is_the_models_error(models: Models) -> None:
     assert "RuntimeError" in models.said("hungers")
 

@@ -18,7 +18,13 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.parity.models import random_state
-from patchgen_core.parity.toy import describe_toy_config, load_toy_config, make_toy_config, toy_config_for
+from patchgen_core.parity.toy import (
+    describe_toy_config,
+    load_toy_config,
+    make_toy_config,
+    part_of_toy_config,
+    toy_config_for,
+)
 from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN, ROPE_THETAS
 
 FAMILIES = [
@@ -361,6 +367,17 @@ def test_a_patch_config_may_give_its_own_as_a_mapping_or_a_path(tmp_path: Path) 
     (tmp_path / "config.json").write_text(json.dumps(values | {"intermediate_size": 78}))
     assert load_toy_config(config_class, tmp_path, None, "qwen3").intermediate_size == 78
     assert load_toy_config(config_class, str(tmp_path / "config.json"), None, "qwen3").intermediate_size == 78
+
+
+def test_what_it_says_of_a_part_is_for_heads_of_that_part_alone(tmp_path: Path) -> None:
+    whole, part = transformers.Gemma3Config, transformers.Gemma3TextConfig
+    values = {"text_config": {"final_logit_softcapping": 3.0}}
+    assert part_of_toy_config(part, whole, values) == values["text_config"]
+    assert part_of_toy_config(transformers.SiglipVisionConfig, whole, values) is None
+    assert part_of_toy_config(part, whole, None) is None
+    (tmp_path / "config.json").write_text(describe_toy_config(make_toy_config(whole, values)))
+    said = part_of_toy_config(part, whole, str(tmp_path))
+    assert load_toy_config(part, said, None, "gemma3_text").final_logit_softcapping == 3.0
 
 
 def test_the_project_s_folder_is_looked_in_before_one_is_made(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from patchgen_core.parity.batches import Batches, Builder, ToyBatch, ToyModel
 from patchgen_core.parity.batches_text import random_ids
 from patchgen_core.parity.builders import load_builder, make_batches
 from patchgen_core.parity.heads import KINDS
-from patchgen_core.parity.models import build_model, random_state
+from patchgen_core.parity.models import build_model, forget_positions, random_state
+from patchgen_core.parity.running import run_model
 from patchgen_core.parity.toy import toy_config_for
 from patchgen_core.parity.toy_sizes import FIRST_ORDINARY_TOKEN
 
@@ -87,6 +88,7 @@ def batch_of(model_type: str, name: str) -> dict[str, Any]:
 
 
 def run(toy: ToyModel, inputs: dict[str, Any]) -> Any:
+    forget_positions(toy.model)
     with torch.no_grad():
         return toy.model(**inputs)
 
@@ -114,6 +116,7 @@ def test_pictures_come_first_and_text_alone_after_them(model_type: str) -> None:
 def test_every_batch_trains_without_a_cache(model_type: str) -> None:
     toy = toy_of(model_type)
     for batch in batches_of(model_type).batches:
+        forget_positions(toy.model)
         output = toy.model(**batch.to(torch.float32, "cpu"))
         loss = output.logits.mean() if output.loss is None else output.loss
         loss.backward()
@@ -313,6 +316,12 @@ def test_every_head_gets_labels_of_its_kind(class_name: str, labels: tuple[int, 
     assert run(toy_of("qwen3", class_name), dict(padded.inputs)) is not None
 
 
+@pytest.mark.parametrize("class_name", ["Qwen3_5ForSequenceClassification", "Qwen3_5TextForSequenceClassification"])
+def test_classifiers_of_sequences_get_embeddings_also_where_labels_go_by_keyword(class_name: str) -> None:
+    model_type = "qwen3_5_text" if "Text" in class_name else "qwen3_5"
+    assert "embedded" in [batch.name for batch in batches_of(model_type, class_name).batches]
+
+
 def test_a_model_that_no_builder_knows_is_told_of() -> None:
     made = batches_of("qwen3_vl_vision", "Qwen3VLVisionModel")
     assert made.batches == ()
@@ -331,6 +340,14 @@ def given(*batches: ToyBatch) -> Builder:
 
 IDS = torch.arange(60, 72)[None]
 NAMES = ["padded", "rows", "packed", "trainer", "embedded", "kept"]
+
+
+def test_embeddings_have_the_positions_of_a_first_batch() -> None:
+    made = {batch.name: batch for batch in batches_of("qwen2_5_omni_thinker").batches}
+    model = toy_of("qwen2_5_omni_thinker").model
+    alone = run_model(model, made["embedded"])
+    run_model(model, made["pictures"])
+    assert torch.equal(run_model(model, made["embedded"]).loss, alone.loss)
 
 
 def test_a_projects_batch_replaces_the_built_in_one_or_comes_after_all() -> None:

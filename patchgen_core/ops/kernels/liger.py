@@ -172,11 +172,17 @@ def _rows(x: Tensor) -> Tensor:
     return x.new_empty(x.numel() // x.shape[-1], dtype=torch.float32)
 
 
+def _own(view: Tensor) -> Tensor:
+    """What Liger returns as a view, as a tensor that is none: a view from an autograd function takes no ``*=``."""
+    values: Tensor = torch.ops.aten._unsafe_view(view, view.shape)
+    return values
+
+
 @operator(lambda x, *_: (_like_first(x), _rows(x)))
 def liger_rms_norm(x: Tensor, weight: Tensor, eps: float, offset: float, casting: int) -> tuple[Tensor, Tensor]:
     """The normalized rows, and one over the root of their mean squares."""
     output, _, deviation, *_ = rms_norm_forward(x, weight, eps, offset, casting, None)
-    return output, deviation
+    return _own(output), deviation
 
 
 @operator(_like_second_and_third)
@@ -194,7 +200,7 @@ def liger_rms_norm_backward(
 def liger_layer_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """The normalized rows, their means, and one over their standard deviations."""
     output, _, mean, deviation, *_ = layer_norm_forward(x, weight, bias, eps)
-    return output, mean, deviation
+    return _own(output), mean, deviation
 
 
 @operator(lambda grad, x, weight, bias, *_: (_like_first(x), _like_first(weight), _like_first(bias)))
@@ -220,7 +226,7 @@ def _like_heads(q: Tensor, k: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
 def liger_rotary(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     """The rotated queries and keys."""
     q, k, *_ = rope_forward(_to_overwrite(q), _to_overwrite(k), cos, sin)
-    return q, k
+    return _own(q), _own(k)
 
 
 @operator(_like_heads)
@@ -233,8 +239,7 @@ def liger_rotary_backward(d_q: Tensor, d_k: Tensor, cos: Tensor, sin: Tensor) ->
 @operator(_like_first)
 def liger_swiglu(gate: Tensor, up: Tensor) -> Tensor:
     """``silu(gate) * up``."""
-    product: Tensor = swiglu_forward(gate, up)[2]
-    return product
+    return _own(swiglu_forward(gate, up)[2])
 
 
 @operator(_like_second_and_third)
@@ -247,8 +252,7 @@ def liger_swiglu_backward(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tenso
 @operator(_like_first)
 def liger_geglu(gate: Tensor, up: Tensor) -> Tensor:
     """``gelu(gate) * up``."""
-    product: Tensor = geglu_forward(gate, up)[2]
-    return product
+    return _own(geglu_forward(gate, up)[2])
 
 
 @operator(_like_second_and_third)
