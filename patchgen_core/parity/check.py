@@ -128,7 +128,7 @@ class _Comparison:
     Attributes:
         parts: of every head that ran, the class names of its modules by path.
         batches: the names of the batches that ran.
-        not_patched: the heads that AutoModel gives upstream's base model, by the generated class of that.
+        not_patched: the heads that AutoModel gives a model of upstream's, by the generated class of that.
     """
 
     request: ParityRequest
@@ -251,15 +251,32 @@ class _Comparison:
     def _build(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
         """The patched model with upstream's parameters; also where AutoModel would put upstream's into it."""
         model = self._made(head, reference, dtype)
-        base = getattr(model, model.base_model_prefix, None)
-        own = getattr(sys.modules[head.generated.__module__], type(base).__name__, None)
-        if base is not None and own is not None and type(base).__module__ == head.upstream.__module__:
+        given = self._upstreams_parts(head, model)
+        for own in given.values():
             heads = self.not_patched.setdefault(own, [])
             heads += [head.name] * (head.name not in heads)
-            with auto_models({type(base.config): own}):
+        if given:
+            with auto_models(given):
                 model = self._made(head, reference, dtype)
         load_state(model, reference.state)
         return model
+
+    def _upstreams_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
+        """The generated classes, by configuration class, for what AutoModel makes of upstream's.
+
+        The model below a head is one, and so is any part for which there are patches, such as the text model of a
+        model that sees.
+        """
+        module, base = sys.modules[head.generated.__module__], getattr(model, model.base_model_prefix, None)
+        patched = {patch.target.partition(".")[0] for patch in self.request.patches}
+        found: dict[type, type] = {}
+        for part in model.modules():
+            own = getattr(module, type(part).__name__, None)
+            if own is None or type(part).__module__ != head.upstream.__module__ or not hasattr(part, "config_class"):
+                continue
+            if part is base or patched & {type(inner).__name__ for inner in part.modules()}:
+                found.setdefault(type(part.config), own)
+        return found
 
     def _made(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
         """Built as upstream's model was, from the same configuration: what fails here is the patched code."""

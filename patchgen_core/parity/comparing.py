@@ -115,9 +115,11 @@ def layer_gradient_errors(patched: Run, eager: Run, reference: Run | None, multi
 
 
 def inputs_agree(name: str, patched: Run, eager: Run, reference: Run | None, multiple: float) -> bool:
-    """Whether a module is given the same as upstream's is, as far as it is given as many tensors."""
+    """Whether a module is given the same as upstream's is; more beside it does not count."""
     known = reference.layer_inputs.get(name, ()) if reference is not None else ()
     ours, theirs = patched.layer_inputs.get(name, ()), eager.layer_inputs[name]
+    if len(ours) < len(theirs):
+        return False
     for number, (one, other) in enumerate(zip(ours, theirs)):
         if one.dtype == other.dtype and torch.equal(one, other):  # a mask's least number has no counterpart in float64
             continue

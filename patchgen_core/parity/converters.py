@@ -48,7 +48,8 @@ class _Case:
         model_class: the generated class.
         factory: the project's.
         upstream: the model of Hugging Face, with random values everywhere.
-        expected: its state dict.
+        expected: its state dict, without what the generated class leaves out.
+        left_out: the names of that: they match one of ``ignored``, ``_keys_to_ignore_on_load_unexpected``.
         hub: its tensors as the hub stores them.
         folder: where the steps may write; ``hub`` in it holds the hub's checkpoint.
         layout: the hub's layout.
@@ -61,6 +62,12 @@ class _Case:
     hub: Mapping[str, torch.Tensor]
     folder: Path
     layout: Layout | None
+    left_out: frozenset[str] = frozenset()
+    ignored: tuple[str, ...] = ()
+
+    def ignores(self, name: str) -> bool:
+        """Whether a tensor of a checkpoint is of a part that the generated class leaves out."""
+        return bool(self.left_out) and any(re.search(pattern, name) for pattern in self.ignored)
 
 
 def check_converter(
@@ -71,8 +78,8 @@ def check_converter(
 ) -> CheckVerdict:
     """Check a converter against what Hugging Face saves and loads.
 
-    The upstream model is built from the configuration and filled with random values. The steps, of which each one
-    that fails is a problem:
+    The upstream model is built from the configuration and filled with random values. A part of it may be left out by
+    the generated class, which then ignores its keys. The steps, of which each one that fails is a problem:
 
     - *layout*: the converter is for the layout that transformers' conversion mapping has for the model's type;
     - *hub checkpoint*: what ``save_pretrained`` writes, in several shards, streams through the converter into the
@@ -164,12 +171,15 @@ def _prepare(
     upstream = _build(upstream_class, config)
     _randomize(upstream)
     layout = conversion_of_model(upstream).layout
-    expected = {name: value.clone() for name, value in upstream.state_dict().items()}
+    generated = _build(model_class, config)
+    ignored, own = tuple(generated._keys_to_ignore_on_load_unexpected or ()), generated.state_dict()
+    left_out = {name for name in upstream.state_dict() if name not in own and any(re.search(p, name) for p in ignored)}
+    expected = {name: value.clone() for name, value in upstream.state_dict().items() if name not in left_out}
     _save_hub(upstream, layout, folder / "hub")
     hub = read_tensors(folder / "hub")
     if layout is Layout.NONE:
         notes.append("the model has no experts")
-    return _Case(model_class, factory, upstream, expected, hub, folder, layout), notes
+    return _Case(model_class, factory, upstream, expected, hub, folder, layout, frozenset(left_out), ignored), notes
 
 
 def _upstream_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:
@@ -303,6 +313,8 @@ def _feed(case: _Case, tensors: Mapping[str, torch.Tensor], names: Iterable[str]
     given: dict[str, torch.Tensor] = {}
     for one in done:
         name = target.resolve(one.name) or one.name
+        if name not in target.tensors and case.ignores(name):
+            continue
         if name in given:
             return [f"'{name}' comes twice"]
         given[name] = one.tensor
@@ -342,7 +354,7 @@ def _check_missing_expert(case: _Case, notes: list[str]) -> list[str]:
         if case.layout is not Layout.NONE:
             notes.append(f"layout {case.layout}: no tensor is of one expert alone, so that none can be missing")
         return []
-    experts = sorted((name for name in case.hub if ".experts." in name), key=natural_key)
+    experts = sorted((name for name in case.hub if ".experts." in name and not case.ignores(name)), key=natural_key)
     dropped = next((name for name in reversed(experts) if case.hub[name].dim() == 2), None)
     if dropped is None:
         return []
@@ -368,18 +380,19 @@ def _check_way_back(case: _Case) -> list[str]:
     model.load_state_dict(dict(case.expected))
     folder = case.folder / "back"
     to_hub_layout(model, folder, max_shard_size=max(sum(v.nbytes for v in case.expected.values()) // 3, 1))
-    wrong = [] if _is_part(case.upstream) else differences(case.hub, read_tensors(folder))
-    return wrong or _compare_loaded(case.upstream, folder)
+    hub = {name: value for name, value in case.hub.items() if not case.ignores(name)}
+    wrong = [] if _is_part(case.upstream) else differences(hub, read_tensors(folder))
+    return wrong or _compare_loaded(case.upstream, folder, case.left_out)
 
 
-def _compare_loaded(upstream: PreTrainedModel, folder: Path) -> list[str]:
-    """What is wrong with the model that plain ``from_pretrained`` makes of a folder."""
+def _compare_loaded(upstream: PreTrainedModel, folder: Path, lacks: frozenset[str] = frozenset()) -> list[str]:
+    """What is wrong with the model that plain ``from_pretrained`` makes of a folder, which lacks some tensors."""
     load: Callable[..., Any] = type(upstream).from_pretrained
     loaded, info = load(folder, dtype=torch.float32, output_loading_info=True)
-    reported = [
-        f"from_pretrained reports {kind}: {sorted(map(str, names))[:3]}" for kind, names in info.items() if names
-    ]
-    return reported + differences(upstream.state_dict(), loaded.state_dict())
+    found = {kind: sorted(str(name) for name in names if name not in lacks) for kind, names in info.items()}
+    reported = [f"from_pretrained reports {kind}: {names[:3]}" for kind, names in found.items() if names]
+    states = ({n: v for n, v in one.state_dict().items() if n not in lacks} for one in (upstream, loaded))
+    return reported + differences(*states)
 
 
 @contextmanager

@@ -60,9 +60,11 @@ def _users(name: str, definitions: list[tuple[str, Definition]], own: str) -> It
 
 
 def _names(node: ast.AST, own: str, dotted: str) -> Iterator[str]:
-    """The names and attributes in a definition, but for those in one method of it."""
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        yield node.id if isinstance(node, ast.Name) else node.attr
+    """The names and attributes in a definition, but for those in one method of it; a method is never a bare name."""
+    if isinstance(node, ast.Attribute):
+        yield node.attr
+    elif isinstance(node, ast.Name) and "." not in own:
+        yield node.id
     for child in ast.iter_child_nodes(node):
         name = f"{dotted}.{child.name}" if isinstance(child, FUNCTIONS) else dotted
         if name != own or name == dotted:

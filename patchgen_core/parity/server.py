@@ -261,12 +261,14 @@ def _references() -> References:
 
 
 def _heads(module: ModuleType) -> Iterator[type[PreTrainedModel]]:
-    """The module's own model classes that are trained and loaded as a whole."""
+    """The module's own model classes that are trained and loaded as a whole: none that builds nothing itself."""
     from transformers import PreTrainedModel
 
     for name, value in vars(module).items():
         is_own = inspect.isclass(value) and value.__module__ == module.__name__ and name == value.__name__
-        if is_own and issubclass(value, PreTrainedModel) and name.endswith(_HEADS):
+        if not is_own or not issubclass(value, PreTrainedModel) or not name.endswith(_HEADS):
+            continue
+        if value.__init__ is not PreTrainedModel.__init__:  # a base of others has no parameters
             yield value
 
 

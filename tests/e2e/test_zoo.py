@@ -18,15 +18,15 @@ GENERATED = "examples/zoo/qwen3/generated/patched_modeling_qwen3_gpu.py"
 
 
 class Zoo:
-    """A copy of the zoo that may be broken, and of the upstream files that it reads."""
+    """A copy of two models of the zoo that may be broken, and of the upstream files that they read."""
 
     def __init__(self, folder: Path) -> None:
         self.root, self.site = folder / "zoo", folder / "site"
         self.root.mkdir()
         shutil.copy(ROOT / "pyproject.toml", self.root)
-        shutil.copytree(ROOT / "examples", self.root / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-        for config in sorted(self.root.glob("examples/zoo/*/*_patch_gen_config.py")):
-            model = config.parent.name
+        for model in ("llama", "qwen3"):
+            folder = f"examples/zoo/{model}"
+            shutil.copytree(ROOT / folder, self.root / folder, ignore=shutil.ignore_patterns("__pycache__"))
             upstream = find_upstream(f"transformers.models.{model}.modeling_{model}").path
             target = self.site / "transformers/models" / model / upstream.name
             target.parent.mkdir(parents=True)
@@ -75,8 +75,13 @@ def test_edited_generated_file(zoo: Zoo) -> None:
 
 
 def test_edited_config(zoo: Zoo) -> None:
-    config = zoo.root / "examples/zoo/qwen3/qwen3_gpu_patch_gen_config.py"
-    zoo.replace(config, "if labels is not None and slot_", "if logits_to_keep == 0 and labels is not None and slot_")
+    """A shared patch: every config that imports it is told."""
+    config = zoo.root / "examples/zoo/llama/llama_gpu_patch_gen_config.py"
+    zoo.replace(
+        config,
+        "if labels is not None and slot_causal",
+        "if logits_to_keep == 0 and labels is not None and slot_causal",
+    )
     zoo.goes_red_and_green(
         "config changed: Qwen3ForCausalLM.forward changed",
         "-        if labels is not None and slot_causal_lm_loss.has_kernel:\n"
@@ -100,25 +105,55 @@ def test_patched_code_that_upstream_lost(zoo: Zoo) -> None:
     assert (zoo.root / GENERATED).read_bytes() == before
 
 
-HEADS = """
-from transformers import AutoModelForTokenClassification
+AUTO = """
+import importlib, sys
+import torch, transformers
 from patchgen_core.auto import register_with_auto
 from patchgen_core.parity.toy import toy_config_for
-import zoo.llama, zoo.qwen3
 
-for model_type in ("llama", "qwen3"):
+HEADS = (
+    "ForCausalLM", "ForImageTextToText", "ForMultimodalLM", "ForSequenceClassification", "ForTextToWaveform",
+    "ForTokenClassification",
+)
+for model_type in sys.argv[1:]:
+    importlib.import_module(f"zoo.{model_type}")
     register_with_auto(model_type)
-    head = AutoModelForTokenClassification.from_config(toy_config_for(model_type))
-    print(type(head).__module__, type(head.model).__module__)
+    config = toy_config_for(model_type)
+    for name in ("", *HEADS):
+        auto = getattr(transformers, f"AutoModel{name}")
+        if type(config) in auto._model_mapping:
+            with torch.device("meta"):
+                model = auto.from_config(config)
+            below = getattr(model, model.base_model_prefix, model)
+            print(model_type, f"AutoModel{name}", type(model).__module__, type(below).__module__)
 """
+FOLDERS = sorted(path.parent.name for path in ROOT.glob("examples/zoo/*/__init__.py"))
+MODELS = 19
 
 
-def run(code: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def auto_models() -> dict[str, dict[str, tuple[str, str]]]:
+    """By model type and auto class: the modules of what it gives once a model is registered, and of its base."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "examples")}
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", AUTO, *FOLDERS], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for line in done.stdout.splitlines():
+        model_type, name, module, below = line.split()
+        found.setdefault(model_type, {})[name] = (module, below)
+    return found
 
 
-def test_registered_heads_have_the_patched_model_below_them() -> None:
-    done = run(HEADS)
-    modules = [f"zoo.{name}.generated.patched_modeling_{name}_gpu" for name in ("llama", "qwen3")]
-    assert done.stdout.splitlines() == [f"{module} {module}" for module in modules], done.stderr
+def test_the_zoo_has_every_model() -> None:
+    assert len(FOLDERS) == MODELS
+
+
+@pytest.mark.parametrize("model_type", FOLDERS)
+def test_auto_models_give_the_generated_classes(
+    auto_models: dict[str, dict[str, tuple[str, str]]], model_type: str
+) -> None:
+    """With the generated base model below those heads that make theirs by AutoModel as well."""
+    generated = f"zoo.{model_type}.generated.patched_modeling_{model_type}_gpu"
+    given = auto_models[model_type]
+    assert given == dict.fromkeys(given, (generated, generated))
+    assert {"AutoModelForCausalLM", "AutoModelForMultimodalLM"} & set(given)

@@ -31,7 +31,7 @@ from transformers.models.auto.modeling_auto import (
 from patchgen_core.parity.batches import ToyBatch, ToyModel
 from patchgen_core.parity.builders import make_batches
 from patchgen_core.parity.heads import Kind
-from patchgen_core.parity.models import random_state
+from patchgen_core.parity.models import forget_positions, random_state
 from patchgen_core.parity.toy import toy_config_for
 
 GOAL = 0.9
@@ -164,6 +164,7 @@ def measure(task: str, name: str, verbose: bool = False) -> Outcome:
 
 def loss_of(model: Any, batch: ToyBatch) -> torch.Tensor:
     """The loss of a batch, checked to be a finite number."""
+    forget_positions(model)
     output = model(**batch.to(torch.float32, "cpu"))
     loss: torch.Tensor | None = getattr(output, "loss", None)
     if loss is None:  # a diffusion model has none of its own

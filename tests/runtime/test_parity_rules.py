@@ -11,9 +11,10 @@ from patchgen_core.contracts.rule import Example, Rule
 from patchgen_core.contracts.run import wanted_codes
 from patchgen_core.errors import Problem
 from patchgen_core.parity.findings import judge, unknown_implementations
+from patchgen_core.parity.patched import patched_code
 from patchgen_core.parity.verdict import CheckVerdict
 from tests.conftest import CONFIG, Workspace
-from tests.runtime.parity_runs import LLAMA, PREAMBLE, WHOLE, compare, line_of
+from tests.runtime.parity_runs import LLAMA, PREAMBLE, WHOLE, compare, line_of, make
 
 EVERY_RULE = pytest.mark.parametrize("rule", PARITY_RULES, ids=lambda rule: rule.code)
 CHUNKS = """
@@ -138,6 +139,19 @@ def forward(self, x):
 {body}    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
 """
     assert missed(compare(work, config, "eager")) == []
+
+
+def test_a_method_for_others_is_not_used_by_a_function_of_its_name(work: Workspace) -> None:
+    text = """
+@config.override_method("LlamaForCausalLM.get_parallel_plan", add=True)
+def plan_of(self):
+    from plans import get_parallel_plan
+    return get_parallel_plan(type(self))
+
+config.override_method("LlamaModel.get_parallel_plan", replacement=plan_of, add=True)
+"""
+    artifact = make(work, text)
+    assert [(patch.users, patch.is_computed) for patch in patched_code(artifact, artifact.text)] == [((), False)] * 2
 
 
 def test_lines_of_upstream_that_do_not_run_are_not_told(work: Workspace) -> None:

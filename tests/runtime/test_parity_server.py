@@ -14,6 +14,7 @@ import pytest
 from patchgen_core.artifacts import Artifact
 from patchgen_core.drift import check, fix
 from patchgen_core.parity.client import ModelChecks, ParityOptions
+from patchgen_core.parity.server import _heads
 from patchgen_core.parity.verdict import CheckVerdict
 from patchgen_core.processes import Server
 from patchgen_core.project import load_project
@@ -127,6 +128,15 @@ def get_parallel_plan(model_class):
     verdict = models.checks.plan(artifacts["good"], folder)
     assert verdict.problems == ()
     assert verdict.figures["LlamaForCausalLM: distributed"] == 2
+
+
+def test_a_class_that_builds_nothing_has_no_plan_and_no_checkpoint() -> None:
+    from transformers.models.qwen3_omni_moe import modeling_qwen3_omni_moe as module
+
+    names = {cls.__name__.removeprefix("Qwen3OmniMoe") for cls in _heads(module)}
+    assert hasattr(module, "Qwen3OmniMoePreTrainedModelForConditionalGeneration")
+    assert "PreTrainedModelForConditionalGeneration" not in names
+    assert {"ForConditionalGeneration", "ThinkerForConditionalGeneration"} <= names
 
 
 def test_memory_that_is_not_there_is_the_models_error(models: Models) -> None:

@@ -54,9 +54,14 @@ config.drop_decorators("Qwen2_5_VLAttention", "use_kernelized_func")
 
 # Text and tower have the same class of norm.
 config.override_method(
-    "Qwen2_5_VLRMSNorm.forward", replacement=llama_rms_norm_forward, description="Op slot for RMSNorm"
+    "Qwen2_5_VLRMSNorm.forward",
+    replacement=llama_rms_norm_forward,
+    name_map={"Llama": "Qwen2_5_VL"},
+    description="Op slot for RMSNorm",
 )
-config.override_method("Qwen2MLP.forward", replacement=llama_mlp_forward, description="Op slot for SwiGLU")
+config.override_method(
+    "Qwen2MLP.forward", replacement=llama_mlp_forward, name_map={"Llama": "Qwen2"}, description="Op slot for SwiGLU"
+)
 # The positions of the three axes are put together before this function, which rotates whole heads. That of the vision
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
 config.replace_function(

@@ -43,8 +43,15 @@ config.add_post_import_block(
 config.drop_decorators("Qwen2VLRMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("Qwen2VLAttention", "use_kernelized_func")
 
-config.override_method("Qwen2VLRMSNorm.forward", replacement=llama_rms_norm_forward, description="Op slot for RMSNorm")
-config.override_method("Qwen2MLP.forward", replacement=llama_mlp_forward, description="Op slot for SwiGLU")
+config.override_method(
+    "Qwen2VLRMSNorm.forward",
+    replacement=llama_rms_norm_forward,
+    name_map={"Llama": "Qwen2VL"},
+    description="Op slot for RMSNorm",
+)
+config.override_method(
+    "Qwen2MLP.forward", replacement=llama_mlp_forward, name_map={"Llama": "Qwen2"}, description="Op slot for SwiGLU"
+)
 # The positions of the three axes are put together before this function, which rotates whole heads. That of the vision
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
 config.replace_function(
@@ -123,9 +130,11 @@ def qwen2_vl_vision_dummy_forward(self) -> torch.Tensor:
     grid_thw = torch.tensor([[1, side, side]])
     metadata = Qwen2VLVisionMetadata(self.config).of(grid_thw)
     made = {key: v.to(weight.device) if isinstance(v, torch.Tensor) else v for key, v in metadata.items()}
-    pixel_values = weight.new_zeros(side * side, proj.in_channels * torch.Size(proj.kernel_size).numel())
+    # weight.new_zeros would be sharded where the weight is
+    size = proj.in_channels * torch.Size(proj.kernel_size).numel()
+    pixel_values = torch.zeros(side * side, size, dtype=weight.dtype, device=weight.device)
     output = self(pixel_values, grid_thw=grid_thw, return_dict=True, **made)
-    return output.pooler_output.sum() * 0.0
+    return (output.pooler_output * 0.0).sum()
     # --- Patch.1 ---
 
 
@@ -303,7 +312,7 @@ def qwen2_vl_get_position_id_func(self):
 
 # ================================================================
 # Patch: Qwen2VLForConditionalGeneration.get_metadata_collate_func
-# 1. new - what depends on the sizes of pictures is made on the host, and forward waits for nothing
+# 1. new - what depends on the sizes of pictures is made on the host, and the tower waits for nothing
 # ================================================================
 @config.override_method(
     "Qwen2VLForConditionalGeneration.get_metadata_collate_func",

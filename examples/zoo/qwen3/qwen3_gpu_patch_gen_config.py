@@ -38,16 +38,27 @@ config.add_post_import_block(
 config.drop_decorators("Qwen3RMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("Qwen3Attention", "use_kernelized_func")
 
-config.override_method("Qwen3RMSNorm.forward", replacement=llama_rms_norm_forward, description="Op slot for RMSNorm")
-config.override_method("Qwen3MLP.forward", replacement=llama_mlp_forward, description="Op slot for SwiGLU")
+config.override_method(
+    "Qwen3RMSNorm.forward",
+    replacement=llama_rms_norm_forward,
+    name_map={"Llama": "Qwen3"},
+    description="Op slot for RMSNorm",
+)
+config.override_method(
+    "Qwen3MLP.forward", replacement=llama_mlp_forward, name_map={"Llama": "Qwen3"}, description="Op slot for SwiGLU"
+)
 config.replace_function(
     "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
 config.override_method(
-    "Qwen3ForCausalLM.forward", replacement=llama_for_causal_lm_forward, description="Op slot for the loss"
+    "Qwen3ForCausalLM.forward",
+    replacement=llama_for_causal_lm_forward,
+    name_map={"Llama": "Qwen3"},
+    description="Op slot for the loss",
 )
 config.override_method(
     "Qwen3ForSequenceClassification.forward",
     replacement=llama_for_sequence_classification_forward,
+    name_map={"Llama": "Qwen3"},
     description="Op slot for the loss of sequence classification",
 )

@@ -36,7 +36,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen2_5_VLRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2_5_VLAttention
 #
-#  Fingerprint: format=1 upstream=ce977667ae55 config=ba55fd55e0ea output=3af52895e85a
+#  Fingerprint: format=1 upstream=ce977667ae55 config=c9f836a2b785 output=e087e127df8b
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2_5_vl/modular_qwen2_5_vl.py.
@@ -182,7 +182,7 @@ class Qwen2_5_VLRMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     # ================================================================
-    # Patch: LlamaRMSNorm.forward
+    # Patch: Qwen2_5_VLRMSNorm.forward
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -640,9 +640,11 @@ class Qwen2_5_VisionTransformerPretrainedModel(Qwen2_5_VLPreTrainedModel):
         grid_thw = torch.tensor([[1, side, side]])
         metadata = Qwen2_5_VLVisionMetadata(self.config).of(grid_thw)
         made = {key: v.to(weight.device) if isinstance(v, torch.Tensor) else v for key, v in metadata.items()}
-        pixel_values = weight.new_zeros(side * side, proj.in_channels * torch.Size(proj.kernel_size).numel())
+        # weight.new_zeros would be sharded where the weight is
+        size = proj.in_channels * torch.Size(proj.kernel_size).numel()
+        pixel_values = torch.zeros(side * side, size, dtype=weight.dtype, device=weight.device)
         output = self(pixel_values, grid_thw=grid_thw, return_dict=True, **made)
-        return output.pooler_output.sum() * 0.0
+        return (output.pooler_output * 0.0).sum()
         # --- Patch.1 ---
 
 
@@ -722,7 +724,7 @@ class Qwen2MLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     # ================================================================
-    # Patch: LlamaMLP.forward
+    # Patch: Qwen2MLP.forward
     # 1. fused SiLU and product where a kernel is bound
     # ================================================================
     def forward(self, x):
@@ -1643,7 +1645,7 @@ class Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLPreTrainedModel, GenerationMi
 
     # ================================================================
     # Patch: Qwen2_5_VLForConditionalGeneration.get_metadata_collate_func
-    # 1. new - what depends on the sizes of pictures is made on the host, and forward waits for nothing
+    # 1. new - what depends on the sizes of pictures is made on the host, and the tower waits for nothing
     # ================================================================
     def get_metadata_collate_func(self):
         """What makes the keyword arguments of ``forward`` that follow from the grids of a batch; it can be pickled."""

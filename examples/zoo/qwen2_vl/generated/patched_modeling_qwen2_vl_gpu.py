@@ -33,7 +33,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen2VLRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2VLAttention
 #
-#  Fingerprint: format=1 upstream=5c1d3dc79ec6 config=c76201b2c0f4 output=d74522ee3a06
+#  Fingerprint: format=1 upstream=5c1d3dc79ec6 config=82c24ddcfdb9 output=abcef59eff3b
 # ==============================================================================
 # Copyright 2024 The Qwen team, Alibaba Group and the HuggingFace Inc. team. All rights reserved.
 #
@@ -157,7 +157,7 @@ class Qwen2VLRMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     # ================================================================
-    # Patch: LlamaRMSNorm.forward
+    # Patch: Qwen2VLRMSNorm.forward
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -571,7 +571,7 @@ class Qwen2MLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     # ================================================================
-    # Patch: LlamaMLP.forward
+    # Patch: Qwen2MLP.forward
     # 1. fused SiLU and product where a kernel is bound
     # ================================================================
     def forward(self, x):
@@ -840,9 +840,11 @@ class Qwen2VisionTransformerPretrainedModel(Qwen2VLPreTrainedModel):
         grid_thw = torch.tensor([[1, side, side]])
         metadata = Qwen2VLVisionMetadata(self.config).of(grid_thw)
         made = {key: v.to(weight.device) if isinstance(v, torch.Tensor) else v for key, v in metadata.items()}
-        pixel_values = weight.new_zeros(side * side, proj.in_channels * torch.Size(proj.kernel_size).numel())
+        # weight.new_zeros would be sharded where the weight is
+        size = proj.in_channels * torch.Size(proj.kernel_size).numel()
+        pixel_values = torch.zeros(side * side, size, dtype=weight.dtype, device=weight.device)
         output = self(pixel_values, grid_thw=grid_thw, return_dict=True, **made)
-        return output.pooler_output.sum() * 0.0
+        return (output.pooler_output * 0.0).sum()
         # --- Patch.1 ---
 
 
@@ -1533,7 +1535,7 @@ class Qwen2VLForConditionalGeneration(Qwen2VLPreTrainedModel, GenerationMixin):
 
     # ================================================================
     # Patch: Qwen2VLForConditionalGeneration.get_metadata_collate_func
-    # 1. new - what depends on the sizes of pictures is made on the host, and forward waits for nothing
+    # 1. new - what depends on the sizes of pictures is made on the host, and the tower waits for nothing
     # ================================================================
     def get_metadata_collate_func(self):
         """What makes the keyword arguments of ``forward`` that follow from the grids of a batch; it can be pickled."""

@@ -22,7 +22,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3RMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3Attention
 #
-#  Fingerprint: format=1 upstream=eba96e372032 config=cd46416c0434 output=15a9395c2505
+#  Fingerprint: format=1 upstream=eba96e372032 config=2b683ea6800f output=e54344dae99e
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3/modular_qwen3.py.
@@ -95,7 +95,7 @@ class Qwen3RMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     # ================================================================
-    # Patch: LlamaRMSNorm.forward
+    # Patch: Qwen3RMSNorm.forward
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -130,7 +130,7 @@ class Qwen3MLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     # ================================================================
-    # Patch: LlamaMLP.forward
+    # Patch: Qwen3MLP.forward
     # 1. fused SiLU and product where a kernel is bound
     # ================================================================
     def forward(self, x):
@@ -513,7 +513,7 @@ class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
         self.post_init()
 
     # ================================================================
-    # Patch: LlamaForCausalLM.forward
+    # Patch: Qwen3ForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
     # ================================================================
     @can_return_tuple
@@ -578,7 +578,7 @@ class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
 # ======================================================================
 class Qwen3ForSequenceClassification(GenericForSequenceClassification, Qwen3PreTrainedModel):
     # ================================================================
-    # Patch: LlamaForSequenceClassification.forward
+    # Patch: Qwen3ForSequenceClassification.forward
     # 1. new here - upstream inherits it from GenericForSequenceClassification, whose lines these are
     # 2. fused linear cross entropy where a kernel is bound - of each row's last token, in a single-label problem
     # ================================================================

@@ -27,7 +27,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3MoeRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3MoeAttention
 #
-#  Fingerprint: format=1 upstream=41f7d2f05049 config=72ab35bd4a97 output=3bacce9684f9
+#  Fingerprint: format=1 upstream=41f7d2f05049 config=95aa5761fe29 output=0e141c58b50a
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_moe/modular_qwen3_moe.py.
@@ -258,7 +258,7 @@ class Qwen3MoeMLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     # ================================================================
-    # Patch: LlamaMLP.forward
+    # Patch: Qwen3MoeMLP.forward
     # 1. fused SiLU and product where a kernel is bound
     # ================================================================
     def forward(self, x):
@@ -317,9 +317,9 @@ class Qwen3MoeExperts(nn.Module):
                 continue
             top_k_pos, token_idx = torch.where(expert_mask[expert_idx])
             current_state = hidden_states[token_idx]
-            gate, up = torch.nn.functional.linear(current_state, self.gate_up_proj[expert_idx]).chunk(2, dim=-1)
+            gate, up = nn.functional.linear(current_state, self.gate_up_proj[expert_idx]).chunk(2, dim=-1)
             current_hidden_states = self.act_fn(gate) * up
-            current_hidden_states = torch.nn.functional.linear(current_hidden_states, self.down_proj[expert_idx])
+            current_hidden_states = nn.functional.linear(current_hidden_states, self.down_proj[expert_idx])
             current_hidden_states = current_hidden_states * top_k_weights[token_idx, top_k_pos, None]
             final_hidden_states.index_add_(0, token_idx, current_hidden_states.to(final_hidden_states.dtype))
 
@@ -376,7 +376,7 @@ class Qwen3MoeRMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     # ================================================================
-    # Patch: LlamaRMSNorm.forward
+    # Patch: Qwen3MoeRMSNorm.forward
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -792,7 +792,7 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
 # ======================================================================
 class Qwen3MoeForSequenceClassification(GenericForSequenceClassification, Qwen3MoePreTrainedModel):
     # ================================================================
-    # Patch: LlamaForSequenceClassification.forward
+    # Patch: Qwen3MoeForSequenceClassification.forward
     # 1. new here - upstream inherits it from GenericForSequenceClassification, whose lines these are
     # 2. fused linear cross entropy where a kernel is bound - of each row's last token, in a single-label problem
     # ================================================================

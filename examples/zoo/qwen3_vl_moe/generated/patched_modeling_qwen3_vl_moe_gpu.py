@@ -15,17 +15,33 @@
 #        Op slot for the rotary embedding
 #    - method_override: Qwen3VLMoeTextMLP.forward
 #        Op slot for SwiGLU
+#    - method_override: Qwen3VLMoeVisionModel.dummy_forward (added)
+#        The tower on a batch without pictures
 #    - method_override: Qwen3VLMoeModel.__init__
-#        The patched text model instead of upstream's
+#        The patched text model and tower instead of upstream's
+#    - method_override: Qwen3VLMoeModel.forward
+#        The vision tower runs on every rank
+#    - method_override: Qwen3VLMoeForConditionalGeneration.forward
+#        Op slots for the losses
+#    - method_override: Qwen3VLMoeForConditionalGeneration.get_metadata_collate_func (added)
+#        Metadata of pictures for collate functions
 #    - method_override: Qwen3VLMoeForConditionalGeneration.get_parallel_plan (added)
 #        Expert parallel plan for trainers
+#    - method_override: Qwen3VLMoeForConditionalGeneration.get_position_id_func (added)
+#        Positions for data transforms
+#
+#  Helpers added:
+#    - needs_dummy_forward
+#    - Qwen2VLVisionMetadata
+#    - Qwen3VLMoeVisionMetadata
+#    - Qwen3VLMoePositions
 #
 #  Decorators dropped:
 #    - @use_experts_implementation of Qwen3VLMoeTextExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3VLMoeTextRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLMoeTextAttention
 #
-#  Fingerprint: format=1 upstream=51ae69914d39 config=502d472eb849 output=4ee7b2f01ae7
+#  Fingerprint: format=1 upstream=51ae69914d39 config=7df54b5d1e7a output=d5e5765f31d9
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl_moe/modular_qwen3_vl_moe.py.
@@ -70,7 +86,6 @@ from transformers.modeling_outputs import (
 )
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS, dynamic_rope_update
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, PreTrainedModel, slice_logits_to_keep
-from transformers.models.auto.modeling_auto import AutoModel
 from transformers.models.qwen3_vl_moe.configuration_qwen3_vl_moe import (
     Qwen3VLMoeConfig,
     Qwen3VLMoeTextConfig,
@@ -87,6 +102,7 @@ from transformers.utils.generic import (
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from transformers.vision_utils import (
     get_vision_attention_seqlens,
+    get_vision_cu_seqlens,
     get_vision_interpolation_indices_and_weights,
     get_vision_position_ids,
 )
@@ -95,6 +111,65 @@ slot_rms_norm = OpSlot("rms_norm", "standard")
 slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
 slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
 slot_moe_experts = OpSlot("moe_experts", "standard")
+slot_load_balancing_loss = OpSlot("moe_load_balancing_loss", "standard")
+slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+
+
+# ======================================================================
+# [ADDED HELPER] needs_dummy_forward
+# ======================================================================
+def needs_dummy_forward(model) -> bool:
+    """Whether other ranks may wait for this one to run a tower that its own batch has nothing for."""
+    return model.training and torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+# ======================================================================
+# [ADDED HELPER] Qwen2VLVisionMetadata
+# ======================================================================
+class Qwen2VLVisionMetadata:
+    """Works out on the host what the vision tower would read back from the device: for a collate function.
+
+    It holds the configuration and no weights, and can be sent to the workers of a data loader.
+    """
+
+    def __init__(self, config) -> None:
+        self.config = config
+
+    def __call__(self, image_grid_thw=None, video_grid_thw=None) -> dict:
+        """Keyword arguments for ``forward``, of grids [pictures, 3] in host memory; leave the grids there too."""
+        grids = {"image": image_grid_thw, "video": video_grid_thw}
+        return {
+            f"{modality}_{name}": value
+            for modality, grid_thw in grids.items()
+            if grid_thw is not None
+            for name, value in self.of(grid_thw).items()
+        }
+
+    def of(self, grid_thw: torch.Tensor) -> dict:
+        """What the tower takes for pictures or videos of these sizes."""
+        return {
+            "position_ids": get_vision_position_ids(grid_thw, self.config.spatial_merge_size),
+            "cu_seqlens": get_vision_cu_seqlens(grid_thw),
+            "max_seqlen": int((grid_thw[:, 1] * grid_thw[:, 2]).max()),
+        }
+
+
+# ======================================================================
+# [ADDED HELPER] Qwen3VLMoeVisionMetadata
+# ======================================================================
+class Qwen3VLMoeVisionMetadata(Qwen2VLVisionMetadata):
+    """Qwen2-VL's, and what the square of learned positions is interpolated by."""
+
+    def of(self, grid_thw: torch.Tensor) -> dict:
+        """What the tower takes for pictures or videos of these sizes."""
+        interp_indices, interp_weights = get_vision_interpolation_indices_and_weights(
+            grid_thw,
+            num_grid_per_side=int(self.config.num_position_embeddings**0.5),
+            mode="bilinear",
+            align_corners=True,
+            spatial_merge_size=self.config.spatial_merge_size,
+        )
+        return {**super().of(grid_thw), "interp_indices": interp_indices, "interp_weights": interp_weights}
 
 
 # ======================================================================
@@ -112,7 +187,7 @@ class Qwen3VLMoeTextRMSNorm(nn.Module):
         self.variance_epsilon = eps
 
     # ================================================================
-    # Patch: LlamaRMSNorm.forward
+    # Patch: Qwen3VLMoeTextRMSNorm.forward
     # 1. fused kernel where one is bound
     # ================================================================
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -175,9 +250,9 @@ class Qwen3VLMoeTextExperts(nn.Module):
                 continue
             top_k_pos, token_idx = torch.where(expert_mask[expert_idx])
             current_state = hidden_states[token_idx]
-            gate, up = torch.nn.functional.linear(current_state, self.gate_up_proj[expert_idx]).chunk(2, dim=-1)
+            gate, up = nn.functional.linear(current_state, self.gate_up_proj[expert_idx]).chunk(2, dim=-1)
             current_hidden_states = self.act_fn(gate) * up
-            current_hidden_states = torch.nn.functional.linear(current_hidden_states, self.down_proj[expert_idx])
+            current_hidden_states = nn.functional.linear(current_hidden_states, self.down_proj[expert_idx])
             current_hidden_states = current_hidden_states * top_k_weights[token_idx, top_k_pos, None]
             final_hidden_states.index_add_(0, token_idx, current_hidden_states.to(final_hidden_states.dtype))
 
@@ -389,7 +464,7 @@ class Qwen3VLMoeTextMLP(nn.Module):
         self.act_fn = ACT2FN[config.hidden_act]
 
     # ================================================================
-    # Patch: LlamaMLP.forward
+    # Patch: Qwen3VLMoeTextMLP.forward
     # 1. fused SiLU and product where a kernel is bound
     # ================================================================
     def forward(self, x):
@@ -732,6 +807,11 @@ class Qwen3VLMoeVisionPatchMerger(nn.Module):
         return x
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3VLMoeVisionModel
+# Methods added: dummy_forward
+# Reason (dummy_forward): The tower on a batch without pictures
+# ======================================================================
 class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
     config: Qwen3VLMoeVisionConfig
     input_modalities = ("image", "video")
@@ -836,6 +916,26 @@ class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
             pooler_output=merged_hidden_states,
             deepstack_features=deepstack_feature_lists,
         )
+
+    # ================================================================
+    # Patch: Qwen3VLMoeVisionModel.dummy_forward
+    # 1. new - a rank without pictures takes part in what the ranks of a sharded tower exchange
+    # ================================================================
+    def dummy_forward(self) -> torch.Tensor:
+        """A zero to which every parameter of the tower contributes, of the smallest picture that it takes."""
+        # --- Patch.1 ---
+        proj = self.patch_embed.proj
+        weight, side = proj.weight, self.config.spatial_merge_size
+        grid_thw = torch.tensor([[1, side, side]])
+        metadata = Qwen3VLMoeVisionMetadata(self.config).of(grid_thw)
+        made = {key: v.to(weight.device) if isinstance(v, torch.Tensor) else v for key, v in metadata.items()}
+        # weight.new_zeros would be sharded where the weight is
+        size = proj.in_channels * torch.Size(proj.kernel_size).numel()
+        pixel_values = torch.zeros(side * side, size, dtype=weight.dtype, device=weight.device)
+        output = self(pixel_values, grid_thw=grid_thw, return_dict=True, **made)
+        # The mergers of DeepStack are only reached by the features that they make.
+        return sum((features * 0.0).sum() for features in (output.pooler_output, *output.deepstack_features))
+        # --- Patch.1 ---
 
 
 class Qwen3VLMoeTextRotaryEmbedding(nn.Module):
@@ -1030,8 +1130,9 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen3VLMoeModel
-# Methods patched: __init__
-# Reason (__init__): The patched text model instead of upstream's
+# Methods patched: __init__, forward
+# Reason (__init__): The patched text model and tower instead of upstream's
+# Reason (forward): The vision tower runs on every rank
 # ======================================================================
 @auto_docstring
 class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
@@ -1041,12 +1142,12 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
 
     # ================================================================
     # Patch: Qwen3VLMoeModel.__init__
-    # 1. the text model of this module - AutoModel would make upstream's, in which nothing is patched
+    # 1. text model and tower of this module - AutoModel would make upstream's, in which nothing is patched
     # ================================================================
     def __init__(self, config: Qwen3VLMoeConfig):
         super().__init__(config)
-        self.visual = AutoModel.from_config(config.vision_config)
         # --- Patch.1 ---
+        self.visual = Qwen3VLMoeVisionModel._from_config(config.vision_config)
         self.language_model = Qwen3VLMoeTextModel._from_config(config.text_config)
         # --- Patch.1 ---
         self.rope_deltas = None  # cache rope_deltas here
@@ -1322,6 +1423,10 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
             position_ids = None
         return position_ids
 
+    # ================================================================
+    # Patch: Qwen3VLMoeModel.forward
+    # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+    # ================================================================
     @can_return_tuple
     @auto_docstring
     def forward(
@@ -1353,6 +1458,9 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
         image_mask = None
         video_mask = None
 
+        # --- Patch.1 ---
+        runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
+        # --- Patch.1 ---
         mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
         if mm_encoder_outputs.get("image") is None and pixel_values is not None:
             mm_encoder_outputs["image"]: BaseModelOutputWithDeepstackFeatures = self.get_image_features(
@@ -1372,6 +1480,10 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
+        # --- Patch.1 ---
+        elif runs_dummy:
+            inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+        # --- Patch.1 ---
 
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = mm_encoder_outputs["video"].pooler_output
@@ -1381,6 +1493,10 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
             inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
+        # --- Patch.1 ---
+        elif runs_dummy:
+            inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+        # --- Patch.1 ---
 
         visual_pos_masks = None
         deepstack_visual_embeds = None
@@ -1432,6 +1548,27 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
         )
 
         return outputs
+
+
+# ======================================================================
+# [ADDED HELPER] Qwen3VLMoePositions
+# ======================================================================
+class Qwen3VLMoePositions:
+    """Positions of text, pictures and videos along three axes: for a data transform.
+
+    It holds the configuration and no weights, and can be sent to the workers of a data loader.
+    """
+
+    get_vision_position_ids = Qwen3VLMoeModel.get_vision_position_ids
+    get_rope_index = Qwen3VLMoeModel.get_rope_index
+
+    def __init__(self, config) -> None:
+        self.config = config
+
+    def __call__(self, **inputs) -> dict[str, torch.Tensor]:
+        """``position_ids`` [3, batch, sequence] and ``rope_deltas`` [batch, 1] of what ``get_rope_index`` takes."""
+        position_ids, rope_deltas = self.get_rope_index(**inputs)
+        return {"position_ids": position_ids, "rope_deltas": rope_deltas}
 
 
 def load_balancing_loss_func(
@@ -1508,8 +1645,12 @@ def load_balancing_loss_func(
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen3VLMoeForConditionalGeneration
-# Methods added: get_parallel_plan
+# Methods patched: forward
+# Methods added: get_metadata_collate_func, get_parallel_plan, get_position_id_func
+# Reason (forward): Op slots for the losses
+# Reason (get_metadata_collate_func): Metadata of pictures for collate functions
 # Reason (get_parallel_plan): Expert parallel plan for trainers
+# Reason (get_position_id_func): Positions for data transforms
 # ======================================================================
 class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMixin):
     _tied_weights_keys = {"lm_head.weight": "model.language_model.embed_tokens.weight"}
@@ -1550,6 +1691,11 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
         """
         return self.model.get_image_features(pixel_values, image_grid_thw, **kwargs)
 
+    # ================================================================
+    # Patch: Qwen3VLMoeForConditionalGeneration.forward
+    # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. load-balancing loss by its slot
+    # ================================================================
     @can_return_tuple
     @auto_docstring
     def forward(
@@ -1570,50 +1716,6 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
         mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> tuple | MoeCausalLMOutputWithPast:
-        r"""
-        Example:
-
-        ```python
-        >>> from PIL import Image
-        >>> from huggingface_hub.utils import httpx
-        >>> from io import BytesIO
-        >>> from transformers import AutoProcessor, Qwen3VLMoeForConditionalGeneration
-
-        >>> model = Qwen3VLMoeForConditionalGeneration.from_pretrained("Qwen/Qwen3-VL-30B-A3B-Instruct", dtype="auto", device_map="auto")
-        >>> processor = AutoProcessor.from_pretrained("Qwen/Qwen3-VL-30B-A3B-Instruct")
-
-        >>> messages = [
-            {
-                "role": "user",
-                "content": [
-                    {
-                        "type": "image",
-                        "image": "https://huggingface.co/datasets/hf-internal-testing/transformers-synthetic-assets/resolve/main/images/qwen_vl_demo.jpeg",
-                    },
-                    {"type": "text", "text": "Describe this image in short."},
-                ],
-            }
-        ]
-
-        >>> # Preparation for inference
-        >>> inputs = processor.apply_chat_template(
-            messages,
-            tokenize=True,
-            add_generation_prompt=True,
-            return_dict=True,
-            return_tensors="pt"
-        )
-        >>> inputs = inputs.to(model.device)
-
-        >>> # Generate
-        >>> generated_ids = model.generate(**inputs, max_new_tokens=128)
-        >>> generated_ids_trimmed = [
-            out_ids[len(in_ids) :] for in_ids, out_ids in zip(inputs.input_ids, generated_ids)
-        ]
-        >>> processor.batch_decode(generated_ids_trimmed, skip_special_tokens=True, clean_up_tokenization_spaces=False)[0]
-        "A woman in a plaid shirt sits on a sandy beach at sunset, smiling as she gives a high-five to a yellow Labrador Retriever wearing a harness. The ocean waves roll in the background."
-        ```"""
-
         output_router_logits = (
             output_router_logits if output_router_logits is not None else self.config.text_config.output_router_logits
         )
@@ -1636,23 +1738,40 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
 
         hidden_states = outputs[0]
 
-        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
-        logits = self.lm_head(hidden_states)
-
         loss = None
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
+        logits = None
+        # --- Patch.1 ---
+        if labels is not None and slot_causal_lm_loss.has_kernel:
+            shift_labels = kwargs.get("shift_labels")
+            loss = slot_causal_lm_loss(
+                hidden_states,
+                self.lm_head.weight,
+                labels if shift_labels is None else None,
+                shift_labels=shift_labels,
+                logits_to_keep=logits_to_keep,
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
             )
+        else:
+            # --- Patch.1 ---
+            hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+            logits = self.lm_head(hidden_states)
+            if labels is not None:
+                loss = self.loss_function(
+                    logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
+                )
 
         aux_loss = None
         if output_router_logits:
-            aux_loss = load_balancing_loss_func(
+            # --- Patch.2 ---
+            balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+            aux_loss = balance(
                 outputs.router_logits,
                 self.config.text_config.num_experts,
                 self.config.text_config.num_experts_per_tok,
                 attention_mask,
             )
+            # --- Patch.2 ---
             if labels is not None:
                 loss += self.config.text_config.router_aux_loss_coef * aux_loss.to(
                     loss.device
@@ -1710,6 +1829,16 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
         return position_ids
 
     # ================================================================
+    # Patch: Qwen3VLMoeForConditionalGeneration.get_metadata_collate_func
+    # 1. new - what depends on the sizes of pictures is made on the host, and the tower waits for nothing
+    # ================================================================
+    def get_metadata_collate_func(self):
+        """What makes the keyword arguments of ``forward`` that follow from the grids of a batch; it can be pickled."""
+        # --- Patch.1 ---
+        return Qwen3VLMoeVisionMetadata(self.config.vision_config)
+        # --- Patch.1 ---
+
+    # ================================================================
     # Patch: Qwen3VLMoeForConditionalGeneration.get_parallel_plan
     # 1. new - a trainer asks the model which parameters it may split
     # ================================================================
@@ -1718,6 +1847,16 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
         from zoo.qwen3_vl_moe.parallel_plan import get_parallel_plan
 
         return get_parallel_plan()
+        # --- Patch.1 ---
+
+    # ================================================================
+    # Patch: Qwen3VLMoeForConditionalGeneration.get_position_id_func
+    # 1. new - positions are made where the data is prepared, before sequences are packed or split over ranks
+    # ================================================================
+    def get_position_id_func(self):
+        """What makes the positions of a sample; it can be pickled."""
+        # --- Patch.1 ---
+        return Qwen3VLMoePositions(self.config)
         # --- Patch.1 ---
 
 

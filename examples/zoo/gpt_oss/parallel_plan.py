@@ -1,0 +1,15 @@
+"""Which parameters of gpt-oss are split over the ranks of a parallel dimension."""
+
+from patchgen_core.parallel_plan import ParallelPlan
+from torch.distributed.tensor import Shard
+
+
+def get_parallel_plan() -> ParallelPlan:
+    """Experts over the ranks of ``ep``: the first dimension of their parameters counts them, of the biases too."""
+    experts = {
+        "model.layers.*.mlp.experts.gate_up_proj": Shard(0),
+        "model.layers.*.mlp.experts.gate_up_proj_bias": Shard(0),
+        "model.layers.*.mlp.experts.down_proj": Shard(0),
+        "model.layers.*.mlp.experts.down_proj_bias": Shard(0),
+    }
+    return ParallelPlan(extra_parallel_plan={"ep": experts})

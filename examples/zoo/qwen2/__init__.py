@@ -1,0 +1,15 @@
+"""Qwen2: the generated classes by model type.
+
+The heads for classification and for question answering make the model below them by ``AutoModel``: call
+``patchgen_core.auto.register_with_auto("qwen2")`` before one is built, else that is upstream's, unpatched.
+"""
+
+from patchgen_core.registry import MODELING_REGISTRY
+
+
+@MODELING_REGISTRY.register("qwen2")
+def register_qwen2_modeling(architecture: str):
+    """The generated class for an architecture of a ``config.json``."""
+    from .generated import patched_modeling_qwen2_gpu as generated
+
+    return getattr(generated, architecture, generated.Qwen2Model)

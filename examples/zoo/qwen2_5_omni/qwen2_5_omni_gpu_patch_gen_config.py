@@ -1,0 +1,613 @@
+"""Qwen2.5-Omni's thinker by op slots: it reads, sees and hears, and its speech half is not in the output.
+
+Where nothing is bound, the generated module runs upstream's own lines.
+
+    patchgen zoo.qwen2_5_omni.qwen2_5_omni_gpu_patch_gen_config --diff
+"""
+
+import torch
+from patchgen import PatchConfig
+from transformers import GenerationMixin, Qwen2_5OmniConfig
+from transformers.cache_utils import Cache
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPast,
+    BaseModelOutputWithPooling,
+    CausalLMOutputWithPast,
+)
+from transformers.models.qwen2_5_omni.modeling_qwen2_5_omni import (
+    Qwen2_5OmniPreTrainedModel,
+    Qwen2_5OmniPreTrainedModelForConditionalGeneration,
+)
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
+
+from zoo.llama.llama_gpu_patch_gen_config import llama_apply_rotary_pos_emb, llama_rms_norm_forward
+from zoo.qwen2_5_vl.qwen2_5_vl_gpu_patch_gen_config import Qwen2_5_VLVisionMetadata, qwen2_5_vl_vision_mlp_forward
+from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
+    Qwen2VLVisionMetadata,
+    needs_dummy_forward,
+    qwen2_vl_vision_dummy_forward,
+)
+
+config = PatchConfig(
+    source_module="transformers.models.qwen2_5_omni.modeling_qwen2_5_omni",
+    target_file="patched_modeling_qwen2_5_omni_gpu.py",
+    description="Qwen2.5-Omni's thinker with op slots for GPU training",
+)
+
+# The talker, the diffusion transformer and the vocoder, with everything that only they use.
+config.exclude_from_output(
+    "Qwen2_5OmniTalkerCausalLMOutputWithPast",
+    "Qwen2_5OmniTalkerModel",
+    "Qwen2_5OmniTalkerForConditionalGeneration",
+    "Qwen2_5OmniDiTRotaryEmbedding",
+    "TimeDelayNetBlock",
+    "Res2NetBlock",
+    "SqueezeExcitationBlock",
+    "AttentiveStatisticsPooling",
+    "SqueezeExcitationRes2NetBlock",
+    "ECAPA_TimeDelayNet",
+    "DiTInputEmbedding",
+    "DiTCodecEmbedding",
+    "Qwen2_5_OmniAdaLayerNormZero",
+    "Qwen2_5_OmniAdaLayerNormZero_Final",
+    "DiTMLP",
+    "deinterleave_head_dim",
+    "DiTAttention",
+    "SinusPositionEmbedding",
+    "DiTTimestepEmbedding",
+    "DiTDecoderLayer",
+    "Qwen2_5OmniSnakeBeta",
+    "Qwen2_5OmniUpSample1d",
+    "Qwen2_5OmniDownSample1d",
+    "Qwen2_5OmniAntiAliasedActivation1d",
+    "Qwen2_5OmniAMPBlock",
+    "Activation1d",
+    "UpSample1d",
+    "DownSample1d",
+    "SnakeBeta",
+    "AMPBlock",
+    "kaiser_sinc_filter1d",
+    "Qwen2_5OmniToken2WavBigVGANModel",
+    "RungeKutta4ODESolver",
+    "Qwen2_5OmniToken2WavDiTModel",
+    "Qwen2_5OmniToken2WavModel",
+)
+
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
+config.add_post_import_block(
+    """
+    slot_rms_norm = OpSlot("rms_norm", "standard")
+    slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+    slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+    slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    """
+)
+
+# With kernels of the hub switched on, these would take the place of what is patched below.
+config.drop_decorators("Qwen2_5OmniRMSNorm", "use_kernel_forward_from_hub")
+config.drop_decorators("Qwen2_5OmniAttention", "use_kernelized_func")
+
+# Text and vision tower have the same class of norm; the audio tower has layer norms, and an MLP without gate.
+config.override_method(
+    "Qwen2_5OmniRMSNorm.forward",
+    replacement=llama_rms_norm_forward,
+    name_map={"Llama": "Qwen2_5Omni"},
+    description="Op slot for RMSNorm",
+)
+config.override_method(
+    "Qwen2MLP.forward", replacement=qwen2_5_vl_vision_mlp_forward, description="Op slot for SwiGLU in text"
+)
+config.override_method(
+    "Qwen2_5OmniMLP.forward",
+    replacement=qwen2_5_vl_vision_mlp_forward,
+    description="Op slot for SwiGLU in the vision tower",
+)
+# The positions of the three axes are put together before this function, which rotates whole heads. That of the vision
+# tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
+config.replace_function(
+    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+
+config.add_helper(needs_dummy_forward)
+config.add_helper(Qwen2VLVisionMetadata)
+config.add_helper(Qwen2_5_VLVisionMetadata, name_map={"Qwen2_5_VL": "Qwen2_5Omni"})
+
+
+@config.add_helper
+class Qwen2_5OmniMetadata:
+    """Works out on the host what the towers would read back from the device: for a collate function.
+
+    It holds configurations and no weights, and can be sent to the workers of a data loader.
+    """
+
+    def __init__(self, config) -> None:
+        self.vision = Qwen2_5OmniVisionMetadata(config.vision_config)
+        self.audio_config = config.audio_config
+
+    def __call__(
+        self, image_grid_thw=None, video_grid_thw=None, input_features=None, feature_attention_mask=None
+    ) -> dict:
+        """Keyword arguments for ``forward``, of what the processor makes, in host memory."""
+        made = self.vision(image_grid_thw, video_grid_thw)
+        if input_features is not None:
+            frames = input_features.transpose(1, 2)[feature_attention_mask.bool()].T
+            heard = Qwen2_5OmniAudioMetadata(self.audio_config).of(frames, feature_attention_mask.sum(-1))
+            made.update({f"audio_{name}": value for name, value in heard.items()})
+        return made
+
+
+@config.add_helper
+class Qwen2_5OmniAudioMetadata:
+    """What the audio tower makes of the lengths of sounds."""
+
+    def __init__(self, config) -> None:
+        self.config = config
+
+    def of(self, input_features: torch.Tensor, feature_lens: torch.Tensor) -> dict:
+        """What the tower takes for features [mel bins, frames] of sounds of these lengths, one after another."""
+        padded_feature, chunk_lengths = chunk_and_pad_features(input_features, feature_lens, self.config.n_window)
+        cu_seqlens = get_audio_cu_seqlens(chunk_lengths)
+        return {
+            "padded_feature": padded_feature,
+            "chunk_lengths": chunk_lengths,
+            "valid_indices": get_valid_indices(chunk_lengths),
+            "pool_indices": get_pool_indices(feature_lens),
+            "cu_seqlens": cu_seqlens,
+            "max_seqlen": int(cu_seqlens.diff().max()),
+        }
+
+
+@config.add_helper_after("Qwen2_5OmniPreTrainedModelForConditionalGeneration")
+class Qwen2_5OmniPositions:
+    """Positions of text, pictures, videos and sounds along three axes: for a data transform.
+
+    It holds the configuration and no weights, and can be sent to the workers of a data loader.
+    """
+
+    get_llm_pos_ids_for_vision = Qwen2_5OmniPreTrainedModelForConditionalGeneration.get_llm_pos_ids_for_vision
+    get_chunked_index = Qwen2_5OmniPreTrainedModelForConditionalGeneration.get_chunked_index
+    get_rope_index = Qwen2_5OmniPreTrainedModelForConditionalGeneration.get_rope_index
+
+    def __init__(self, config) -> None:
+        self.config, self.spatial_merge_size = config, config.vision_config.spatial_merge_size
+
+    def __call__(self, **inputs) -> dict[str, torch.Tensor]:
+        """``position_ids`` [3, batch, sequence] and ``rope_deltas`` [batch, 1] of what ``get_rope_index`` takes.
+
+        Without ``attention_mask`` every token counts.
+        """
+        if inputs.get("attention_mask") is None:  # get_rope_index needs one for text alone
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+        position_ids, rope_deltas = self.get_rope_index(**inputs)
+        return {"position_ids": position_ids, "rope_deltas": rope_deltas}
+
+
+@config.add_helper
+def leave_out_speech(module, state_dict: dict, prefix: str, *_) -> None:
+    """Take the tensors of talker and vocoder out of a state dict that is about to be loaded."""
+    speech = [name for name in state_dict if name.startswith((f"{prefix}talker.", f"{prefix}token2wav."))]
+    for name in speech:
+        del state_dict[name]
+    if speech:
+        logger.info(f"{type(module).__name__} leaves out {len(speech)} tensors of talker and token2wav")
+
+
+# ================================================================
+# Patch: Qwen2_5OmniPreTrainedModel._init_weights
+# 1. nothing of the vocoder, which is not in this module
+# ================================================================
+@config.override_method("Qwen2_5OmniPreTrainedModel._init_weights", description="No vocoder to initialize")
+def qwen2_5_omni_init_weights(self, module):
+    super()._init_weights(module)
+    if isinstance(module, SinusoidsPositionEmbedding):
+        position_embeddings = module.compute_default_singular_positional_embedding()
+        init.copy_(module.positional_embedding, position_embeddings)
+    # --- Patch.1 ---
+    # elif isinstance(module, (Qwen2_5OmniUpSample1d, Qwen2_5OmniDownSample1d)): ...
+    # --- Patch.1 ---
+
+
+# ================================================================
+# Patch: Qwen2_5OmniAudioEncoder.dummy_forward
+# 1. new - a rank without sounds takes part in what the ranks of a sharded tower exchange
+# ================================================================
+@config.override_method(
+    "Qwen2_5OmniAudioEncoder.dummy_forward", description="The tower on a batch without sounds", add=True
+)
+def qwen2_5_omni_audio_dummy_forward(self) -> torch.Tensor:
+    """A zero to which every parameter contributes that a sound reaches, of the shortest sound that has a feature.
+
+    The embedding ``audio_bos_eos_token`` is one that no sound reaches.
+    """
+    # --- Patch.1 ---
+    weight = self.conv1.weight
+    frames = (self.avg_pooler.kernel_size[0] - 1) * self.conv2.stride[0] + 1
+    silence, feature_lens = torch.zeros(self.num_mel_bins, frames, dtype=weight.dtype), torch.tensor([frames])
+    metadata = Qwen2_5OmniAudioMetadata(self.config).of(silence, feature_lens)
+    made = {key: v.to(weight.device) if isinstance(v, torch.Tensor) else v for key, v in metadata.items()}
+    output = self(silence, feature_lens=feature_lens, return_dict=True, **made)
+    return (output.last_hidden_state * 0.0).sum()
+    # --- Patch.1 ---
+
+
+config.override_method(
+    "Qwen2_5OmniVisionEncoder.dummy_forward",
+    replacement=qwen2_vl_vision_dummy_forward,
+    name_map={"Qwen2VL": "Qwen2_5Omni"},
+    description="The tower on a batch without pictures",
+    add=True,
+)
+
+
+# ================================================================
+# Patch: Qwen2_5OmniThinkerModel.forward
+# 1. the towers run for sounds, pictures and videos, once each, also where a rank has none of them
+# ================================================================
+@config.override_method("Qwen2_5OmniThinkerModel.forward", description="The towers run on every rank")
+def qwen2_5_omni_thinker_model_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    input_features: torch.Tensor | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.Tensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    feature_attention_mask: torch.Tensor | None = None,
+    audio_feature_lengths: torch.LongTensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    use_cache: bool | None = None,
+    use_audio_in_video: bool | None = None,
+    video_second_per_grid: torch.LongTensor | None = None,
+    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple | BaseModelOutputWithPast:
+    r"""
+    feature_attention_mask (`torch.Tensor` of shape `(batch_size, feature_sequence_length)`, *optional*):
+        Mask to avoid performing attention on padding feature indices. Mask values selected in `[0, 1]`:
+
+        - 1 for tokens that are **not masked**,
+        - 0 for tokens that are **masked**.
+    audio_feature_lengths (`torch.LongTensor` of shape `(num_audios)`, *optional*):
+        The length of feature shape of each audio in LLM.
+    use_audio_in_video (`bool`, *optional*):
+        Whether or not use audio track in video, should same as the parameter in `process_audio_info`.
+    video_second_per_grid (`torch.LongTensor` of shape `(num_videos)`, *optional*):
+        Number of seconds per grid for each video, used for temporal feature mapping.
+    """
+    if (pixel_values is not None or pixel_values_videos is not None) and mm_encoder_outputs is not None:
+        raise ValueError(
+            "You cannot specify both pixel_values/pixel_values_videos and mm_encoder_outputs at the same time"
+        )
+
+    if inputs_embeds is None:
+        # 1. Extract the input embeddings
+        inputs_embeds = self.get_input_embeddings()(input_ids)
+
+    # --- Patch.1 ---
+    hears_dummy = needs_dummy_forward(self)
+    sees_dummy = hears_dummy and mm_encoder_outputs is None
+    # --- Patch.1 ---
+    # 2. Merge text , audios , image and video
+    if input_features is not None:
+        audio_features = self.get_audio_features(
+            input_features, feature_attention_mask, audio_feature_lengths, return_dict=True, **kwargs
+        ).last_hidden_state
+        audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
+        _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
+    # --- Patch.1 ---
+    elif hears_dummy:
+        inputs_embeds = inputs_embeds + self.audio_tower.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+    # --- Patch.1 ---
+
+    mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
+    if mm_encoder_outputs.get("image") is None and pixel_values is not None:
+        mm_encoder_outputs["image"]: BaseModelOutputWithPooling = self.get_image_features(
+            pixel_values, image_grid_thw, return_dict=True, **kwargs
+        )
+
+    if mm_encoder_outputs.get("video") is None and pixel_values_videos is not None:
+        mm_encoder_outputs["video"]: BaseModelOutputWithPooling = self.get_video_features(
+            pixel_values_videos, video_grid_thw, return_dict=True, **kwargs
+        )
+
+    if mm_encoder_outputs.get("image") is not None:
+        image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
+        image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+        image_mask, _, _ = self.get_placeholder_mask(
+            input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
+        )
+        inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
+    # --- Patch.1 ---
+    elif sees_dummy:
+        inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+    # --- Patch.1 ---
+
+    if mm_encoder_outputs.get("video") is not None:
+        video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
+        video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+        _, video_mask, _ = self.get_placeholder_mask(
+            input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
+        )
+        inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
+    # --- Patch.1 ---
+    elif sees_dummy:
+        inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+    # --- Patch.1 ---
+
+    if feature_attention_mask is not None:
+        audio_feature_lengths = torch.sum(feature_attention_mask, dim=1)
+    else:
+        audio_feature_lengths = None
+
+    if position_ids is None:
+        position_ids = self.compute_3d_position_ids(
+            input_ids=input_ids,
+            image_grid_thw=image_grid_thw,
+            video_grid_thw=video_grid_thw,
+            inputs_embeds=inputs_embeds,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            use_audio_in_video=use_audio_in_video,
+            audio_feature_lengths=audio_feature_lengths,
+            video_second_per_grid=video_second_per_grid,
+        )
+
+    outputs = self.language_model(
+        attention_mask=attention_mask,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        return_dict=True,
+        **kwargs,
+    )
+
+    return BaseModelOutputWithPast(
+        last_hidden_state=outputs.last_hidden_state,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+    )
+
+
+# ================================================================
+# Patch: Qwen2_5OmniThinkerForConditionalGeneration.forward
+# 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# ================================================================
+@config.override_method("Qwen2_5OmniThinkerForConditionalGeneration.forward", description="Op slot for the loss")
+def qwen2_5_omni_thinker_for_conditional_generation_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    input_features: torch.Tensor | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.Tensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    feature_attention_mask: torch.Tensor | None = None,
+    audio_feature_lengths: torch.LongTensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    labels: torch.LongTensor | None = None,
+    use_cache: bool | None = None,
+    use_audio_in_video: bool | None = None,
+    video_second_per_grid: torch.LongTensor | None = None,
+    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple | CausalLMOutputWithPast:
+    r"""
+    feature_attention_mask (`torch.Tensor` of shape `(batch_size, feature_sequence_length)`, *optional*):
+        Mask to avoid performing attention on padding feature indices. Mask values selected in `[0, 1]`:
+
+        - 1 for tokens that are **not masked**,
+        - 0 for tokens that are **masked**.
+    audio_feature_lengths (`torch.LongTensor` of shape `(num_audios)`, *optional*):
+        The length of feature shape of each audio in LLM.
+    use_audio_in_video (`bool`, *optional*):
+        Whether or not use audio track in video, should same as the parameter in `process_audio_info`.
+    video_second_per_grid (`torch.LongTensor` of shape `(num_videos)`, *optional*):
+        Number of seconds per grid for each video, used for temporal feature mapping.
+    """
+    outputs: BaseModelOutputWithPast = self.model(
+        input_ids=input_ids,
+        input_features=input_features,
+        pixel_values=pixel_values,
+        pixel_values_videos=pixel_values_videos,
+        image_grid_thw=image_grid_thw,
+        video_grid_thw=video_grid_thw,
+        attention_mask=attention_mask,
+        feature_attention_mask=feature_attention_mask,
+        audio_feature_lengths=audio_feature_lengths,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        use_audio_in_video=use_audio_in_video,
+        video_second_per_grid=video_second_per_grid,
+        mm_encoder_outputs=mm_encoder_outputs,
+        **kwargs,
+    )
+
+    hidden_states = outputs[0]
+
+    loss = None
+    logits = None
+    # --- Patch.1 ---
+    if labels is not None and slot_causal_lm_loss.has_kernel:
+        shift_labels = kwargs.get("shift_labels")
+        loss = slot_causal_lm_loss(
+            hidden_states,
+            self.lm_head.weight,
+            labels if shift_labels is None else None,
+            shift_labels=shift_labels,
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    else:
+        # --- Patch.1 ---
+        logits = self.lm_head(hidden_states)
+        if labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
+            )
+
+    return CausalLMOutputWithPast(
+        loss=loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+    )
+
+
+# ================================================================
+# Patch: Qwen2_5OmniThinkerForConditionalGeneration.get_position_id_func
+# 1. new - positions are made where the data is prepared, before sequences are packed or split over ranks
+# ================================================================
+@config.override_method(
+    "Qwen2_5OmniThinkerForConditionalGeneration.get_position_id_func",
+    description="Positions for data transforms",
+    add=True,
+)
+def qwen2_5_omni_get_position_id_func(self):
+    """What makes the positions of a sample; it can be pickled."""
+    # --- Patch.1 ---
+    return Qwen2_5OmniPositions(self.config)
+    # --- Patch.1 ---
+
+
+# ================================================================
+# Patch: Qwen2_5OmniThinkerForConditionalGeneration.get_metadata_collate_func
+# 1. new - what depends on the sizes of pictures and the lengths of sounds is made on the host
+# ================================================================
+@config.override_method(
+    "Qwen2_5OmniThinkerForConditionalGeneration.get_metadata_collate_func",
+    description="Metadata of pictures and sounds for collate functions",
+    add=True,
+)
+def qwen2_5_omni_get_metadata_collate_func(self):
+    """What makes the keyword arguments of ``forward`` that follow from a batch's media; it can be pickled."""
+    # --- Patch.1 ---
+    return Qwen2_5OmniMetadata(self.config)
+    # --- Patch.1 ---
+
+
+# Upstream's class of this name has no forward and other parameters, so parity has nothing to compare it with.
+config.allow(
+    "PG301",
+    "test_zoo_omni loads upstream's whole checkpoints into it and compares it with upstream's thinker",
+    "Qwen2_5OmniForConditionalGeneration",
+)
+for _function in ("get_position_id_func", "get_metadata_collate_func"):
+    config.allow(
+        "PG301",
+        "data pipelines call it, and test_zoo_multimodal",
+        f"Qwen2_5OmniThinkerForConditionalGeneration.{_function}",
+    )
+
+
+# ================================================================
+# Patch: Qwen2_5OmniForConditionalGeneration
+# 1. no talker and no vocoder - their tensors in a checkpoint are known and left out, and speakers are not asked for
+# 2. what needs them refuses and says what to use
+# 3. forward, which upstream does not have, is the thinker's - a trainer takes the whole model
+# ================================================================
+@config.replace_class("Qwen2_5OmniForConditionalGeneration", description="The thinker alone, trained as a whole")
+class ThinkerOfQwen2_5Omni(Qwen2_5OmniPreTrainedModel, GenerationMixin):
+    config: Qwen2_5OmniConfig
+    # --- Patch.1 ---
+    output_modalities = ("text",)
+    _no_split_modules = ["Qwen2_5OmniDecoderLayer", "Qwen2_5OmniVisionBlock", "Qwen2_5OmniAudioEncoderLayer"]
+
+    def __init__(self, config: Qwen2_5OmniConfig):
+        super().__init__(config)
+        self.thinker = Qwen2_5OmniThinkerForConditionalGeneration(config.thinker_config)
+        self.has_talker = False
+        # from_pretrained knows the tensors of speech already, by what Qwen2_5OmniThinkerModel ignores
+        self.register_load_state_dict_pre_hook(leave_out_speech)
+        self.post_init()
+
+    # --- Patch.1 ---
+
+    # --- Patch.2 ---
+    def enable_talker(self):
+        raise NotImplementedError(
+            "There is no talker here. Use transformers.Qwen2_5OmniForConditionalGeneration to make speech."
+        )
+
+    def load_speakers(self, path):
+        raise NotImplementedError(
+            "There is no talker here. Use transformers.Qwen2_5OmniForConditionalGeneration to make speech."
+        )
+
+    def disable_talker(self):
+        """Nothing is left to disable."""
+
+    def generate(self, *args, **kwargs):
+        raise NotImplementedError(
+            "There is no talker here. Use model.thinker.generate to make text, "
+            "and transformers.Qwen2_5OmniForConditionalGeneration to make speech."
+        )
+
+    # --- Patch.2 ---
+
+    # --- Patch.3 ---
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        input_features: torch.Tensor | None = None,
+        pixel_values: torch.Tensor | None = None,
+        pixel_values_videos: torch.Tensor | None = None,
+        image_grid_thw: torch.LongTensor | None = None,
+        video_grid_thw: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        feature_attention_mask: torch.Tensor | None = None,
+        audio_feature_lengths: torch.LongTensor | None = None,
+        position_ids: torch.LongTensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        use_audio_in_video: bool | None = None,
+        video_second_per_grid: torch.LongTensor | None = None,
+        mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
+        **kwargs: Unpack[TransformersKwargs],
+    ) -> tuple | CausalLMOutputWithPast:
+        """What the thinker computes."""
+        return self.thinker(
+            input_ids=input_ids,
+            input_features=input_features,
+            pixel_values=pixel_values,
+            pixel_values_videos=pixel_values_videos,
+            image_grid_thw=image_grid_thw,
+            video_grid_thw=video_grid_thw,
+            attention_mask=attention_mask,
+            feature_attention_mask=feature_attention_mask,
+            audio_feature_lengths=audio_feature_lengths,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            labels=labels,
+            use_cache=use_cache,
+            use_audio_in_video=use_audio_in_video,
+            video_second_per_grid=video_second_per_grid,
+            mm_encoder_outputs=mm_encoder_outputs,
+            **kwargs,
+        )
+
+    def get_position_id_func(self):
+        """The thinker's."""
+        return self.thinker.get_position_id_func()
+
+    def get_metadata_collate_func(self):
+        """The thinker's."""
+        return self.thinker.get_metadata_collate_func()
+
+    # --- Patch.3 ---

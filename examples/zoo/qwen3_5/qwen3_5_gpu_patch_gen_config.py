@@ -1,0 +1,576 @@
+"""Qwen3.5 by op slots: text, pictures and videos, with linear attention in most layers.
+
+Where nothing is bound, the generated module runs upstream's own lines. Linear attention takes its fast path from
+flash-linear-attention, or from what a training framework imports in its place, and else upstream's functions of torch.
+Qwen3.5-MoE shares the patches.
+
+    patchgen zoo.qwen3_5.qwen3_5_gpu_patch_gen_config --diff
+"""
+
+import torch
+from patchgen import PatchConfig
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPooling,
+    CausalLMOutputWithPast,
+    SequenceClassifierOutputWithPast,
+)
+from transformers.models.qwen3_5.configuration_qwen3_5 import Qwen3_5Config
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs, can_return_tuple
+
+from zoo.llama.llama_gpu_patch_gen_config import (
+    llama_for_causal_lm_forward,
+    llama_for_sequence_classification_forward,
+    llama_mlp_forward,
+)
+from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
+    Qwen2VLPositions,
+    needs_dummy_forward,
+    qwen2_vl_get_metadata_collate_func,
+    qwen2_vl_get_position_id_func,
+    qwen2_vl_model_forward,
+    qwen2_vl_vision_dummy_forward,
+)
+
+config = PatchConfig(
+    source_module="transformers.models.qwen3_5.modeling_qwen3_5",
+    target_file="patched_modeling_qwen3_5_gpu.py",
+    description="Qwen3.5 with op slots for GPU training",
+)
+_NAMES = {
+    "Llama": "Qwen3_5",
+    "Qwen2VL": "Qwen3_5",
+    "Qwen2VisionTransformerPretrainedModel": "Qwen3_5VisionModel",
+}
+
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("transformers.utils", names=["logging"])
+config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
+config.add_post_import_block(
+    """
+    slot_rms_norm = OpSlot("rms_norm", "one_plus_weight")
+    slot_gated_rms_norm = OpSlot("rms_norm", "standard")
+    slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+    slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    slot_seq_cls_loss = OpSlot("cross_entropy_loss", "seq_cls")
+    """
+)
+
+# Upstream's decorator of this name imports the fast path of linear attention, from fla and causal_conv1d, and nothing
+# else can be named there. Its import goes, and the helper below takes its place: the functions of torch that it
+# decorates stay upstream's, and this block says what runs instead of them.
+config.drop_import_names("use_kernel_func_from_hub_with_fallback")
+FAST_LINEAR_ATTENTION = """
+    # The fast path of linear attention, by upstream's names. A training framework that has builds of its own imports
+    # them here. The convolution is fla's, because that of causal_conv1d does not take cu_seqlens.
+    try:
+        from fla.modules.causal_conv1d import causal_conv1d as fla_causal_conv1d
+        from fla.ops.gated_delta_rule import chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
+    except ImportError:
+        fast_linear_attention = {}
+    else:
+
+        def channels_first_causal_conv1d(hidden_states, weight, bias=None, activation=None, cu_seqlens=None):
+            output, _ = fla_causal_conv1d(
+                hidden_states.transpose(1, 2), weight, bias, activation=activation, cu_seqlens=cu_seqlens
+            )
+            return output.transpose(1, 2)
+
+        fast_linear_attention = {
+            "causal_conv1d_fn": channels_first_causal_conv1d,
+            "chunk_gated_delta_rule": chunk_gated_delta_rule,
+            "fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule,
+        }
+    """
+config.add_post_import_block(FAST_LINEAR_ATTENTION)
+config.add_import("functools", is_from_import=False)
+config.add_import("inspect", is_from_import=False)
+
+
+@config.add_helper
+def one_sequence_after_the_other(function, args, kwargs, cu_seqlens, dim):
+    """What ``function`` returns of sequences that are packed into one row, called with each of them alone.
+
+    Arguments that have a batch are cut at ``cu_seqlens`` along ``dim``; weights have none.
+    """
+    lengths = cu_seqlens.diff().tolist()
+
+    def parts(value):
+        has_batch = isinstance(value, torch.Tensor) and value.dim() > 2
+        return value.split(lengths, dim=dim) if has_batch else [value] * len(lengths)
+
+    split_args, split_kwargs = [parts(value) for value in args], {name: parts(v) for name, v in kwargs.items()}
+    results = [
+        function(*(part[i] for part in split_args), **{name: part[i] for name, part in split_kwargs.items()})
+        for i in range(len(lengths))
+    ]
+    if isinstance(results[0], torch.Tensor):
+        return torch.cat(results, dim=dim)
+    outputs, states = zip(*results)
+    return torch.cat(outputs, dim=dim), None if states[0] is None else torch.cat(states)
+
+
+@config.add_helper
+def use_kernel_func_from_hub_with_fallback(func_name: str, package: str):
+    """In the place of upstream's decorator: what it decorates runs by the fast path above, or else in torch.
+
+    Either takes ``cu_seqlens``, which tells where sequences that are packed into one row begin and end.
+    """
+
+    def decorator(torch_function):
+        function = fast_linear_attention.get(func_name, torch_function)
+        known = inspect.signature(function).parameters
+
+        @functools.wraps(torch_function)
+        def wrapped(*args, cu_seqlens=None, **kwargs):
+            kwargs = {name: value for name, value in kwargs.items() if name in known}
+            if function is not torch_function:
+                return function(*args, cu_seqlens=cu_seqlens, **kwargs)
+            if not torch.compiler.is_compiling():
+                logging.get_logger(__name__).warning_once(
+                    f"`{func_name}` runs in torch, which is correct and slow: there is no flash-linear-attention."
+                )
+            if cu_seqlens is None:
+                return torch_function(*args, **kwargs)
+            return one_sequence_after_the_other(torch_function, args, kwargs, cu_seqlens, 1 if package == "fla" else 2)
+
+        return wrapped
+
+    return decorator
+
+
+# With kernels of the hub switched on, these would take the place of what is patched below.
+config.drop_decorators("Qwen3_5RMSNorm", "use_kernel_forward_from_hub")
+config.drop_decorators("Qwen3_5RMSNormGated", "use_kernel_forward_from_hub")
+config.drop_decorators("Qwen3_5GatedDeltaNet", "use_kernel_forward_from_hub")
+config.drop_decorators("Qwen3_5GatedDeltaNet", "use_kernelized_func")
+
+# A part of each head is rotated (partial_rotary_factor), and Liger's kernel rotates whole heads: apply_rotary_pos_emb
+# stays upstream's. That of the vision tower computes in float32 whatever the dtype is, which no kernel does.
+
+config.override_method(
+    "Qwen3_5MLP.forward", replacement=llama_mlp_forward, name_map=_NAMES, description="Op slot for SwiGLU"
+)
+config.add_helper(needs_dummy_forward)
+
+
+# ================================================================
+# Patch: Qwen3_5RMSNorm.forward
+# 1. fused kernel where one is bound - the weight is stored less one
+# ================================================================
+@config.override_method("Qwen3_5RMSNorm.forward", description="Op slot for RMSNorm")
+def qwen3_5_rms_norm_forward(self, x):
+    # --- Patch.1 ---
+    if slot_rms_norm.has_kernel:
+        return slot_rms_norm(x, self.weight, self.eps)
+    # --- Patch.1 ---
+    output = self._norm(x.float())
+    # Llama does x.to(float16) * w whilst Qwen3_5 is (x * w).to(float16)
+    # See https://github.com/huggingface/transformers/pull/29402
+    output = output * (1.0 + self.weight.float())
+    return output.type_as(x)
+
+
+# ================================================================
+# Patch: Qwen3_5RMSNormGated.forward
+# 1. fused kernel for the norm where one is bound - its weight is stored as it is; the gate comes after it
+# ================================================================
+@config.override_method("Qwen3_5RMSNormGated.forward", description="Op slot for the RMSNorm before the gate")
+def qwen3_5_rms_norm_gated_forward(self, hidden_states: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
+    input_dtype = hidden_states.dtype
+    # --- Patch.1 ---
+    if slot_gated_rms_norm.has_kernel:
+        hidden_states = slot_gated_rms_norm(hidden_states, self.weight, self.variance_epsilon)
+    else:
+        # --- Patch.1 ---
+        hidden_states = hidden_states.to(torch.float32)
+        variance = hidden_states.pow(2).mean(-1, keepdim=True)
+        # Norm before gate
+        hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+        hidden_states = self.weight * hidden_states.to(input_dtype)
+    hidden_states = hidden_states * ACT2FN[self.activation](gate.to(torch.float32))
+
+    return hidden_states.to(input_dtype)
+
+
+# ================================================================
+# Patch: Qwen3_5GatedDeltaNet.forward
+# 1. cu_seq_lens_q goes to the convolution too - upstream gives it to the gated delta rule alone, and the convolution
+#    would mix the sequences that are packed into a row
+# ================================================================
+@config.override_method("Qwen3_5GatedDeltaNet.forward", description="Packed sequences reach the convolution")
+def qwen3_5_gated_delta_net_forward(
+    self,
+    hidden_states: torch.Tensor,
+    cache_params: Cache | None = None,
+    attention_mask: torch.Tensor | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+):
+    hidden_states = apply_mask_to_padding_states(hidden_states, attention_mask)
+
+    # Set up dimensions for reshapes later
+    batch_size, seq_len, _ = hidden_states.shape
+    # --- Patch.1 ---
+    cu_seqlens = kwargs.get("cu_seq_lens_q")
+    if cu_seqlens is None and kwargs.get("seq_idx") is not None:
+        raise ValueError("linear attention keeps packed sequences apart by cu_seq_lens_q: pass it beside seq_idx")
+    if cu_seqlens is not None and batch_size != 1:
+        raise ValueError(f"cu_seq_lens_q is for sequences that are packed into one row, and there are {batch_size}")
+    # --- Patch.1 ---
+    # Retrieve conv and recurrent states if there is a cache. They may be None if the layer is not initialized.
+    if cache_params is not None:
+        conv_state = cache_params.get_conv_state(self.layer_idx, state_idx=0)
+        recurrent_state = cache_params.get_recurrent_state(self.layer_idx, state_idx=0)
+    else:
+        conv_state, recurrent_state = None, None
+
+    mixed_qkv = self.in_proj_qkv(hidden_states)
+    mixed_qkv = mixed_qkv.transpose(1, 2)
+
+    z = self.in_proj_z(hidden_states)
+    z = z.reshape(batch_size, seq_len, -1, self.head_v_dim)
+
+    b = self.in_proj_b(hidden_states)
+    a = self.in_proj_a(hidden_states)
+
+    if conv_state is not None and seq_len == 1 and not cache_params.is_recording_past(self.layer_idx):
+        # Single-token cached decode: the fused per-step kernel updates the conv state in-place.
+        mixed_qkv = causal_conv1d_update(
+            mixed_qkv,
+            conv_state,
+            self.conv1d.weight.squeeze(1),
+            self.conv1d.bias,
+            self.activation,
+        )
+    else:
+        if cache_params is not None:
+            mixed_qkv = cache_params.update_conv_state(
+                mixed_qkv, self.layer_idx, conv_kernel_size=self.conv_kernel_size
+            )
+
+        mixed_qkv = causal_conv1d_fn(
+            mixed_qkv,
+            self.conv1d.weight.squeeze(1),
+            self.conv1d.bias,
+            activation=self.activation,
+            # --- Patch.1 ---
+            cu_seqlens=cu_seqlens,
+            # --- Patch.1 ---
+            **kwargs,
+        )
+
+        # Drop the additional previous states
+        if cache_params is not None:
+            mixed_qkv = mixed_qkv[:, :, -seq_len:]
+
+    mixed_qkv = mixed_qkv.transpose(1, 2)
+    query, key, value = torch.split(
+        mixed_qkv,
+        [
+            self.key_dim,
+            self.key_dim,
+            self.value_dim,
+        ],
+        dim=-1,
+    )
+
+    query = query.reshape(batch_size, seq_len, -1, self.head_k_dim)
+    key = key.reshape(batch_size, seq_len, -1, self.head_k_dim)
+    value = value.reshape(batch_size, seq_len, -1, self.head_v_dim)
+
+    beta = b.sigmoid()
+    # If the model is loaded in fp16, without the .float() here, A might be -inf
+    g = -self.A_log.float().exp() * F.softplus(a.float() + self.dt_bias)
+
+    if recurrent_state is not None and seq_len == 1:
+        core_attn_out, last_recurrent_state = torch_recurrent_gated_delta_rule(
+            query,
+            key,
+            value,
+            g=g,
+            beta=beta,
+            initial_state=recurrent_state,
+            output_final_state=cache_params is not None,
+            use_qk_l2norm_in_kernel=True,
+            cu_seqlens=kwargs.pop("cu_seq_lens_q", None),
+            **kwargs,
+        )
+    else:
+        core_attn_out, last_recurrent_state = torch_chunk_gated_delta_rule(
+            query,
+            key,
+            value,
+            g=g,
+            beta=beta,
+            initial_state=recurrent_state,
+            output_final_state=cache_params is not None,
+            use_qk_l2norm_in_kernel=True,
+            cu_seqlens=kwargs.pop("cu_seq_lens_q", None),
+            **kwargs,
+        )
+
+    # Update cache
+    if cache_params is not None:
+        cache_params.update_recurrent_state(last_recurrent_state, self.layer_idx)
+
+    # reshape input data into 2D tensor
+    core_attn_out = core_attn_out.reshape(-1, self.head_v_dim)
+    z = z.reshape(-1, self.head_v_dim)
+    core_attn_out = self.norm(core_attn_out, z)
+    core_attn_out = core_attn_out.reshape(batch_size, seq_len, -1)
+
+    output = self.out_proj(core_attn_out)
+    return output
+
+
+@config.add_helper
+class Qwen3_5VisionMetadata:
+    """Works out on the host what the vision tower would read back from the device: for a collate function.
+
+    It holds the configuration and no weights, and can be sent to the workers of a data loader.
+    """
+
+    def __init__(self, config) -> None:
+        self.config = config
+
+    def __call__(self, image_grid_thw=None, video_grid_thw=None) -> dict:
+        """Keyword arguments for ``forward``, of grids [pictures, 3] in host memory; leave the grids there too."""
+        grids = {"image": image_grid_thw, "video": video_grid_thw}
+        return {
+            f"{modality}_{name}": value
+            for modality, grid_thw in grids.items()
+            if grid_thw is not None
+            for name, value in self.of(grid_thw).items()
+        }
+
+    def of(self, grid_thw: torch.Tensor) -> dict:
+        """What the tower takes for pictures or videos of these sizes."""
+        interp_indices, interp_weights = get_vision_interpolation_indices_and_weights(
+            grid_thw,
+            num_grid_per_side=int(self.config.num_position_embeddings**0.5),
+            mode="bilinear",
+            align_corners=True,
+            spatial_merge_size=self.config.spatial_merge_size,
+        )
+        return {
+            "interp_indices": interp_indices,
+            "interp_weights": interp_weights,
+            "position_ids": get_vision_position_ids(grid_thw, self.config.spatial_merge_size),
+            "cu_seqlens": get_vision_cu_seqlens(grid_thw),
+            "max_seqlen": int((grid_thw[:, 1] * grid_thw[:, 2]).max()),
+        }
+
+
+config.add_helper_after("Qwen3_5Model", Qwen2VLPositions, name_map=_NAMES)
+config.override_method(
+    "Qwen3_5VisionModel.dummy_forward",
+    replacement=qwen2_vl_vision_dummy_forward,
+    name_map=_NAMES,
+    description="The tower on a batch without pictures",
+    add=True,
+)
+
+
+# ================================================================
+# Patch: Qwen3_5Model.__init__
+# 1. the vision tower and the text model of this module - AutoModel would make upstream's, in which nothing is patched
+# ================================================================
+@config.override_method("Qwen3_5Model.__init__", description="The patched sub-models instead of upstream's")
+def qwen3_5_model_init(self, config: Qwen3_5Config):
+    super().__init__(config)
+    # --- Patch.1 ---
+    self.visual = Qwen3_5VisionModel._from_config(config.vision_config)
+    self.language_model = Qwen3_5TextModel._from_config(config.text_config)
+    # --- Patch.1 ---
+    self.rope_deltas = None  # cache rope_deltas here
+
+    # Initialize weights and apply final processing
+    self.post_init()
+
+
+config.override_method(
+    "Qwen3_5Model.forward",
+    replacement=qwen2_vl_model_forward,
+    name_map=_NAMES,
+    description="The vision tower runs on every rank",
+)
+config.override_method(
+    "Qwen3_5ForCausalLM.forward",
+    replacement=llama_for_causal_lm_forward,
+    name_map=_NAMES,
+    description="Op slot for the loss",
+)
+
+
+# ================================================================
+# Patch: Qwen3_5ForConditionalGeneration.forward
+# 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# ================================================================
+@config.override_method("Qwen3_5ForConditionalGeneration.forward", description="Op slot for the loss")
+def qwen3_5_for_conditional_generation_forward(
+    self,
+    input_ids: torch.LongTensor = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    labels: torch.LongTensor | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.Tensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    mm_token_type_ids: torch.IntTensor | None = None,
+    logits_to_keep: int | torch.Tensor = 0,
+    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple | CausalLMOutputWithPast:
+    outputs = self.model(
+        input_ids=input_ids,
+        pixel_values=pixel_values,
+        pixel_values_videos=pixel_values_videos,
+        image_grid_thw=image_grid_thw,
+        video_grid_thw=video_grid_thw,
+        position_ids=position_ids,
+        attention_mask=attention_mask,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        mm_token_type_ids=mm_token_type_ids,
+        mm_encoder_outputs=mm_encoder_outputs,
+        **kwargs,
+    )
+
+    hidden_states = outputs[0]
+    loss = None
+    logits = None
+    # --- Patch.1 ---
+    if labels is not None and slot_causal_lm_loss.has_kernel:
+        shift_labels = kwargs.get("shift_labels")
+        loss = slot_causal_lm_loss(
+            hidden_states,
+            self.lm_head.weight,
+            labels if shift_labels is None else None,
+            shift_labels=shift_labels,
+            logits_to_keep=logits_to_keep,
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    else:
+        # --- Patch.1 ---
+        hidden_states = slice_logits_to_keep(hidden_states, logits_to_keep)
+        logits = self.lm_head(hidden_states)
+        if labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
+            )
+
+    return CausalLMOutputWithPast(
+        loss=loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+    )
+
+
+config.override_method(
+    "Qwen3_5ForConditionalGeneration.get_position_id_func",
+    replacement=qwen2_vl_get_position_id_func,
+    name_map=_NAMES,
+    description="Positions for data transforms",
+    add=True,
+)
+config.override_method(
+    "Qwen3_5ForConditionalGeneration.get_metadata_collate_func",
+    replacement=qwen2_vl_get_metadata_collate_func,
+    name_map=_NAMES,
+    description="Metadata of pictures for collate functions",
+    add=True,
+)
+config.override_method(
+    "Qwen3_5TextForSequenceClassification.forward",
+    replacement=llama_for_sequence_classification_forward,
+    name_map={"Llama": "Qwen3_5Text"},
+    description="Op slot for the loss of sequence classification",
+)
+
+
+# ================================================================
+# Patch: Qwen3_5ForSequenceClassification.forward
+# 1. what follows the model is here - upstream calls GenericForSequenceClassification, whose lines these are
+# 2. fused linear cross entropy where a kernel is bound - of each row's last token, in a single-label problem
+# ================================================================
+@config.override_method(
+    "Qwen3_5ForSequenceClassification.forward", description="Op slot for the loss of sequence classification"
+)
+@can_return_tuple
+def qwen3_5_for_sequence_classification_forward(
+    self,
+    input_ids: torch.LongTensor = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.Tensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    mm_token_type_ids: torch.IntTensor | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> SequenceClassifierOutputWithPast:
+    # --- Patch.1 ---
+    labels = kwargs.pop("labels", None)
+    transformer_outputs = self.model(
+        input_ids,
+        attention_mask=attention_mask,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        pixel_values=pixel_values,
+        pixel_values_videos=pixel_values_videos,
+        image_grid_thw=image_grid_thw,
+        video_grid_thw=video_grid_thw,
+        mm_token_type_ids=mm_token_type_ids,
+        **kwargs,
+    )
+    hidden_states = transformer_outputs.last_hidden_state
+    logits = self.score(hidden_states)
+
+    batch_size = logits.shape[0]
+    pad_token_id = self.config.get_text_config().pad_token_id
+    if pad_token_id is None and batch_size != 1:
+        raise ValueError("Cannot handle batch sizes > 1 if no padding token is defined.")
+    last_non_pad_token = -1
+    if pad_token_id is not None and input_ids is not None:
+        # the rightmost token that is not padding, whichever side is padded
+        non_pad_mask = (input_ids != pad_token_id).to(logits.device, torch.int32)
+        token_indices = torch.arange(input_ids.shape[-1], device=logits.device, dtype=torch.int32)
+        last_non_pad_token = (token_indices * non_pad_mask).argmax(-1)
+    elif pad_token_id is not None:
+        logging.get_logger(__name__).warning_once(
+            f"{self.__class__.__name__} will not detect padding tokens in `inputs_embeds`. Results may be "
+            "unexpected if using padding tokens in conjunction with `inputs_embeds.`"
+        )
+    rows = torch.arange(batch_size, device=logits.device)
+    pooled_logits = logits[rows, last_non_pad_token]
+    # --- Patch.1 ---
+
+    loss = None
+    # --- Patch.2 ---
+    if labels is not None and slot_seq_cls_loss.has_kernel:
+        loss = slot_seq_cls_loss(
+            hidden_states[rows, last_non_pad_token],
+            self.score.weight,
+            labels,
+            problem_type=self.config.problem_type,
+        )
+    # --- Patch.2 ---
+    elif labels is not None:
+        loss = self.loss_function(logits=logits, labels=labels, pooled_logits=pooled_logits, config=self.config)
+
+    return SequenceClassifierOutputWithPast(
+        loss=loss,
+        logits=pooled_logits,
+        past_key_values=transformer_outputs.past_key_values,
+        hidden_states=transformer_outputs.hidden_states,
+        attentions=transformer_outputs.attentions,
+    )
