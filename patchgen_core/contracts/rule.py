@@ -212,6 +212,18 @@ class Subject:
         inherited = self.upstream_inference.find_method(Class(self.upstream, cls), method)
         return inherited[1] if inherited else None
 
+    def from_elsewhere(self, dotted: str) -> tuple[Module, Function] | None:
+        """The method that an upstream class has from a direct base of another module, such as a generic head."""
+        name, _, method = dotted.partition(".")
+        cls = self.upstream.cls(name)
+        for base in cls.bases if cls is not None else ():
+            found = self.library.find(self.upstream.name, last_name(base))
+            if found is not None and isinstance(found[1], ast.ClassDef):
+                function = found[0].function(f"{found[1].name}.{method}")
+                if function is not None:
+                    return found[0], function
+        return None
+
 
 def _kind(function: Function) -> str:
     """``setter``, ``deleter`` or ``overload`` for a function that a decorator makes one; else empty."""

@@ -393,3 +393,25 @@ class Layer:
         return SelfOutput(size=x, dense=x)
 """
     assert patched(work, upstream, "Layer.build", "return SelfOutput(size=x)") == []
+
+
+@pytest.mark.parametrize("lost", [[], ["hidden_states"]])
+def test_a_method_that_is_inherited_from_another_module_counts(work: Workspace, lost: list[str]) -> None:
+    """A head that a generic class of transformers gives its forward."""
+    work.upstream(
+        "from acme.outputs import BaseModelOutput\n\n\nclass GenericHead:\n    def forward(self, x):\n"
+        "        return BaseModelOutput(last_hidden_state=x, hidden_states=x.states)\n",
+        "acme.generic_heads",
+    )
+    work.upstream(
+        "from acme.generic_heads import GenericHead\nfrom acme.outputs import BaseModelOutput\n\n\n"
+        "class Head(GenericHead): ...\n"
+    )
+    passed = "".join(f", {name}=x.states" for name in ["hidden_states"] if name not in lost)
+    work.config(
+        "from acme.outputs import BaseModelOutput\n\n\n@config.override_method('Head.forward')\n"
+        f"def forward(self, x):\n    return BaseModelOutput(last_hidden_state=x{passed})\n"
+    )
+    messages = found(work, "PG205")
+    assert [name for message in messages for name in lost if f"'{name}'" in message] == lost
+    assert len(messages) == len(lost)

@@ -41,6 +41,7 @@ from tests.e2e.sweep import METHODS, choose_targets, config_text
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("llama", "qwen3", "qwen3_moe", "qwen3_vl_moe", "deepseek_v3", "gpt_oss", "qwen2_5_omni")
+ZOO_MODELS = ("llama", "qwen3_moe", "qwen3_vl_moe")
 SLOTS = """
 config.add_import("patchgen_core.ops", names=["OpSlot"])
 config.add_post_import_block('''
@@ -165,13 +166,14 @@ def own_text(model: str, folder: Path) -> tuple[Base, Bench]:
 
 
 def zoo_configs(folder: Path) -> list[tuple[Base, Bench]]:
-    """The configs of the zoo, in a copy of it."""
+    """Configs of the zoo that have a patch of every kind, in a copy of it."""
     zoo = load_project(ROOT)
     copy = folder / zoo.search_root.name
     shutil.copytree(zoo.search_root, copy, ignore=shutil.ignore_patterns("__pycache__", "generated"))
     project = replace(zoo, search_root=copy, root=folder)
     found = []
-    for path in project.find_configs():
+    for model in ZOO_MODELS:
+        path = copy / model / f"{model}_gpu{CONFIG_SUFFIX}"
         bench = Bench(project, path.parent)
         text = path.read_text(encoding="utf-8")
         found.append((_base(f"zoo: {path.name.removesuffix(CONFIG_SUFFIX)}", text, bench), bench))

@@ -13,18 +13,34 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 QWEN3 = "examples/zoo/qwen3/qwen3_gpu_patch_gen_config.py"
-LLAMA = "examples/zoo/llama/llama_gpu_patch_gen_config.py"
+MISTRAL = "examples/zoo/mistral/mistral_gpu_patch_gen_config.py"
 EDITS = [
-    (QWEN3, 'config.drop_decorators("Qwen3RMSNorm", "use_kernel_forward_from_hub")\n', ""),
-    (QWEN3, 'config.override_method(\n    "Qwen3RMSNorm', 'config.override_method(  # PG212\n    "Qwen3RMSNorm'),
-    (LLAMA, 'transformers.rms_norm",', 'transformers.swiglu",'),
-    (LLAMA, 'replacement_name="LigerRMSNorm"', 'replacement_name="LigerSwiGLUMLP"'),
-    (LLAMA, 'replacement_name="liger_rotary_pos_emb"', 'replacement_name="liger_rotary_position_emb"'),
-    (LLAMA, '        create_patch_from_external(\n            target="apply_rotary_pos_emb"',
-     '        create_patch_from_external(  # PG224\n            target="apply_rotary_pos_emb"'),
-    (LLAMA, '        create_patch_from_external(\n            target="LlamaRMSNorm"',
-     '        create_patch_from_external(  # PG202 PG202 PG202\n            target="LlamaRMSNorm"'),
-]  # fmt: skip
+    ('config.drop_decorators("Qwen3RMSNorm", "use_kernel_forward_from_hub")\n', ""),
+    ('config.override_method(\n    "Qwen3RMSNorm', 'config.override_method(  # PG212\n    "Qwen3RMSNorm'),
+    ('config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])\n', ""),
+    ('config.add_import("transformers.utils", names=["logging"])\n', ""),
+    ("from patchgen import", "import torch\nfrom torch import nn\nfrom patchgen import"),
+]
+IMPORTED = """
+from patchgen import PatchConfig, create_patch_from_external
+
+config = PatchConfig("transformers.models.mistral.modeling_mistral", "patched_modeling_mistral_gpu.py")
+config.drop_decorators("MistralAttention", "use_kernelized_func")
+config.patches.extend(
+    [
+        create_patch_from_external(  # PG202 PG202 PG202
+            target="MistralRMSNorm",
+            replacement_module="liger_kernel.transformers.swiglu",
+            replacement_name="LigerSwiGLUMLP",
+        ),
+        create_patch_from_external(  # PG224
+            target="apply_rotary_pos_emb",
+            replacement_module="liger_kernel.transformers.rope",
+            replacement_name="liger_rotary_position_emb",
+        ),
+    ]
+)
+"""
 ADDED = """
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer
@@ -97,17 +113,19 @@ def qwen3_get_position_id_func(self):
 
 
 def broken(folder: Path) -> Path:
-    """A copy of the zoo with one defect for most of the rules; marks say where which is to be found."""
+    """A copy of three models with one defect for most of the rules; marks say where which is to be found."""
     root = folder / "zoo"
     root.mkdir()
     shutil.copy(ROOT / "pyproject.toml", root)
-    shutil.copytree(ROOT / "examples", root / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    for path, old, new in EDITS:
-        text = (root / path).read_text(encoding="utf-8")
-        assert text.count(old) == 1, old
-        (root / path).write_text(text.replace(old, new), encoding="utf-8")
+    for model in ("llama", "mistral", "qwen3"):
+        source = ROOT / "examples/zoo" / model
+        shutil.copytree(source, root / "examples/zoo" / model, ignore=shutil.ignore_patterns("__pycache__"))
     text = (root / QWEN3).read_text(encoding="utf-8").partition("config.replace_function")[0]
-    (root / QWEN3).write_text(text.replace("import torch\n", "import torch\nfrom torch import nn\n", 1) + ADDED)
+    for old, new in EDITS:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (root / QWEN3).write_text(text + ADDED, encoding="utf-8")
+    (root / MISTRAL).write_text(IMPORTED, encoding="utf-8")
     return root
 
 
@@ -123,7 +141,7 @@ def marked(root: Path) -> set[tuple[str, int, str]]:
     """File, line and code of every mark."""
     return {
         (path, number, code)
-        for path in (QWEN3, LLAMA)
+        for path in (QWEN3, MISTRAL)
         for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1)
         for code in re.findall(r"PG2\d\d", line.partition("  # ")[2])
     }

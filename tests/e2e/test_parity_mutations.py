@@ -15,36 +15,38 @@ from patchgen_core.files import write_files
 from patchgen_core.project import load_project
 
 ROOT = Path(__file__).parents[2]
-CONFIG = ROOT / "examples/zoo/qwen3_moe/qwen3_moe_gpu_patch_gen_config.py"
-NORM, MLP, EXPERTS = "Qwen3MoeRMSNorm.forward", "Qwen3MoeMLP.forward", "Qwen3MoeExperts.forward"
-ROTARY, HEAD = "apply_rotary_pos_emb", "Qwen3MoeForCausalLM.forward"
+ZOO = ROOT / "examples/zoo"
+CONFIGS = {model: ZOO / model / f"{model}_gpu_patch_gen_config.py" for model in ("llama", "qwen3_moe")}
+NORM, MLP, ROTARY = "LlamaRMSNorm.forward", "LlamaMLP.forward", "apply_rotary_pos_emb"
+HEAD, EXPERTS, MOE_HEAD = "LlamaForCausalLM.forward", "Qwen3MoeExperts.forward", "Qwen3MoeForCausalLM.forward"
+_LABELS = "labels=nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]"
 DEFECTS = {
-    "wrong_epsilon": (NORM, "variance + self.variance_epsilon)", "variance + 1e-6)"),
-    "narrow_norm": (NORM, "hidden_states.to(torch.float32)", "hidden_states"),
-    "no_gate": (MLP, "self.act_fn(self.gate_proj(x)) * self.up_proj(x)", "self.act_fn(self.gate_proj(x))"),
-    "gate_and_up": (EXPERTS, "self.act_fn(gate) * up", "self.act_fn(up) * gate"),
-    "other_half": (ROTARY, "(rotate_half(k) * sin)", "(rotate_half(q)[:, : k.shape[1]] * sin)"),
-    "sign": (ROTARY, "(q * cos) + ", "(q * cos) - "),
-    "detached": (MLP, "self.act_fn(self.gate_proj(x)) * self", "self.act_fn(self.gate_proj(x)).detach() * self"),
-    "shifted_twice": (HEAD, "(logits, labels, ", "(logits, nn.functional.pad(labels, (0, 1), value=-100)[:, 1:], "),
-    "no_mask": (HEAD, "            attention_mask,\n        )", "        )"),
-}  # fmt: skip
-"""By name: the patch that it is in, and the change."""
+    "wrong_epsilon": ("llama", NORM, "variance + self.variance_epsilon)", "variance + 1e-6)"),
+    "narrow_norm": ("llama", NORM, "hidden_states.to(torch.float32)", "hidden_states"),
+    "no_gate": ("llama", MLP, "self.act_fn(self.gate_proj(x)) * self.up_proj(x)", "self.act_fn(self.gate_proj(x))"),
+    "gate_and_up": ("qwen3_moe", EXPERTS, "self.act_fn(gate) * up", "self.act_fn(up) * gate"),
+    "other_half": ("llama", ROTARY, "(rotate_half(k) * sin)", "(rotate_half(q)[:, : k.shape[1]] * sin)"),
+    "sign": ("llama", ROTARY, "(q * cos) + ", "(q * cos) - "),
+    "detached": ("llama", MLP, "act_fn(self.gate_proj(x)) * self", "act_fn(self.gate_proj(x)).detach() * self"),
+    "shifted_twice": ("llama", HEAD, "labels=labels, vocab_size", f"{_LABELS}, vocab_size"),
+    "no_mask": ("qwen3_moe", MOE_HEAD, "            attention_mask,\n        )", "        )"),
+}
+"""By name: the model and the patch that it is in, and the change."""
 
 
 def results(root: Path) -> dict[str, dict[str, Any]]:
     """What the item ``parity[eager]`` says of a config for each defect, by the defect's name."""
     shutil.copy(ROOT / "pyproject.toml", root)
     zoo = root / "examples/zoo"
-    (zoo / "right").mkdir(parents=True)
-    text = CONFIG.read_text(encoding="utf-8")
-    texts = {"right": text}
-    for name, (_, old, new) in DEFECTS.items():
+    shutil.copytree(ZOO / "llama", zoo / "llama", ignore=shutil.ignore_patterns("__pycache__"))
+    texts = {f"right_{model}": path.read_text(encoding="utf-8") for model, path in CONFIGS.items()}
+    for name, (model, _, old, new) in DEFECTS.items():
+        text = texts[f"right_{model}"]
         assert text.count(old) == 1, old
         texts[name] = text.replace(old, new)
     paths = {name: zoo / name / f"{name}_patch_gen_config.py" for name in texts}
     for name, path in paths.items():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir()
         path.write_text(texts[name], encoding="utf-8")
     for outcome in make_artifacts(load_project(root), paths.values()):
         assert outcome.artifact is not None, outcome.problems
@@ -61,7 +63,7 @@ def results(root: Path) -> dict[str, dict[str, Any]]:
         "-k",
         "eager and not through",
     ]
-    command += ["--patchgen-checks=parity", "--patchgen-report=report.json", "examples"]
+    command += ["--patchgen-checks=parity", "--patchgen-report=report.json", *map(str, paths.values())]
     environment = {**os.environ, "CI": "", "OMP_NUM_THREADS": "1"}
     subprocess.run(command, cwd=root, capture_output=True, check=False, env=environment)
     report = json.loads((root / "report.json").read_text(encoding="utf-8"))
@@ -70,10 +72,11 @@ def results(root: Path) -> dict[str, dict[str, Any]]:
 
 def test_defects_are_found_and_their_patches_named(tmp_path: Path) -> None:
     found = results(tmp_path)
-    assert found.pop("right")["errors"] == []
+    for model in CONFIGS:
+        assert found.pop(f"right_{model}")["errors"] == []
     assert found.keys() == DEFECTS.keys()
-    lines = CONFIG.read_text(encoding="utf-8").splitlines()
-    for name, (target, _, _) in DEFECTS.items():
+    for name, (model, target, _, _) in DEFECTS.items():
+        lines = CONFIGS[model].read_text(encoding="utf-8").splitlines()
         declared = next(n for n, line in enumerate(lines, 1) if line.startswith("@config.") and f'"{target}"' in line)
         errors = found[name]["errors"]
         assert errors, name

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from patchgen_core.codegen.source import Function
+from patchgen_core.contracts.inference import Inference
 from patchgen_core.contracts.outputs import Construction, Outputs
 from patchgen_core.contracts.rule import Example, Finding, Replaced, Rule, Subject
 
@@ -48,7 +49,12 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         recorded = ours.recorded(replaced.dotted, replaced.node)
         set_later = {*recorded, *_set_later(replaced.node)}
-        for construction, model, fields in _compare(replaced, constructed, ours, theirs):
+        compared, known = replaced, theirs
+        elsewhere = subject.from_elsewhere(replaced.dotted) if replaced.upstream is None else None
+        if elsewhere is not None:
+            compared = replace(replaced, upstream=elsewhere[1])
+            known = Outputs(elsewhere[0], Inference(elsewhere[0]), subject.library)
+        for construction, model, fields in _compare(compared, constructed, ours, known):
             lost = [field for field in fields if field not in set_later]
             if lost:
                 yield _finding(replaced, construction, model, lost)
