@@ -238,7 +238,7 @@ class _Comparison:
         try:
             reference.run(batch, getattr(torch, dtype))
             if self._limit(dtype).multiple:
-                reference.run(batch, torch.float64)
+                reference.run(batch, torch.float64, like=getattr(torch, dtype))
         except PatchgenError as error:
             self.warnings += [replace(problem, location=self.request.declared) for problem in error.problems]
             return False
@@ -292,10 +292,10 @@ class _Comparison:
         """Compare one run with upstream's."""
         limit = self._limit(dtype)
         eager = reference.run(batch, getattr(torch, dtype))
-        truth = reference.run(batch, torch.float64) if limit.multiple else None
+        truth = reference.run(batch, torch.float64, like=getattr(torch, dtype)) if limit.multiple else None
         with self._apart():
             in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
-            patched = run_model(model, batch, self.recorder, logits_alone=in_full)
+            patched = run_model(model, batch, self.recorder, logits_alone=in_full, like=eager)
         differences = compare(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))
         failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)

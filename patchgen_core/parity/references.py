@@ -40,7 +40,7 @@ class Reference:
         self.head, self.config, self.device = head, config, device
         self._builders = builders
         self._models: dict[torch.dtype, PreTrainedModel] = {}
-        self._runs: dict[tuple[str, torch.dtype], Run] = {}
+        self._runs: dict[tuple[str, torch.dtype, torch.dtype | None], Run] = {}
         with auto_models():
             self._first = build_model(head.upstream, config, torch.float32)
         self.state: State = random_state(self._first)
@@ -54,22 +54,29 @@ class Reference:
         """
         return make_batches(ToyModel(self._first, self.head.kind), self._builders)
 
-    def run(self, batch: ToyBatch, dtype: torch.dtype) -> Run:
+    def run(self, batch: ToyBatch, dtype: torch.dtype, like: torch.dtype | None = None) -> Run:
         """What upstream's eager model computes of a batch; kept.
+
+        Args:
+            batch: the batch.
+            dtype: what to compute in.
+            like: the dtype of the run whose routers' choices count where rounding decides; None for its own.
 
         Raises:
             PatchgenError: it fails, or its loss is no finite number.
         """
-        key = (batch.name, dtype)
+        followed = self.run(batch, like) if like is not None else None
+        is_routed = followed is not None and followed.choices is not None and bool(followed.choices.indices)
+        key = (batch.name, dtype, like if is_routed else None)
         if key not in self._runs:
-            self._runs[key] = self._run(batch, dtype)
+            self._runs[key] = self._run(batch, dtype, followed)
         return self._runs[key]
 
-    def _run(self, batch: ToyBatch, dtype: torch.dtype) -> Run:
+    def _run(self, batch: ToyBatch, dtype: torch.dtype, like: Run | None) -> Run:
         where = f"upstream's {self.head.name} in {str(dtype).removeprefix('torch.')}, batch '{batch.name}'"
         try:
             with in_float64() if dtype is torch.float64 else nullcontext():
-                run = run_model(self._model(dtype), batch)
+                run = run_model(self._model(dtype), batch, like=like)
         except Exception as error:
             said = " ".join(str(error).split())
             message = f"{where}, cannot be compared with: it raises {type(error).__name__}: {said}"

@@ -13,6 +13,7 @@ from torch import nn
 from patchgen_core.parity.batches import ToyBatch
 from patchgen_core.parity.machine import use_loopback
 from patchgen_core.parity.models import forget_positions
+from patchgen_core.parity.routing import Choices, Following, Recording
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -38,6 +39,7 @@ class Run:
         kinds: the class names of the modules by path.
         loss: what was run backward: a scalar.
         left_out: what was not computed, and so is not compared.
+        choices: what its routers chose.
     """
 
     values: dict[str, torch.Tensor | None] = field(default_factory=dict)
@@ -47,10 +49,16 @@ class Run:
     kinds: dict[str, str] = field(default_factory=dict)
     loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
     left_out: frozenset[str] = frozenset()
+    choices: Choices | None = None
 
 
 def run_model(
-    model: PreTrainedModel, batch: ToyBatch, recorder: Recorder | None = None, *, logits_alone: bool = True
+    model: PreTrainedModel,
+    batch: ToyBatch,
+    recorder: Recorder | None = None,
+    *,
+    logits_alone: bool = True,
+    like: Run | None = None,
 ) -> Run:
     """Run a batch forward and backward.
 
@@ -63,6 +71,8 @@ def run_model(
         batch: the inputs, which are copied to the device and, where they are floating, the dtype of the model.
         recorder: notes which patched functions run, and in which module.
         logits_alone: whether to run that second time.
+        like: the run that this one is compared with: where rounding decides what a router chooses, this one chooses
+            the same.
     """
     run = Run(kinds={path: type(module).__name__ for path, module in model.named_modules()})
     parameter = next(model.parameters())
@@ -77,7 +87,7 @@ def run_model(
         stack.enter_context(recorder.recording(active) if recorder is not None else nullcontext())
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
         torch.manual_seed(0)
-        output = model(**inputs)
+        output, run.choices = _routed(model, inputs, like)
         outputs = dict(_floating(output))
         loss = outputs.get(LOSS)
         loss = _objective(outputs) if loss is None else loss
@@ -85,7 +95,7 @@ def run_model(
     run.loss = _kept(loss)
     run.values.update({name: _kept(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
     if "labels" in inputs and "logits" not in outputs:
-        run.values.update(_logits(model, inputs) if logits_alone else {})
+        run.values.update(_logits(model, inputs, like) if logits_alone else {})
         run.left_out = frozenset() if logits_alone else frozenset({"logits"})
     _keep_gradients(model, run, embedded, batch.as_rank)
     model.zero_grad(set_to_none=True)
@@ -121,10 +131,20 @@ def _kept(value: torch.Tensor) -> torch.Tensor:
     return value.detach().to("cpu", copy=True)
 
 
-def _logits(model: PreTrainedModel, inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _routed(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> tuple[Any, Choices]:
+    """What the model gives, and what its routers chose."""
+    followed = like.choices if like is not None else None
+    recording = Recording()
+    with recording, Following(followed) if followed is not None and followed.indices else nullcontext():
+        output = model(**inputs)
+    eps = torch.finfo(next(model.parameters()).dtype).eps
+    return output, Choices(eps, tuple(recording.made))
+
+
+def _logits(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> dict[str, torch.Tensor]:
     torch.manual_seed(0)
     with torch.no_grad():
-        output = model(**{name: value for name, value in inputs.items() if name != "labels"})
+        output, _ = _routed(model, {name: value for name, value in inputs.items() if name != "labels"}, like)
     return {name: _kept(value) for name, value in _floating(output) if name == "logits"}
 
 

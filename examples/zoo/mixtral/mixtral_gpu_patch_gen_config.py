@@ -25,7 +25,6 @@ config = PatchConfig(
     source_module="transformers.models.mixtral.modeling_mixtral",
     target_file="patched_modeling_mixtral_gpu.py",
     description="Mixtral with op slots for GPU training",
-    toy_config={"num_local_experts": 4, "num_experts_per_tok": 2},
 )
 _NAMES = {"Llama": "Mixtral", "Qwen3Moe": "Mixtral"}
 

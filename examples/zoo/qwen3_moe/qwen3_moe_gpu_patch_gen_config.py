@@ -24,7 +24,6 @@ config = PatchConfig(
     source_module="transformers.models.qwen3_moe.modeling_qwen3_moe",
     target_file="patched_modeling_qwen3_moe_gpu.py",
     description="Qwen3-MoE with op slots for GPU training",
-    toy_config={"num_experts": 4, "num_experts_per_tok": 2},
 )
 _NAMES = {"Llama": "Qwen3Moe"}
 
