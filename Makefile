@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := parity,xdist,dev
 
-.PHONY: gate test test-core lint patchgen check-patchgen screenshot sweep toys mutation bench clean
+.PHONY: gate test test-core lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -24,6 +24,9 @@ patchgen: .venv/installed  ## regenerate every config of the zoo
 
 check-patchgen: .venv/installed
 	$(BIN)/patchgen --check -v
+
+models: .venv/installed  ## docs/models.md, from a run of the gate over the zoo
+	$(BIN)/python -m tests.e2e.models_page
 
 screenshot: .venv/installed  ## the picture of the README
 	$(BIN)/python -m tests.e2e.screenshot

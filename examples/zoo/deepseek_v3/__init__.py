@@ -5,12 +5,13 @@ The heads for classification make the model below them by ``AutoModel``: call
 """
 
 from patchgen_core.registry import MODELING_REGISTRY
-from transformers.utils import is_torch_npu_available
 
 
 @MODELING_REGISTRY.register("deepseek_v3")
 def register_deepseek_v3_modeling(architecture: str):
     """The generated class for an architecture of a ``config.json``."""
+    from transformers.utils import is_torch_npu_available
+
     from .checkpoint_tensor_converter import create_deepseek_v3_checkpoint_tensor_converter
 
     if is_torch_npu_available():

@@ -1,12 +1,13 @@
 """GLM-MoE-DSA: the generated classes by model type, those for NPUs where there is one, with the loaders' converter."""
 
 from patchgen_core.registry import MODELING_REGISTRY
-from transformers.utils import is_torch_npu_available
 
 
 @MODELING_REGISTRY.register("glm_moe_dsa")
 def register_glm_moe_dsa_modeling(architecture: str):
     """The generated class for an architecture of a ``config.json``."""
+    from transformers.utils import is_torch_npu_available
+
     from .checkpoint_tensor_converter import create_glm_moe_dsa_checkpoint_tensor_converter
 
     if is_torch_npu_available():

@@ -5,12 +5,13 @@ The heads for classification and for question answering make the model below the
 """
 
 from patchgen_core.registry import MODELING_REGISTRY
-from transformers.utils import is_torch_npu_available
 
 
 @MODELING_REGISTRY.register("qwen3_moe")
 def register_qwen3_moe_modeling(architecture: str):
     """The generated class for an architecture of a ``config.json``."""
+    from transformers.utils import is_torch_npu_available
+
     from .checkpoint_tensor_converter import create_qwen3_moe_checkpoint_tensor_converter
 
     if is_torch_npu_available():

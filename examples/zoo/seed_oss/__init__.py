@@ -5,12 +5,13 @@ The heads for classification and for question answering make the model below the
 """
 
 from patchgen_core.registry import MODELING_REGISTRY
-from transformers.utils import is_torch_npu_available
 
 
 @MODELING_REGISTRY.register("seed_oss")
 def register_seed_oss_modeling(architecture: str):
     """The generated class for an architecture of a ``config.json``."""
+    from transformers.utils import is_torch_npu_available
+
     if is_torch_npu_available():
         from .generated import patched_modeling_seed_oss_npu as generated
     else:
