@@ -136,6 +136,31 @@ def _adopt(options: argparse.Namespace, project: Project | None) -> int:
     return int(bool(result.findings))
 
 
+def _new_parser(prog: str) -> argparse.ArgumentParser:
+    from patchgen_core.new.command import build_parser
+
+    return build_parser(prog)
+
+
+def _new(options: argparse.Namespace, project: Project | None) -> int:
+    from patchgen_core.new.command import exit_code, new_data, print_new
+    from patchgen_core.new.creating import create_new
+
+    project = project or load_project()
+    result = create_new(
+        project,
+        options.model_type,
+        force=options.force,
+        generate=not options.no_generate,
+        dry_run=options.dry_run,
+    )
+    if options.json:
+        print(json.dumps(new_data(result), indent=2))
+    else:
+        print_new(make_console(options), result, options.dry_run, project.module_name(result.config))
+    return exit_code(result)
+
+
 def _toy_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description="Print a configuration of a model type that is small enough for a CPU, as JSON."
@@ -181,6 +206,7 @@ def _doctor(options: argparse.Namespace, project: Project | None) -> int:
 COMMANDS = {
     "adopt": Command(_adopt_parser, _adopt),
     "doctor": Command(_doctor_parser, _doctor),
+    "new": Command(_new_parser, _new),
     "report": Command(_report_parser, _report),
     "rule": Command(_rule_parser, _rule),
     "toy": Command(_toy_parser, _toy),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,8 @@ class PerExpertConverter:
         recipes: fused name -> the projections it is made of, along the output dimension.
         rename: what to call a fused tensor whose name is put together from the checkpoint's.
         own_names: names that the model itself has, and that are none of this converter's business.
+        ignored: regular expressions for keys that the model leaves out, such as those of a talker: experts that
+            match are none of its business either, unless ``own_names`` has what they would become.
     """
 
     layout = Layout.PER_EXPERT
@@ -80,6 +82,7 @@ class PerExpertConverter:
         recipes: Mapping[str, tuple[str, ...]] | None = None,
         rename: Callable[[str], str] | None = None,
         own_names: frozenset[str] = frozenset(),
+        ignored: Iterable[str] = (),
     ) -> None:
         self._sizes = ExpertSizes(sizes) if isinstance(sizes, int) else sizes
         self._recipes = dict(recipes or QWEN_RECIPES)
@@ -90,6 +93,7 @@ class PerExpertConverter:
         )
         self._rename = rename
         self._own_names = own_names
+        self._ignored = tuple(ignored)
         self._buffers: dict[tuple[str, str], _Buffer] = {}
 
     @property
@@ -98,8 +102,13 @@ class PerExpertConverter:
         return sum(buffer.tensor.nbytes for buffer in self._buffers.values())
 
     def can_handle(self, name: str) -> bool:
-        """Whether ``name`` is one projection of one expert."""
-        return self._pattern.fullmatch(name) is not None and name not in self._own_names
+        """Whether ``name`` is one projection of one expert of the model."""
+        match = self._pattern.fullmatch(name)
+        if match is None or name in self._own_names:
+            return False
+        if any(re.search(pattern, name) for pattern in self._ignored):
+            return self._name(match["module"], self._target_of[match["projection"]]) in self._own_names
+        return True
 
     def convert(self, name: str, tensor: torch.Tensor) -> ConvertedCheckpointTensor | None:
         """Take one projection ``[out, in]`` of one expert.
@@ -264,7 +273,8 @@ def create_per_expert_converter(model: nn.Module) -> PerExpertConverter:
     recipes = conversion.recipes or QWEN_RECIPES
     names = name_map(model)
     own = frozenset(model.state_dict())
-    return PerExpertConverter(expert_sizes(model, recipes), recipes, _rename_into(own, names.to_model), own)
+    ignored = getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ()
+    return PerExpertConverter(expert_sizes(model, recipes), recipes, _rename_into(own, names.to_model), own, ignored)
 
 
 def create_transposed_fused_converter(model: nn.Module) -> TransposedFusedConverter:

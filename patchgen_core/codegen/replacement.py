@@ -143,7 +143,7 @@ def _plain_definition(definition: Any, accessor: str, modules: Modules) -> Any:
 def _find_function(function: types.FunctionType, sources: SourceCache) -> tuple[Path, Definition | None]:
     code = function.__code__
     path = Path(code.co_filename)
-    if not path.is_file():
+    if not sources.has(path):
         return path, None
     source = sources.get(path)
     for _, node in source.definitions:

@@ -156,6 +156,19 @@ class SourceCache:
             self._files[path] = read_source(path)
         return self._files[path]
 
+    def has(self, path: Path) -> bool:
+        """Whether there is such a file, or a text that stands for it."""
+        return path in self._files or path.is_file()
+
+    def put(self, path: Path, text: str) -> SourceFile:
+        """Let a text stand for a file, which need not be there.
+
+        Raises:
+            PatchgenError: it is not valid Python.
+        """
+        self._files[path] = parse_source(path, text)
+        return self._files[path]
+
 
 def read_source(path: Path) -> SourceFile:
     """Read and parse a Python file as the interpreter would: encoding cookie, byte order mark, any newlines.

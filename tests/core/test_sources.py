@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PREAMBLE, UPSTREAM, Workspace
+from patchgen_core.artifacts import make_artifacts
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.loading import Loader
+from tests.conftest import CONFIG, PREAMBLE, UPSTREAM, Workspace
 
 
 def run(text: str) -> dict[str, Any]:
@@ -518,3 +521,14 @@ def test_a_config_in_another_folder_depth_generates_the_same(work: Workspace) ->
     work.config(body)
     work.config(body, "deep/er/toy_gpu_patch_gen_config.py")
     assert work.raw() == work.raw("deep/er/toy_gpu_patch_gen_config.py")
+
+
+def test_a_config_is_generated_from_a_text_that_is_on_no_disk(work: Workspace) -> None:
+    work.upstream("class Norm:\n    def forward(self, x):\n        return x\n")
+    path, sources = work.models / CONFIG, SourceCache()
+    text = '@config.override_method("Norm.forward")\ndef norm_forward(self, x):\n    return x * 2\n'
+    sources.put(path, f"{PREAMBLE}\n\n{text}")
+    [outcome] = make_artifacts(work.project, [path], loader=Loader(work.project, sources))
+    assert outcome.artifact is not None, outcome.problems
+    assert "return x * 2" in outcome.artifact.text
+    assert not path.exists()

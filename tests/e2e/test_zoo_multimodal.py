@@ -264,7 +264,7 @@ def test_forward_with_metadata_gives_the_same_bits(zoo: Zoo) -> None:
 
 @contextmanager
 def made_inside(module: ModuleType) -> Iterator[list[Any]]:
-    """What a module's forward asks for of transformers' functions that take it ready-made in ``kwargs``."""
+    """What a module's forward asks for of functions, also its own, that take it ready-made in ``kwargs``."""
     made: list[Any] = []
 
     def noting(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -277,7 +277,7 @@ def made_inside(module: ModuleType) -> Iterator[list[Any]]:
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in list(vars(module).items()):
-            if inspect.isfunction(value) and value.__module__.startswith("transformers."):
+            if inspect.isfunction(value) and value.__module__.startswith(("transformers.", module.__name__)):
                 taken = inspect.signature(value).parameters.get("kwargs")
                 if taken is not None and taken.kind is not inspect.Parameter.VAR_KEYWORD:
                     patch.setattr(module, name, noting(value))
@@ -297,13 +297,20 @@ def test_forward_makes_nothing_that_metadata_is_about(zoo: Zoo) -> None:
 
 @having(METADATA)
 def test_forward_uses_all_metadata(zoo: Zoo) -> None:
-    """A keyword argument that nothing takes would change nothing either: zeros in place of each must show."""
+    """A keyword argument that nothing takes would change nothing either: zeros in place of each must show.
+
+    What only other metadata follows from shows when it is left out: forward makes something itself then.
+    """
     for name, batch in zoo.media.items():
         inputs, metadata = batch.to(torch.float32, "cpu"), metadata_of(zoo, batch)
         right = outputs_of(zoo.model, {**inputs, **metadata})[1]
         for key, value in metadata.items():
             if isinstance(value, torch.Tensor):
-                assert not same(zoo.model, {**inputs, **metadata, key: torch.zeros_like(value)}, right), (name, key)
+                if same(zoo.model, {**inputs, **metadata, key: torch.zeros_like(value)}, right):
+                    rest = {other: given for other, given in metadata.items() if other != key}
+                    with made_inside(zoo.generated) as made:
+                        outputs_of(zoo.model, {**inputs, **rest})
+                    assert {id(one) for one in made} - {id(given) for given in rest.values()}, (name, key)
             else:  # only flash attention reads how long the longest sequence is
                 ends = metadata[f"{key.replace('max_', 'cu_')}s"]
                 assert value == int(ends.diff().max()), (name, key)

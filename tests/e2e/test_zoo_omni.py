@@ -18,6 +18,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForMultimodalLM
 
 from patchgen_core.auto import register_with_auto, unregister_from_auto
+from patchgen_core.checkpoint import load_state_dict_streaming
+from patchgen_core.checkpoint.headers import read_tensors
 from patchgen_core.parity.machine import use_loopback
 from patchgen_core.parity.models import build_model
 from patchgen_core.parity.random_values import random_floats
@@ -25,7 +27,7 @@ from patchgen_core.parity.toy import toy_config_for
 from patchgen_core.registry import resolve_model_class
 
 ROOT = Path(__file__).parents[2]
-PREFIXES = {"qwen2_5_omni": "Qwen2_5Omni"}
+PREFIXES = {"qwen2_5_omni": "Qwen2_5Omni", "qwen3_omni_moe": "Qwen3OmniMoe"}
 """The models by folder, with what the names of their classes begin with."""
 SPEECH = ("Talker", "Token2Wav", "Code2Wav", "DiT")
 EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
@@ -102,10 +104,11 @@ def inputs_of(thinker: Any) -> dict[str, Any]:
     }
     with torch.no_grad():
         heard = thinker.get_audio_features(inputs["input_features"], inputs["feature_attention_mask"])
+    heard_until = getattr(config, "audio_end_token_id", 69)  # not every configuration names it
     pieces = [
         (config.vision_start_token_id, config.image_token_id, 2, config.vision_end_token_id),
         (config.vision_start_token_id, config.video_token_id, 6, config.vision_end_token_id),
-        (config.audio_start_token_id, config.audio_token_id, len(heard.last_hidden_state), config.audio_end_token_id),
+        (config.audio_start_token_id, config.audio_token_id, len(heard.last_hidden_state), heard_until),
     ]
     ids = [60, 61]
     for number, (start, token, count, end) in enumerate(pieces):
@@ -154,6 +157,32 @@ def test_upstreams_whole_checkpoint_gives_the_thinkers_bits_and_no_warning(omni:
     assert [name for name, value in expected.items() if not torch.equal(state[name], value)] == []
 
 
+@pytest.mark.parametrize("part", ["", "Thinker"])
+def test_upstreams_whole_checkpoint_streams_into_the_thinker(omni: Omni, part: str) -> None:
+    """Tensor by tensor, through the converter that the registry gives the class where it has experts."""
+    config = AutoConfig.from_pretrained(omni.folder, **EAGER)
+    model = omni.class_of(part)(config.thinker_config if part else config)
+    report = load_state_dict_streaming(model, omni.folder)
+    assert (report.missing, report.unexpected, dict(report.cast)) == ((), (), {})
+    assert report.ignored
+    assert [name for name in report.ignored if name.startswith("thinker.")] == []
+    assert torch.equal(logits_of(model, omni.inputs), logits_of(omni.upstream.thinker, omni.inputs))
+
+
+def test_experts_that_make_speech_are_left_to_upstream(omni: Omni) -> None:
+    hubs = read_tensors(omni.folder)
+    experts = [name for name in hubs if ".experts." in name]
+    if not experts:
+        pytest.skip("it has no experts")
+    assert {name.partition(".")[0] for name in experts} == {"thinker", "talker"}
+    for part in ("", "Thinker"):
+        model_class = omni.class_of(part)
+        model = model_class(omni.upstream.config.thinker_config if part else omni.upstream.config)
+        converter = model_class._create_checkpoint_tensor_converter(model)
+        handled = [name for name in hubs if converter.can_handle(name)]
+        assert handled == [name for name in experts if name.startswith("thinker.")]
+
+
 def test_a_whole_state_dict_loads_strictly_and_stays_as_it_is(omni: Omni) -> None:
     model = copy.deepcopy(omni.class_of()(omni.upstream.config))
     state = omni.upstream.state_dict()
@@ -194,6 +223,20 @@ def test_what_is_saved_is_the_thinkers_part_of_upstreams_checkpoint(omni: Omni, 
 # --- the whole model -------------------------------------------------------------------------------
 
 
+def test_parameters_begin_as_upstreams(omni: Omni) -> None:
+    """Training from scratch. What nothing initializes is NaN here, and not what happens to be in memory."""
+    config = omni.upstream.config.thinker_config
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch.manual_seed(0)
+        expected = type(omni.upstream.thinker)(config).state_dict()
+        torch.manual_seed(0)
+        found = omni.class_of("Thinker")(config).state_dict()
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert [name for name, value in expected.items() if not torch.equal(found[name], value)] == []
+
+
 def test_the_whole_model_trains_its_thinker(omni: Omni) -> None:
     model = omni.class_of()(omni.upstream.config).train()
     ids = omni.inputs["input_ids"]
@@ -232,6 +275,18 @@ def test_sharded_towers_run_on_a_rank_with_text_alone(omni: Omni) -> None:
         torch.distributed.destroy_process_group()
 
 
+def test_routers_that_are_asked_for_balance_the_loss(omni: Omni) -> None:
+    model, _ = omni.load()
+    if not hasattr(omni.upstream.thinker, "router_aux_loss_coef"):
+        pytest.skip("it has no experts")
+    asked = {**omni.inputs, "labels": omni.inputs["input_ids"], "output_router_logits": True}
+    output, expected = (one.eval()(**asked) for one in (model, omni.upstream.thinker))
+    assert expected.aux_loss > 0
+    assert torch.equal(output.aux_loss, expected.aux_loss)
+    assert torch.equal(output.loss, expected.loss)
+    assert len(output.router_logits) == len(expected.router_logits) > 0
+
+
 def test_speech_is_refused_with_what_to_use_instead(omni: Omni) -> None:
     model = omni.class_of()(omni.upstream.config)
     upstreams = f"transformers.{PREFIXES[omni.name]}ForConditionalGeneration"
@@ -256,10 +311,10 @@ def test_nothing_of_the_speech_half_is_left(omni: Omni) -> None:
     names = [name for name in vars(omni.generated) if any(part in name for part in SPEECH)]
     assert names == []
     assert set(omni.generated.__all__) <= vars(omni.generated).keys()
-    whole = omni.class_of()
-    assert {name for name in whole._no_split_modules if not hasattr(omni.generated, name)} == set()
-    built = {type(part).__name__ for part in whole(omni.upstream.config).modules()}
-    assert set(whole._no_split_modules) <= built
+    whole = omni.class_of()(omni.upstream.config)
+    built = {type(part).__name__ for part in whole.modules()}
+    assert set(type(whole)._no_split_modules) <= built
+    assert whole._no_split_modules <= built  # with those of its parts
 
 
 def test_the_registry_has_upstreams_classes_for_speech_and_generated_ones_for_the_rest(omni: Omni) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from patchgen_core.checkpoint import (
     ConvertedCheckpointTensor,
+    PerExpertConverter,
     create_checkpoint_tensor_converter,
     create_direct_converter,
     create_per_expert_converter,
@@ -21,6 +22,8 @@ from patchgen_core.parity.toy import make_toy_config
 from tests.runtime.checkpoints import generated
 
 STEPS = ("layout", "hub checkpoint", "random order", "model's own layout", "a missing expert", "way back")
+
+IGNORED = "_keys_to_ignore_on_load_unexpected"
 
 
 def check(cls: Any, factory: Callable[[Any], Any], **kwargs: Any) -> dict[str, str]:
@@ -56,6 +59,33 @@ def test_the_converter_that_transformers_asks_for_is_green(family: str, name: st
     assert verdict.problems == ()
     assert verdict.figures["tensors"] > 10
     assert verdict.figures["experts"] == (0 if family == "qwen3" else 12)
+
+
+class TestLeavingOut:
+    """A class that has a part of upstream's, and ignores the keys of the rest."""
+
+    @pytest.fixture
+    def thinker(self) -> Any:
+        whole = generated("qwen3_omni_moe").Qwen3OmniMoeForConditionalGeneration
+        namespace = {"enable_talker": lambda self: None, "__module__": whole.__module__}
+        return type(whole.__name__, (whole,), namespace)
+
+    def test_what_it_ignores_is_not_missed(self, thinker: Any) -> None:
+        verdict = check_converter(thinker, create_per_expert_converter)
+        assert verdict.problems == ()
+        assert verdict.figures["tensors"] > 10
+
+    def test_experts_of_the_rest_are_none_of_the_converters_business(self, thinker: Any) -> None:
+        found = check(thinker, lambda model: PerExpertConverter(12))
+        assert set(found) == {"hub checkpoint", "random order"}
+        assert "'talker.model.layers.0.mlp.experts.down_proj' is incomplete" in found["hub checkpoint"]
+
+    def test_what_it_does_not_ignore_is_missed(self, thinker: Any) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(generated("qwen3_omni_moe").Qwen3OmniMoeThinkerModel, IGNORED, ["^talker"])
+            found = check(thinker, create_per_expert_converter)
+        assert set(found) == {"hub checkpoint", "model's own layout", "way back"}
+        assert [text for text in found.values() if "code2wav." not in text] == []
 
 
 class Collecting:

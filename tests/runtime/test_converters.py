@@ -115,6 +115,13 @@ class TestPerExpert:
             assert converter.buffered_bytes == 0
         assert 0 < most <= layer
 
+    def test_experts_of_what_the_model_leaves_out_are_not_touched(self) -> None:
+        own = frozenset({f"{MODULE}.gate_up_proj", f"{MODULE}.down_proj"})
+        converter = PerExpertConverter(E, own_names=own, ignored=["^talker", "^model"])
+        assert not converter.can_handle(f"talker.{MODULE}.0.up_proj.weight")
+        assert converter.can_handle(f"{MODULE}.0.up_proj.weight")
+        assert converter.can_handle("thinker.mlp.experts.0.up_proj.weight")
+
     @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
     def test_dtypes_are_kept(self, dtype: torch.dtype) -> None:
         tensors = {name: tensor.to(dtype) for name, tensor in experts().items()}

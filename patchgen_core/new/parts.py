@@ -1,0 +1,125 @@
+"""What is found in an upstream module: patches with their text, and what stays as it is, with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An op slot of the generated module.
+
+    Attributes:
+        name: the variable, such as ``slot_rms_norm``.
+        op, variant: what it takes.
+    """
+
+    name: str
+    op: str
+    variant: str
+
+    @property
+    def line(self) -> str:
+        """The statement that makes it."""
+        return f'{self.name} = OpSlot("{self.op}", "{self.variant}")'
+
+
+RMS_NORM = Slot("slot_rms_norm", "rms_norm", "standard")
+RMS_NORM_ONE_PLUS = Slot("slot_rms_norm_one_plus", "rms_norm", "one_plus_weight")
+ROTARY = Slot("slot_rotary_pos_emb", "rotary_pos_emb", "full")
+SWIGLU = Slot("slot_swiglu_mlp", "swiglu_mlp", "standard")
+GEGLU = Slot("slot_geglu_mlp", "geglu_mlp", "standard")
+EXPERTS = Slot("slot_moe_experts", "moe_experts", "standard")
+BALANCE = Slot("slot_load_balancing_loss", "moe_load_balancing_loss", "standard")
+CAUSAL = Slot("slot_causal_lm_loss", "cross_entropy_loss", "causal")
+SEQ_CLS = Slot("slot_seq_cls_loss", "cross_entropy_loss", "seq_cls")
+SLOTS = (RMS_NORM, RMS_NORM_ONE_PLUS, ROTARY, SWIGLU, GEGLU, EXPERTS, BALANCE, CAUSAL, SEQ_CLS)
+"""Every slot that is written, in the order of the block that makes them."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One patch of the config.
+
+    Attributes:
+        target: what it patches, ``Class.method`` or ``function``.
+        description: what it is, in the generated header.
+        slots: the slots that its text uses.
+        changes: what it changes, one entry for each number.
+        text: the replacement: a function at the top level, without the decorator that declares it.
+        same_as: the target whose replacement is used for this one as well; ``text`` is empty then.
+        decorators: names of decorators of the replacement, which the config imports.
+        imports: names that the generated module needs, with the module that has them.
+        block: statements that the generated module needs below its imports.
+    """
+
+    target: str
+    description: str
+    slots: tuple[Slot, ...]
+    changes: tuple[str, ...]
+    text: str
+    same_as: str = ""
+    decorators: tuple[str, ...] = ()
+    imports: tuple[tuple[str, str], ...] = ()
+    block: tuple[str, ...] = ()
+
+    @property
+    def function(self) -> str:
+        """The name of the replacement."""
+        return function_name(self.target)
+
+
+@dataclass(frozen=True)
+class Left:
+    """Something that stays as upstream has it.
+
+    Attributes:
+        name: a class or function.
+        reason: why, as a comment says it.
+        kind: what it is: "norm", "MLP", "rotary", "experts", "loss", "load balancing", "head", "plan", "converter".
+    """
+
+    name: str
+    reason: str
+    kind: str
+
+
+@dataclass
+class Found:
+    """What a look at a module found, in the order of the module."""
+
+    patches: list[Patch] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    dropped: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, other: Found) -> None:
+        """Take over what another look found."""
+        self.patches += other.patches
+        self.left += other.left
+        self.dropped += other.dropped
+
+    def share(self) -> None:
+        """Let patches whose replacements differ in their names alone use the first one's."""
+        first: dict[tuple[str, ...], str] = {}
+        for number, patch in enumerate(self.patches):
+            body = patch.text.replace(patch.function, "_")
+            key = (patch.description, body, *patch.changes)
+            owner = first.setdefault(key, patch.target)
+            if owner != patch.target:
+                shared = (patch.target, patch.description, patch.slots, patch.changes, "", owner)
+                self.patches[number] = Patch(*shared, imports=patch.imports, block=patch.block)
+
+
+def function_name(target: str) -> str:
+    """The name of a replacement: ``llama_rms_norm_forward`` for ``LlamaRMSNorm.forward``."""
+    words = (_WORDS.sub("_", part).lower().strip("_") for part in target.split("."))
+    return "_".join(words).replace("__", "_")
+
+
+def several(names: Sequence[str]) -> str:
+    """Names as a sentence lists them."""
+    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)
