@@ -123,9 +123,15 @@ class MonkeyPatcher:
 
         return decorate
 
-    def registered(self) -> tuple[Key, ...]:
-        """Model type and patch type of every patcher there is, Liger's own included, sorted."""
-        return tuple(sorted({*self._patchers, *((name, LIGER) for name in _liger_patchers())}))
+    def registered(self, patch_type: str | None = None) -> tuple[Key, ...]:
+        """Model type and patch type of every patcher there is, or of those of one patch type, sorted.
+
+        Liger's own are among them. Liger, and torch with it, is imported where its patch type is asked for.
+        """
+        known = {*self._patchers}
+        if patch_type in (None, LIGER):
+            known |= {(name, LIGER) for name in _liger_patchers()}
+        return tuple(sorted(key for key in known if patch_type in (None, key[1])))
 
     def find(self, model_type: str, patch_type: str = LIGER) -> Patcher:
         """The patcher of a pair.

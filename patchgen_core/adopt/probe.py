@@ -91,7 +91,7 @@ def _upstream(model: str) -> tuple[str, str]:
 
 def _registered(model_type: str, patch_type: str) -> str:
     """The model type a patch is registered for: this one, or the only one of the same modeling module."""
-    known = [name for name, kind in MONKEY_PATCHER.registered() if kind == patch_type]
+    known = [name for name, _ in MONKEY_PATCHER.registered(patch_type)]
     if model_type in known:
         return model_type
     from transformers.models.auto.configuration_auto import model_type_to_module_name

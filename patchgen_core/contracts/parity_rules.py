@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from patchgen_core.contracts.rule import Example, Finding, Rule, Subject
-from patchgen_core.parity.findings import NOT_PATCHED, UNREACHED, UNRUN, UNUSED
+from patchgen_core.parity.findings import NOT_PATCHED, UNINITIALIZED, UNREACHED, UNRUN, UNUSED
 
 _LLAMA = "transformers.models.llama.modeling_llama"
 _ATTENTION = """
@@ -28,6 +28,11 @@ _MLP = """
 @config.override_method("LlamaMLP.forward")
 def forward(self, x):
     return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+_START = """
+@config.override_method("LlamaPreTrainedModel._init_weights")
+def _init_weights(self, module):
+    INITIALIZED
 """
 _CHUNKS = """
 @config.override_method("LlamaMLP.forward")
@@ -107,6 +112,23 @@ PARITY_RULES: tuple[Rule, ...] = (
 config.exclude_from_output("LlamaForSequenceClassification", "LlamaForTokenClassification")
 {_MLP}"""
         ),
+        check=_found_by_running,
+    ),
+    Rule(
+        code=UNINITIALIZED,
+        name="initial values",
+        severity="warning",
+        reason=(
+            "Parity gives every parameter a value, so it does not see what a model starts from that is trained from "
+            "scratch, or whose checkpoint lacks a tensor. The first values of every parameter are compared with those "
+            "that upstream's class makes: another spread, or another constant, is a finding. Besides a slip in "
+            "`__init__` or `_init_weights` there is a trap: transformers takes classes outside of its package for "
+            "custom code and skips modules that have no parameters of their own, so that a branch of `_init_weights` "
+            "which fills a block's children never runs, and they stay whatever memory held. Initialize each of the "
+            "children in a branch of its own."
+        ),
+        failing=_on_llama(_START.replace("INITIALIZED", "pass")),
+        passing=_on_llama(_START.replace("INITIALIZED", "super()._init_weights(module)")),
         check=_found_by_running,
     ),
 )

@@ -18,11 +18,17 @@ from patchgen_core.parity.batches import ToyBatch
 from patchgen_core.parity.builders import load_builder
 from patchgen_core.parity.comparing import Difference, compare
 from patchgen_core.parity.failing import Failure, explain, raised
-from patchgen_core.parity.findings import NOT_PATCHED
+from patchgen_core.parity.findings import NOT_PATCHED, UNINITIALIZED
 from patchgen_core.parity.heads import Head, find_heads
 from patchgen_core.parity.implementations import PATCHED, bound, why_not_here
 from patchgen_core.parity.interpreter import device_type
-from patchgen_core.parity.models import auto_models, build_model, load_state
+from patchgen_core.parity.models import (
+    auto_models,
+    build_model,
+    initial_values,
+    initialized_otherwise,
+    load_state,
+)
 from patchgen_core.parity.reach import Recorder
 from patchgen_core.parity.reached import spans_of, uncalled, unreached
 from patchgen_core.parity.references import Reference, References
@@ -40,6 +46,10 @@ if TYPE_CHECKING:
 
 _BATCH = "Give one that does with the hook pytest_patchgen_toy_batches, or another toy config."
 _HEADS = "Register the generated classes (register_with_auto), or leave these heads out (exclude_from_output)."
+_START = (
+    "Initialize them one module at a time in _init_weights: transformers skips modules without own parameters here."
+)
+_MOST_NAMED = 4
 _WHOLE_FIRST = ("conditional_generation", "causal_lm", "sequence_classification", "token_classification", "base")
 
 
@@ -128,6 +138,7 @@ class _Comparison:
     Attributes:
         parts: of every head that ran, the class names of its modules by path.
         batches: the names of the batches that ran.
+        started_otherwise: the parameters that do not start as upstream's do.
         not_patched: the heads that AutoModel gives a model of upstream's, by the generated class of that.
     """
 
@@ -143,6 +154,7 @@ class _Comparison:
     parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     batches: dict[str, None] = field(default_factory=dict)
     not_patched: dict[type, list[str]] = field(default_factory=dict)
+    started_otherwise: dict[str, None] = field(default_factory=dict)
 
     def verdict(self) -> CheckVerdict:
         """What was found."""
@@ -258,8 +270,20 @@ class _Comparison:
         if given:
             with auto_models(given):
                 model = self._made(head, reference, dtype)
+        self._check_start(head, model, reference)
         load_state(model, reference.state)
         return model
+
+    def _check_start(self, head: Head, model: PreTrainedModel, reference: Reference) -> None:
+        """Parameters that do not start as upstream's do: told once for each, whichever heads have it."""
+        found = initialized_otherwise(initial_values(model), reference.initial)
+        new = [name for name in found if not any(known.endswith(name) for known in self.started_otherwise)]
+        self.started_otherwise.update(dict.fromkeys(new))
+        if new and self.request.implementation in (EAGER, PATCHED):
+            more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
+            message = f"{head.name} does not initialize {', '.join(new[:_MOST_NAMED])}{more} as upstream's does"
+            target = head.name
+            self.warnings.append(Problem(message, self.request.declared, _START, code=UNINITIALIZED, target=target))
 
     def _upstreams_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
         """The generated classes, by configuration class, for what AutoModel makes of upstream's.

@@ -22,7 +22,9 @@ UNRUN = "PG302"
 """The code of lines of a patch that do not run."""
 NOT_PATCHED = "PG303"
 """The code of a head that is made without the patches."""
-CODES = (UNUSED, UNREACHED, UNRUN, NOT_PATCHED)
+UNINITIALIZED = "PG304"
+"""The code of parameters that do not start as upstream's do."""
+CODES = (UNUSED, UNREACHED, UNRUN, NOT_PATCHED, UNINITIALIZED)
 
 
 def judge(verdict: CheckVerdict, allowances: Sequence[Allowance], chosen: Collection[str]) -> CheckVerdict:

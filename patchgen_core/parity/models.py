@@ -113,6 +113,31 @@ def load_state(model: PreTrainedModel, state: State) -> None:
     model.load_state_dict(state, strict=True)
 
 
+def initial_values(model: nn.Module) -> dict[str, tuple[float, float]]:
+    """Mean and standard deviation of every parameter; those of a single element have a deviation of 0."""
+    with torch.no_grad():
+        return {
+            name: (float(value.double().mean()), float(value.double().std(correction=0)))
+            for name, value in model.named_parameters()
+            if value.is_floating_point() and value.numel()
+        }
+
+
+def initialized_otherwise(
+    ours: Mapping[str, tuple[float, float]], theirs: Mapping[str, tuple[float, float]]
+) -> list[str]:
+    """The parameters whose initial values are spread otherwise than upstream's, or are other constants."""
+    found = []
+    for name, (mean, deviation) in theirs.items():
+        own_mean, own_deviation = ours.get(name, (mean, deviation))
+        if deviation:
+            is_right = 0.5 * deviation <= own_deviation <= 2 * deviation
+        else:
+            is_right = own_deviation == 0 and own_mean == mean
+        found += [] if is_right else [name]
+    return found
+
+
 def forget_positions(model: nn.Module) -> None:
     """Have a model run its next batch as its first one: some keep offsets of positions for the steps of a generation,
     and take those of the batch before when they are given embeddings in place of token ids."""

@@ -13,7 +13,15 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.parity.batches import Batches, Builder, ToyBatch, ToyModel
 from patchgen_core.parity.builders import make_batches
 from patchgen_core.parity.heads import Head
-from patchgen_core.parity.models import State, auto_models, build_model, in_float64, load_state, random_state
+from patchgen_core.parity.models import (
+    State,
+    auto_models,
+    build_model,
+    in_float64,
+    initial_values,
+    load_state,
+    random_state,
+)
 from patchgen_core.parity.running import Run, run_model
 
 if TYPE_CHECKING:
@@ -30,6 +38,7 @@ class Reference:
         device: torch's name of the device.
 
     Attributes:
+        initial: how upstream initializes the parameters: mean and standard deviation by name.
         state: the parameters, as :func:`~patchgen_core.parity.models.random_state` makes them.
 
     Raises:
@@ -43,6 +52,7 @@ class Reference:
         self._runs: dict[tuple[str, torch.dtype, torch.dtype | None], Run] = {}
         with auto_models():
             self._first = build_model(head.upstream, config, torch.float32)
+        self.initial = initial_values(self._first)
         self.state: State = random_state(self._first)
 
     @cached_property
