@@ -294,12 +294,16 @@ class _Comparison:
         module, base = sys.modules[head.generated.__module__], getattr(model, model.base_model_prefix, None)
         patched = {patch.target.partition(".")[0] for patch in self.request.patches}
         found: dict[type, type] = {}
-        for part in model.modules():
+        outer: list[str] = []
+        for path, part in model.named_modules():
             own = getattr(module, type(part).__name__, None)
             if own is None or type(part).__module__ != head.upstream.__module__ or not hasattr(part, "config_class"):
                 continue
+            if any(path.startswith(f"{name}.") for name in outer):  # comes with that
+                continue
             if part is base or patched & {type(inner).__name__ for inner in part.modules()}:
                 found.setdefault(type(part.config), own)
+                outer.append(path)
         return found
 
     def _made(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:

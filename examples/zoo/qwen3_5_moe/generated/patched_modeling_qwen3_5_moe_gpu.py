@@ -17,6 +17,8 @@
 #        Op slot for the experts
 #    - method_override: Qwen3_5MoeRMSNorm.forward
 #        Op slot for RMSNorm
+#    - method_override: Qwen3_5MoePreTrainedModel._init_weights
+#        Routers start as upstream's do
 #    - method_override: Qwen3_5MoeVisionModel.dummy_forward (added)
 #        The tower on a batch without pictures
 #    - method_override: Qwen3_5MoeModel.__init__
@@ -53,7 +55,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5MoeRMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5MoeGatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=11babdd89954 config=7b609f003ef6 output=57e45b050428
+#  Fingerprint: format=1 upstream=11babdd89954 config=70fb43dd45fb output=ef516687f463
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5_moe/modular_qwen3_5_moe.py.
@@ -1255,6 +1257,11 @@ class Qwen3_5MoeDecoderLayer(GradientCheckpointingLayer):
         return hidden_states
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3_5MoePreTrainedModel
+# Methods patched: _init_weights
+# Reason (_init_weights): Routers start as upstream's do
+# ======================================================================
 class Qwen3_5MoePreTrainedModel(PreTrainedModel):
     config: Qwen3_5MoeConfig
     base_model_prefix = "model"
@@ -1272,6 +1279,11 @@ class Qwen3_5MoePreTrainedModel(PreTrainedModel):
     _is_stateful = True
     _can_compile_fullgraph = True
 
+    # ================================================================
+    # Patch: Qwen3_5MoePreTrainedModel._init_weights
+    # 1. the router by itself - in classes outside of its package transformers passes over modules without own parameters,
+    #    such as the block that upstream initializes it from
+    # ================================================================
     @torch.no_grad()
     def _init_weights(self, module):
         super()._init_weights(module)
@@ -1288,8 +1300,11 @@ class Qwen3_5MoePreTrainedModel(PreTrainedModel):
         elif isinstance(module, Qwen3_5MoeExperts):
             init.normal_(module.gate_up_proj, mean=0.0, std=self.config.initializer_range)
             init.normal_(module.down_proj, mean=0.0, std=self.config.initializer_range)
-        elif isinstance(module, Qwen3_5MoeSparseMoeBlock):
-            init.normal_(module.gate.weight, mean=0.0, std=self.config.initializer_range)
+        # --- Patch.1 ---
+        # elif isinstance(module, Qwen3_5MoeSparseMoeBlock): init.normal_(module.gate.weight, ...)
+        elif isinstance(module, Qwen3_5MoeTopKRouter):
+            init.normal_(module.weight, mean=0.0, std=self.config.initializer_range)
+        # --- Patch.1 ---
 
 
 class Qwen3_5MoeVisionMLP(nn.Module):
