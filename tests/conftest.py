@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import compileall
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 import textwrap
@@ -10,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import pytest_patchgen
 from patchgen_core.artifacts import Outcome, make_artifacts
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
@@ -22,6 +26,7 @@ from patchgen_core.upstream import find_upstream
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has a core to itself
 
+ROOT = Path(__file__).parents[1]
 UPSTREAM = "acme.models.toy.modeling_toy"
 CONFIG = "toy/toy_gpu_patch_gen_config.py"
 PREAMBLE = f"""
@@ -48,6 +53,22 @@ PATCH = """
 def norm_forward(self, x):
     return x * 2
 """
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the packages once, and not in each of the processes that the tests start.
+
+    Where ``PYTHONDONTWRITEBYTECODE`` is set, none of them would leave the others its bytecode, nor what pytest makes
+    of a plugin to have its assertions tell more.
+    """
+    if hasattr(config, "workerinput"):
+        return
+    for package in ("patchgen", "patchgen_core", "pytest_patchgen"):
+        compileall.compile_dir(ROOT / package, quiet=2)
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    for module in pkgutil.iter_modules(pytest_patchgen.__path__, "pytest_patchgen."):
+        importlib.import_module(module.name)
+    sys.dont_write_bytecode = before
 
 
 class Workspace:

@@ -286,11 +286,20 @@ def read_back(rows: list[str], diff: str) -> list[tuple[str, str, str]]:
     return found
 
 
+def without_ends(found: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Without an ellipsis at the end of a line: folded into a row of its own, it looks like one between hunks."""
+    return [(numbers, sign, code.removesuffix("...")) for numbers, sign, code in found]
+
+
+MODELS = ("llama", "qwen3", "qwen3_moe", "qwen3_vl_moe")
+"""Those of the zoo whose diffs are rendered: short and long ones, of a language model and of one with pictures."""
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_rendered_diffs_fit_the_width_and_lose_nothing(width: int) -> None:
     rng = random.Random(width)
     source = (ZOO / "qwen3/generated/patched_modeling_qwen3_gpu.py").read_text(encoding="utf-8")
-    stored = [path.read_text(encoding="utf-8") for path in ZOO.glob("*/generated/*.diff")]
+    stored = [path.read_text(encoding="utf-8") for model in MODELS for path in ZOO.glob(f"{model}/generated/*.diff")]
     for diff in [*stored, *(diff_of(source, edited(source, rng)) for _ in range(3))]:
         rows = shown(diff, width)
         assert max(map(cell_len, rows)) <= width
@@ -298,7 +307,7 @@ def test_rendered_diffs_fit_the_width_and_lose_nothing(width: int) -> None:
             (f"{line.old or ''}{line.new or ''}", line.kind, squeezed(line.text))
             for line in lines(parse_diff(diff)[0])
         ]
-        assert read_back(rows, diff) == expected
+        assert without_ends(read_back(rows, diff)) == without_ends(expected)
         changed = [(row[0], squeezed(row[1:])) for row in diff.split("\n")[2:] if row[:1] in ("+", "-")]
         assert [(sign, code) for _, sign, code in expected if sign != " "] == changed
         coloured = terminal(width)

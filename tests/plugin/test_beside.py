@@ -276,6 +276,9 @@ def test_jobs_that_share_the_checks_make_the_report_of_the_whole(work: Workspace
 
 
 def results(path: Path) -> list[dict[str, object]]:
-    """The results of a report, in one order."""
+    """The results of a report, in one order, without how long each took."""
     found: list[dict[str, object]] = json.loads(path.read_text())["results"]
-    return sorted(found, key=lambda result: (str(result["path"]), str(result["check"])))
+    return sorted(
+        ({**result, "seconds": None} for result in found),
+        key=lambda result: (str(result["path"]), str(result["check"])),
+    )

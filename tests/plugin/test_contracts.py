@@ -158,19 +158,20 @@ def test_project_chooses_rules(gated: Workspace, pytester: pytest.Pytester, line
     run(pytester, gated, CONTRACT).assert_outcomes(**{outcome: 1})
 
 
-@both
-@pytest.mark.parametrize("arguments", [["--patchgen"], ["--patchgen-checks=contract"], [CONTRACT]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments", [["--patchgen"], ["--patchgen-checks=contract"], [CONTRACT], ["--patchgen", "-n", "2"]], ids=" ".join
+)
 def test_settings_that_name_no_rule_are_a_usage_error_before_anything_runs(
-    gated: Workspace, pytester: pytest.Pytester, arguments: list[str], workers: str
+    gated: Workspace, pytester: pytest.Pytester, arguments: list[str]
 ) -> None:
     settings(gated, 'select = ["PG201", "PG2O2"]')
-    result = run(pytester, gated, *arguments, "-n", workers)
+    result = run(pytester, gated, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == [
         "ERROR: patchgen: pyproject.toml:4: [tool.patchgen] select: there is no rule 'PG2O2'",
         "  Did you mean 'PG202'? 'patchgen rule' lists the rules.",
     ]
-    run(pytester, gated, "--patchgen-checks=drift", "-n", workers).assert_outcomes(passed=2)
+    run(pytester, gated, "--patchgen-checks=drift").assert_outcomes(passed=2)
 
 
 def test_settings_of_another_project_fail_its_items(gated: Workspace, pytester: pytest.Pytester) -> None:
@@ -267,7 +268,7 @@ def test_fixing_tells_what_upstream_changed_under_the_patches(
 ) -> None:
     """By the item that overwrites what tells it, whichever item runs first or elsewhere."""
     gated.upstream(UPSTREAM_TEXT.replace("return x\n", "return 3 * x\n"), version="2.0")
-    result = run(pytester, gated, "--patchgen", "-n", workers)
+    result = run(pytester, gated, "--patchgen")
     result.assert_outcomes(failed=1, passed=3)
     result.stdout.fnmatch_lines([f"{NAME}  drifted: upstream moved  ok      ok, 1 warning"])
     result = run(pytester, gated, "--patchgen-fix", "-n", workers, *order)

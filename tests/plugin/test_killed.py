@@ -70,7 +70,8 @@ def _leave_no_process() -> Iterator[None]:
 
 def start(work: Workspace, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start pytest in a process group of its own, where an interrupt works also if this run ignores it."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", *arguments]
+    without = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:anyio")
+    command = [sys.executable, "-m", "pytest", *without, *arguments]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_", "GITHUB_"))}
     started = str(work.root.parent / "started")
     process = subprocess.Popen(

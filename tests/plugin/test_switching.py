@@ -57,7 +57,7 @@ def complaint(result: pytest.RunResult) -> list[str]:
 
 def test_installed_it_is_silent_and_loads_nothing(project: Workspace, pytester: pytest.Pytester) -> None:
     project.write("conftest.py", LISTEN)
-    result = run(pytester, project, "-v", "tests", "proj")
+    result = run(pytester, project, "-v", "tests", "proj", apart=True)
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["loaded: []"])
@@ -224,7 +224,7 @@ def test_packages_of_configs_are_not_imported(project: Workspace, pytester: pyte
         project.write(f"{folder}/__init__.py", "raise RuntimeError('a package was imported')\n")
     project.write("conftest.py", LISTEN)
     for arguments in (["--patchgen", "--co"], ["--patchgen-checks=drift"], [f"{CONFIG}::drift"]):
-        result = run(pytester, project, *arguments)
+        result = run(pytester, project, *arguments, apart=True)
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(["loaded: ['patchgen_core', 'pytest_patchgen.gate', *"])
         result.stdout.no_fnmatch_line("loaded: *'acme'*")
@@ -241,7 +241,7 @@ def test_neither_torch_nor_transformers_comes_into_the_session(project: Workspac
     project.config(text, preamble="")
     project.write("conftest.py", LISTEN)
     (project.site / "torch.py").write_text("")
-    result = run(pytester, project, "--patchgen-fix", "-v")
+    result = run(pytester, project, "--patchgen-fix", "-v", apart=True)
     result.stdout.fnmatch_lines([f"{TOY[0]} FIXED*", f"{TOY[1]} PASSED*", f"{TOY[2]} PASSED*", "loaded: *"])
     result.stdout.no_fnmatch_line("loaded: *'t*")
 

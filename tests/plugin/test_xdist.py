@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import UPSTREAM_TEXT, Workspace, generated
-from tests.plugin.conftest import CONFIG, run
+from tests.plugin.conftest import CONFIG, environment, run
 from tests.plugin.support import FOLDERS, edit, make_several, section, write_harm
 
 LONG = " + ".join(f"x.part_{number}(number={number})" for number in range(4))
@@ -136,13 +135,12 @@ def remote(work: Workspace, *arguments: str, cwd: Path | None = None) -> subproc
         folder = work.root.parent / name
         folder.mkdir(exist_ok=True)
         workers += ["--tx", f"popen//chdir={folder}"]
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "-p", "no:cacheprovider", "--dist=load"]
-    ours = ("PYTEST_", "GITHUB_", "COV_", "CI", "BUILD_NUMBER", "NO_COLOR", "FORCE_COLOR")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    without = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:anyio")
+    command = [sys.executable, "-m", "pytest", *without, "--dist=load"]
     return subprocess.run(
         [*command, *workers, f"--rsyncdir={work.root}", *arguments],
         cwd=cwd or work.root,
-        env={**env, "PYTHONPATH": str(work.site), "COLUMNS": "120"},
+        env=environment(work),
         capture_output=True,
         text=True,
     )
