@@ -123,6 +123,24 @@ def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> 
     )
 
 
+def _refuse_upstreams(model: nn.Module, variants: list[Variant]) -> None:
+    """Refuse a model with parts of upstream's that read slots in the generated module: AutoModel made them."""
+    for path, part in model.named_modules():
+        name = type(part).__name__
+        if not type(part).__module__.startswith("transformers."):
+            continue
+        for variant in variants:
+            own = getattr(variant.module, name, None)
+            if not isinstance(own, type) or own.__module__ != variant.module.__name__:
+                continue
+            if key_of(_class_for(own, variants)) is not None:
+                raise PatchgenError(
+                    f"'{path}' of {type(model).__name__} is upstream's {name}, which reads none of the slots of "
+                    f"{variant.module.__name__}",
+                    hint="AutoModel made it. Call patchgen_core.auto.register_with_auto() before the model is built.",
+                )
+
+
 def _new_classes(model: nn.Module, variants: list[Variant]) -> list[tuple[nn.Module, type, type]]:
     """Parts of the model whose class changes: the part, its class and the new one."""
     new = {cls: _class_for(cls, variants) for cls in dict.fromkeys(map(type, model.modules()))}
@@ -130,6 +148,7 @@ def _new_classes(model: nn.Module, variants: list[Variant]) -> list[tuple[nn.Mod
     reads = any(key_of(cls) is not None for cls in new.values())
     if rows or not reads:
         refuse_strays(model, variants)
+    _refuse_upstreams(model, variants)
     if not reads:
         of = ", ".join(variant.module.__name__ for variant in variants)
         raise PatchgenError(f"{type(model).__name__} has no part that reads the slots of {of}")

@@ -125,11 +125,7 @@ def process_group() -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def zoo_on_path() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "examples"))
-        yield
+pytestmark = pytest.mark.usefixtures("zoo_on_path")
 
 
 MADE: dict[str, Zoo] = {}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -13,21 +10,14 @@ import torch
 from patchgen_core.parity.models import random_state
 from patchgen_core.parity.toy import toy_config_for
 
-ZOO = Path(__file__).parents[2] / "examples/zoo"
 LENGTHS = (2, 5, 20, 1)
 MODELS = {"qwen3_5": "Qwen3_5ForConditionalGeneration", "qwen3_5_moe": "Qwen3_5MoeForConditionalGeneration"}
 
 
 @pytest.fixture(scope="module", params=sorted(MODELS))
-def model(request: pytest.FixtureRequest) -> Iterator[torch.nn.Module]:
+def model(request: pytest.FixtureRequest, zoo_on_path: None) -> torch.nn.Module:
     name: str = request.param
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ZOO.parent))
-        generated = importlib.import_module(f"zoo.{name}.generated.patched_modeling_{name}_gpu")
-        yield built(name, generated)
-
-
-def built(name: str, generated: ModuleType) -> torch.nn.Module:
+    generated = importlib.import_module(f"zoo.{name}.generated.patched_modeling_{name}_gpu")
     config = toy_config_for(name)
     config._attn_implementation = config.text_config._attn_implementation = "eager"
     made = getattr(generated, MODELS[name])(config).train()

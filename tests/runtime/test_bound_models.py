@@ -141,5 +141,7 @@ class TestGenerated:
         """``GenericForSequenceClassification`` makes its base model with ``AutoModel``."""
         model = qwen.Qwen3MoeForSequenceClassification(make_qwen(qwen).config)
         assert type(model.model) is not qwen.Qwen3MoeModel
-        with pytest.raises(PatchgenError, match="Qwen3MoeForSequenceClassification has no part that reads the slots"):
+        message = "'model.layers.0.self_attn' of Qwen3MoeForSequenceClassification is upstream's Qwen3MoeAttention"
+        with pytest.raises(PatchgenError, match=message) as error:
             bind_ops(model, ODD)
+        assert "register_with_auto() before the model is built" in str(error.value)
