@@ -6,6 +6,8 @@ has imported can stand in for what the module lacks, and so that torch stays out
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -97,10 +99,26 @@ class Importer:
 
 
 def _preload(project: Project, plan: Plan) -> list[str]:
-    """The packages that are slow to import and come first in any case; none of the project's own."""
+    """What is slow to import and comes in any case; none of the project's own, and nothing of the model's folder."""
     torch = ["torch"] if plan.index.imports.keys() & {"torch", "nn"} else []
-    top = plan.upstream.module.partition(".")[0]
-    return torch if top == project.package_prefix.partition(".")[0] else [*torch, top]
+    package = plan.upstream.module.rpartition(".")[0]
+    top = package.partition(".")[0] or plan.upstream.module
+    if top == project.package_prefix.partition(".")[0]:
+        return torch
+    statements = [statement for found in plan.index.imports.values() for statement, _ in found]
+    shared = dict.fromkeys(_imported(statement, package) for statement in statements)
+    family = f"{package.rpartition('.')[0]}."
+    return [*torch, top, *(name for name in shared if name.startswith(f"{top}.") and not name.startswith(family))]
+
+
+def _imported(statement: ast.stmt, package: str) -> str:
+    """The module that ``from ... import`` in a module of a package names; empty for another statement."""
+    if not isinstance(statement, ast.ImportFrom):
+        return ""
+    try:
+        return importlib.util.resolve_name("." * statement.level + (statement.module or ""), package)
+    except ImportError:  # more dots than packages
+        return ""
 
 
 def _expected(plan: Plan) -> list[str]:
