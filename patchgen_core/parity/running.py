@@ -132,10 +132,11 @@ def _kept(value: torch.Tensor) -> torch.Tensor:
 
 
 def _routed(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> tuple[Any, Choices]:
-    """What the model gives, and what its routers chose."""
-    followed = like.choices if like is not None else None
-    recording = Recording()
-    with recording, Following(followed) if followed is not None and followed.indices else nullcontext():
+    """What the model gives, and what its routers chose, where that is not what those of ``like`` did."""
+    if like is not None and like.choices is not None:
+        with Following(like.choices) if like.choices.indices else nullcontext():
+            return model(**inputs), like.choices
+    with Recording() as recording:
         output = model(**inputs)
     eps = torch.finfo(next(model.parameters()).dtype).eps
     return output, Choices(eps, tuple(recording.made))

@@ -32,7 +32,8 @@ modules, a registration, and what loading and splitting its checkpoints takes. T
 This page is made by `make models`, which runs the gate and writes down what it found. *Error* is how far the patched
 model is off from float64 with the kernels bound, at worst, as a part of what is allowed, which is four times what
 Hugging Face eager itself is off; `eager` in turn is compared bit for bit. *Seconds* are those of all checks of a
-config on one core, kernels in Triton's interpreter.
+config, one after the other on a CPU, kernels in Triton's interpreter. Every config is checked for drift, imported and
+held to the contract rules as well.
 
 """
 _SHARE = "largest part of what is allowed"
@@ -116,12 +117,19 @@ def _table(rows: Sequence[Row], measured: Mapping[str, tuple[dict[str, float], f
             f"[{_heading(row)}](#{_heading(row)})",
             str(len(row.loaded.config.patches)),
             ", ".join(row.slots),
-            ", ".join(row.items),
+            _checks(row),
             worst,
             f"{seconds:.0f}",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _checks(row: Row) -> str:
+    """The checks that not every config has, parity with its implementations."""
+    implementations = [name.removeprefix("parity[").removesuffix("]") for name in row.items if "[" in name]
+    others = [name for name in row.items if name in ("converter", "plan")]
+    return "; ".join(filter(None, (f"parity: {', '.join(implementations)}", *others)))
 
 
 def _heading(row: Row) -> str:
