@@ -2,12 +2,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := parity,xdist,dev
 
-.PHONY: gate test test-core lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
+.PHONY: gate test tests test-core lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
 
-test: .venv/installed lint  ## everything that must pass: the tests, and the gate over examples/zoo
+test: .venv/installed  ## everything that must pass: the tests with the gate over examples/zoo, and beside them the lint
+	$(MAKE) --no-print-directory -j2 tests lint
+
+tests: .venv/installed
 	$(BIN)/python -m pytest -p pytest_patchgen -n auto --dist worksteal
 
 test-core: EXTRAS := xdist,dev

@@ -28,6 +28,8 @@ class ToyBatch:
         inputs: keyword arguments of ``forward``; tensors on the CPU, floating ones in float32.
         covered_by: name of a batch that reaches all that this one does: where kernels are interpreted, which takes
             long, this one is left out when that one runs. Empty for none.
+        seen_in: name of a batch on which kernels see all that they see on this one, which other code does not: where
+            kernels are interpreted in slots, this one is left out when that one runs. Empty for none.
         as_rank: whether it runs in a process group, as on a rank of a distributed trainer. A gradient of zeros is then
             the same as none: it is what a model gives to take part in what ranks exchange.
     """
@@ -36,6 +38,7 @@ class ToyBatch:
     inputs: Mapping[str, Any]
     covered_by: str = ""
     as_rank: bool = False
+    seen_in: str = ""
 
     @property
     def size(self) -> int:
@@ -98,7 +101,7 @@ class Wanted:
         separate: for several sequences packed into one row, how long the first is: upstream must not let it reach
             the rest; 0 for other batches.
         media: names of inputs that the outputs must depend on.
-        covered_by, as_rank: as for :class:`ToyBatch`.
+        covered_by, as_rank, seen_in: as for :class:`ToyBatch`.
     """
 
     name: str
@@ -107,6 +110,7 @@ class Wanted:
     media: tuple[str, ...] = ()
     covered_by: str = ""
     as_rank: bool = False
+    seen_in: str = ""
 
 
 @dataclass(frozen=True)

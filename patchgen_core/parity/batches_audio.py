@@ -29,7 +29,7 @@ def audio_batches(toy: ToyModel) -> Iterator[Wanted]:
     """Two rows with a sound each, of different length, the shorter one padded; one row where a sound is long."""
     medium = find_medium(toy, "audio")
     if medium is not None and "input_features" in toy.takes:
-        yield Wanted("sounds", tuple(_forms(toy, medium)), media=("input_features",))
+        yield Wanted("sounds", tuple(_forms(toy, medium)), media=("input_features",), seen_in="pictures")
 
 
 def audio_config(toy: ToyModel) -> Any:

@@ -31,7 +31,7 @@ def text_batches(toy: ToyModel) -> Iterator[Wanted]:
     right[1, -3:] = 0
     both = right.clone()
     both[0, :2] = 0
-    yield Wanted("padded", (*_text_forms(toy, ids, both), *_text_forms(toy, ids, right)))
+    yield Wanted("padded", (*_text_forms(toy, ids, both), *_text_forms(toy, ids, right)), seen_in="pictures")
     codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
     yield Wanted("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded")
     if "position_ids" in toy.takes and toy.kind != "sequence_classification" and not toy.config.is_encoder_decoder:

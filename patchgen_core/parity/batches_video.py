@@ -37,7 +37,9 @@ def video_batches(toy: ToyModel) -> Iterator[Wanted]:
     if medium is None or find_function(toy, _METHOD) is None or vision_config(toy) is None:
         return
     if "pixel_values_videos" in toy.takes:
-        yield Wanted("video", tuple(_forms(toy, medium)), media=("pixel_values", "pixel_values_videos"))
+        yield Wanted(
+            "video", tuple(_forms(toy, medium)), media=("pixel_values", "pixel_values_videos"), seen_in="pictures"
+        )
 
 
 def _forms(toy: ToyModel, medium: Medium) -> Iterator[Form]:

@@ -87,7 +87,7 @@ def _first_that_runs(toy: ToyModel, wanted: Wanted) -> ToyBatch | str:
             continue
         reason = refusal(toy, inputs) or mixing(toy, inputs, wanted.separate) or unseen(toy, inputs, wanted.media)
         if not reason:
-            return ToyBatch(wanted.name, inputs, wanted.covered_by, wanted.as_rank)
+            return ToyBatch(wanted.name, inputs, wanted.covered_by, wanted.as_rank, wanted.seen_in)
         reasons.append(reason)
     return "; in another form: ".join(dict.fromkeys((reasons[0], reasons[-1])))
 

@@ -20,7 +20,7 @@ from patchgen_core.parity.comparing import Difference, compare
 from patchgen_core.parity.failing import Failure, explain, raised
 from patchgen_core.parity.findings import NOT_PATCHED, UNINITIALIZED
 from patchgen_core.parity.heads import Head, find_heads
-from patchgen_core.parity.implementations import PATCHED, bound, why_not_here
+from patchgen_core.parity.implementations import PATCHED, THROUGH_SLOTS, bound, why_not_here
 from patchgen_core.parity.interpreter import device_type
 from patchgen_core.parity.models import (
     auto_models,
@@ -60,8 +60,9 @@ def check_parity(
 
     Each is built from the toy configuration with upstream's random parameters, and runs the toy batches forward and
     backward in every dtype. Where kernels are interpreted, which is slow, the main head runs all batches that no other
-    one covers in the first dtype and one in the others, other heads that have patches of their own run one, and logits
-    that a fused loss leaves out are compared for the first batch. A head that differs runs no more.
+    one covers in the first dtype and the shortest in the others, other heads that have patches of their own run that
+    one, and logits that a fused loss leaves out are compared for the first batch. Eager functions through the slots
+    run the shortest alone in other dtypes than the first. A head that differs runs no more.
 
     Args:
         generated, upstream: the modules.
@@ -229,13 +230,16 @@ class _Comparison:
 
     def _plan(self, batches: Sequence[ToyBatch], is_main: bool, is_patched: bool) -> Iterator[tuple[str, ToyBatch]]:
         """What to run, the first dtype first; whether kernels are interpreted shows when the first batch has run."""
-        names = {batch.name for batch in batches}
-        smallest = min(batches, key=lambda batch: batch.size, default=None)
+        names, implementation = {batch.name for batch in batches}, self.request.implementation
+        labelled = [batch for batch in batches if "labels" in batch.inputs]
+        shortest = min(labelled or batches, key=lambda batch: batch.size, default=None)
         for number, dtype in enumerate(self.request.dtypes):
             for batch in batches:
-                is_needed = batch is batches[0] if number else batch.covered_by not in names
-                is_needed = is_needed if is_main else is_patched and batch is smallest and not number
-                if is_needed or not self.recorder.is_interpreted:
+                is_seen = batch.seen_in in names and implementation != PATCHED
+                is_needed = batch is shortest if number else batch.covered_by not in names and not is_seen
+                is_needed = is_needed if is_main else is_patched and batch is shortest and not number
+                is_short = self.recorder.is_interpreted or (number and implementation == THROUGH_SLOTS)
+                if is_needed or not is_short:
                     yield dtype, batch
 
     @contextmanager

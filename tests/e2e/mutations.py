@@ -41,7 +41,7 @@ from tests.e2e.sweep import METHODS, choose_targets, config_text
 
 ROOT = Path(__file__).parents[2]
 MODELS = ("llama", "qwen3", "qwen3_moe", "qwen3_vl_moe", "deepseek_v3", "gpt_oss", "qwen2_5_omni")
-ZOO_MODELS = ("llama", "qwen3_moe", "qwen3_vl_moe")
+ZOO_MODELS = ("llama", "qwen3_moe")
 SLOTS = """
 config.add_import("patchgen_core.ops", names=["OpSlot"])
 config.add_post_import_block('''
