@@ -126,7 +126,7 @@ def decorator_name(decorator: ast.expr) -> str:
     return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
 
 
-def last_name(node: ast.expr) -> str:
+def last_name(node: ast.AST) -> str:
     """The last part of a dotted name; empty for any other expression."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 

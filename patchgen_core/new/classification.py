@@ -6,10 +6,11 @@ import ast
 from itertools import pairwise
 
 from patchgen_core.codegen.source import FUNCTIONS, SourceFile
+from patchgen_core.contracts.module import last_name
 from patchgen_core.new.module import UpstreamSource, homes_of
 from patchgen_core.new.parts import SEQ_CLS, Found, Left, Patch, function_name
 from patchgen_core.new.texts import FunctionText
-from patchgen_core.new.trees import body_of, methods_of, name_of
+from patchgen_core.new.trees import body_of, methods_of
 
 GENERIC = "GenericForSequenceClassification"
 GENERIC_MODULE = "transformers.modeling_layers"
@@ -65,7 +66,7 @@ def find_classification(upstream: UpstreamSource, generic: SourceFile) -> Found:
     for cls in upstream.classes.values():
         if not cls.name.endswith("ForSequenceClassification"):
             continue
-        if GENERIC not in map(name_of, cls.bases):
+        if GENERIC not in map(last_name, cls.bases):
             reason = "it is no plain heir of GenericForSequenceClassification: it pools and computes its loss itself"
             found.left.append(Left(cls.name, reason, "head"))
             continue
@@ -92,7 +93,7 @@ def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> 
     text = FunctionText(generic, function)
     _put_slot(text, body, body[texts.index(_LOSS)], body[pooled])
     target = f"{cls.name}.forward"
-    decorators = tuple(name_of(d) for d in function.decorator_list)
+    decorators = tuple(last_name(d) for d in function.decorator_list)
     homes = homes_of(generic, GENERIC_MODULE)
     used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
     imports = tuple((name, homes[name]) for name in sorted(used) if name in homes and name not in upstream.names)

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen_core.codegen.source import Function
+from patchgen_core.contracts.module import last_name
 from patchgen_core.new.experts import BALANCE_FUNCTION, balances
 from patchgen_core.new.module import UpstreamSource
 from patchgen_core.new.parts import BALANCE, CAUSAL, Found, Left, Patch, function_name
 from patchgen_core.new.texts import FunctionText, marked
-from patchgen_core.new.trees import body_of, calls, methods_of, name_of, own_attribute, parameters_of
+from patchgen_core.new.trees import body_of, calls, methods_of, own_attribute, parameters_of
 
 _HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _LOSS_ARGUMENTS = ("logits", "labels", "vocab_size")
@@ -169,7 +170,7 @@ def _states(body: Sequence[ast.stmt], head: int, argument: ast.expr) -> tuple[in
         raise _Unfit("it picks positions in a way of its own before the head")
     if isinstance(before, ast.Assign) and isinstance(before.value, ast.Call):
         call = before.value
-        is_sliced = name_of(call.func) == "slice_logits_to_keep" and bool(call.args)
+        is_sliced = last_name(call.func) == "slice_logits_to_keep" and bool(call.args)
         if is_sliced and ast.unparse(before.targets[0]) == ast.unparse(argument) and _is_plain(call.args[0]):
             return head - 1, ast.unparse(call.args[0])
     if _is_plain(argument):

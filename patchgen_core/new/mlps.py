@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen_core.codegen.source import Function
+from patchgen_core.contracts.module import last_name
 from patchgen_core.new.module import UpstreamSource, assignments
 from patchgen_core.new.parts import GEGLU, SWIGLU, Found, Left, Patch, Slot, function_name
 from patchgen_core.new.texts import FunctionText, marked
-from patchgen_core.new.trees import body_of, computed, methods_of, name_of, own_attribute
+from patchgen_core.new.trees import body_of, computed, methods_of, own_attribute
 
 _SLOTS = {"silu": SWIGLU, "swish": SWIGLU, "gelu_pytorch_tanh": GEGLU, "gelu_python_tanh": GEGLU}
 _WORDS = {SWIGLU: '("silu", "swish")', GEGLU: '("gelu_pytorch_tanh", "gelu_python_tanh")'}
@@ -108,13 +109,13 @@ def _activation(upstream: UpstreamSource, cls: ast.ClassDef, gated: _Gated) -> _
     if gated.act in _FUNCTIONS:
         return _Activation("silu")
     value = upstream.built(cls, gated.act)
-    if isinstance(value, ast.Call) and name_of(value.func) == "SiLU":
+    if isinstance(value, ast.Call) and last_name(value.func) == "SiLU":
         return _Activation("silu")
-    if not isinstance(value, ast.Subscript) or name_of(value.value) != "ACT2FN":
+    if not isinstance(value, ast.Subscript) or last_name(value.value) != "ACT2FN":
         return _Activation("")
     if isinstance(value.slice, ast.Constant):
         return _Activation(str(value.slice.value))
-    key = name_of(value.slice)
+    key = last_name(value.slice)
     if not isinstance(value.slice, ast.Attribute):  # a parameter of __init__
         return _Activation(_default_of(next(upstream.inits(cls)), key))
     wanted = upstream.configs_of(cls) or {upstream.model.config_class}
@@ -147,7 +148,7 @@ def _fields(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
     for node in cls.body:
         value = node.value if isinstance(node, ast.AnnAssign) else None
         if isinstance(node, ast.AnnAssign) and isinstance(value, ast.Constant) and isinstance(value.value, str):
-            yield name_of(node.target), value.value
+            yield last_name(node.target), value.value
     init = methods_of(cls).get("__init__")
     for name in [a.arg for a in init.args.args] if init is not None else ():
         if init is not None and (default := _default_of(init, name)):

@@ -9,8 +9,9 @@ from functools import cached_property
 
 from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.source import Function, SourceFile
+from patchgen_core.contracts.module import last_name
 from patchgen_core.new.model_types import ModelType
-from patchgen_core.new.trees import calls, methods_of, name_of, own_attribute
+from patchgen_core.new.trees import calls, methods_of, own_attribute
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class UpstreamSource:
             if current.name not in seen:
                 seen.add(current.name)
                 yield current
-                todo += [self.classes[name] for name in map(name_of, current.bases) if name in self.classes]
+                todo += [self.classes[name] for name in map(last_name, current.bases) if name in self.classes]
 
     def method(self, cls: ast.ClassDef, name: str) -> Function | None:
         """A method of a class, or the one that it inherits within the module."""
@@ -78,14 +79,14 @@ class UpstreamSource:
         for init in self.inits(cls):
             for argument in init.args.args:
                 if argument.arg == "config" and argument.annotation is not None:
-                    return {name_of(argument.annotation)} - {""}
+                    return {last_name(argument.annotation)} - {""}
         makers = [c for c in self.classes.values() if cls.name in self._made_by(c) and c.name not in (*seen, cls.name)]
         return {name for maker in makers for name in self.configs_of(maker, (*seen, cls.name))}
 
     def _made_by(self, cls: ast.ClassDef) -> set[str]:
         """The names that the ``__init__`` of a class calls."""
         init = methods_of(cls).get("__init__")
-        return {name_of(call.func) for call in calls(init)} if init is not None else set()
+        return {last_name(call.func) for call in calls(init)} if init is not None else set()
 
     @cached_property
     def in_use(self) -> set[str]:
@@ -124,7 +125,7 @@ class UpstreamSource:
 
     def is_decorated(self, node: ast.ClassDef | Function, decorator: str) -> bool:
         """Whether a decorator of this name stands above a class or a function."""
-        return any(name_of(d.func if isinstance(d, ast.Call) else d) == decorator for d in node.decorator_list)
+        return any(last_name(d.func if isinstance(d, ast.Call) else d) == decorator for d in node.decorator_list)
 
 
 def homes_of(source: SourceFile, module: str) -> dict[str, str]:
@@ -152,4 +153,4 @@ def assignments(function: Function) -> Iterator[tuple[str, ast.expr]]:
 
 def _takes_marks(decorator: ast.expr) -> bool:
     """Whether a decorator only takes up the marks of functions that it names, which calls none of them."""
-    return isinstance(decorator, ast.Call) and name_of(decorator.func) == "use_kernelized_func"
+    return isinstance(decorator, ast.Call) and last_name(decorator.func) == "use_kernelized_func"

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen_core.codegen.source import FUNCTIONS, SourceFile
+from patchgen_core.contracts.module import last_name
 from patchgen_core.new.module import UpstreamSource, assignments
 from patchgen_core.new.towers import Towers
-from patchgen_core.new.trees import calls, name_of
+from patchgen_core.new.trees import calls
 
 _DEPTH = 8
 _HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
@@ -62,7 +63,7 @@ def _paths(
         return
     for init in upstream.inits(cls):
         for name, value in assignments(init):
-            many = isinstance(value, ast.Call) and name_of(value.func) == "ModuleList"
+            many = isinstance(value, ast.Call) and last_name(value.func) == "ModuleList"
             segment = f"{name}.*" if many else name
             made = towers.get((cls.name, name))
             for child in [made] if made else dict.fromkeys(_built(value)):
@@ -78,8 +79,8 @@ def _built(value: ast.expr) -> Iterator[str]:
     for call in calls(value):
         if isinstance(call.func, ast.Name):
             yield call.func.id
-        elif name_of(call.func) in ("_from_config", "from_config") and isinstance(call.func, ast.Attribute):
-            yield name_of(call.func.value)
+        elif last_name(call.func) in ("_from_config", "from_config") and isinstance(call.func, ast.Attribute):
+            yield last_name(call.func.value)
 
 
 # --- how the hub stores experts --------------------------------------------------------------------
@@ -123,7 +124,11 @@ def _classify(converters: list[ast.Call]) -> Stored:
 
 def _aliases(tree: ast.Module) -> dict[str, str]:
     for node in tree.body:
-        if isinstance(node, ast.Assign) and name_of(node.targets[0]) == _ALIASES and isinstance(node.value, ast.Dict):
+        if (
+            isinstance(node, ast.Assign)
+            and last_name(node.targets[0]) == _ALIASES
+            and isinstance(node.value, ast.Dict)
+        ):
             pairs = zip(node.value.keys, node.value.values)
             texts = (
                 (k.value, v.value) for k, v in pairs if isinstance(k, ast.Constant) and isinstance(v, ast.Constant)
@@ -152,8 +157,8 @@ def _converters(entries: dict[str, list[ast.expr]], key: str, seen: tuple[str, .
     """The converters of an entry, and of the entries that it is made from."""
     for value in entries.get(key, ()) if key not in seen else ():
         for node in ast.walk(value):
-            if isinstance(node, ast.Call) and name_of(node.func) == "WeightConverter":
+            if isinstance(node, ast.Call) and last_name(node.func) == "WeightConverter":
                 yield node
             elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-                other = str(node.slice.value) if name_of(node.value) == "mapping" else ""
+                other = str(node.slice.value) if last_name(node.value) == "mapping" else ""
                 yield from _converters(entries, other, (*seen, key))

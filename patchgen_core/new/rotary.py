@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.codegen.source import Function
+from patchgen_core.contracts.module import last_name
 from patchgen_core.contracts.rotations import is_rotary
 from patchgen_core.new.module import UpstreamSource
 from patchgen_core.new.parts import ROTARY, Found, Left, Patch
 from patchgen_core.new.texts import FunctionText, marked
-from patchgen_core.new.trees import calls, computed, name_of, normal, template
+from patchgen_core.new.trees import calls, computed, normal, template
 
 _HALF = "x[..., x.shape[-1] // 2:]", "x[..., :x.shape[-1] // 2]"
 _BY_HALVES = template(f"torch.cat((-{_HALF[0]}, {_HALF[1]}), dim=-1)")
@@ -56,7 +57,7 @@ def _why_not(upstream: UpstreamSource, function: Function) -> str:
     text = ast.unparse(function)
     if "mrope_section" in text or "multimodal" in function.name:
         return "each section of a head has positions of its own (multimodal)"
-    for half in {name_of(call.func) for call in calls(function) if "rotate" in name_of(call.func)}:
+    for half in {last_name(call.func) for call in calls(function) if "rotate" in last_name(call.func)}:
         kind = _how(upstream.functions.get(half))
         if kind:
             return kind
@@ -92,7 +93,7 @@ def _odd_calls(upstream: UpstreamSource, function: Function) -> str:
         return "it puts heads on a dimension that is neither 1 nor 2"
     for call in calls(upstream.source.tree):
         given = {k.arg: k.value for k in call.keywords}.get("unsqueeze_dim")
-        if name_of(call.func) == function.name and isinstance(given, ast.Constant) and given.value not in (1, 2):
+        if last_name(call.func) == function.name and isinstance(given, ast.Constant) and given.value not in (1, 2):
             return f"it is called with unsqueeze_dim={given.value!r}, which the kernels do not take"
     return ""
 
@@ -105,6 +106,6 @@ def _takers(upstream: UpstreamSource, name: str) -> Iterator[str]:
     """The classes that take up a mark which upstream's function bears."""
     for cls in upstream.classes.values():
         for decorator in cls.decorator_list:
-            is_one = isinstance(decorator, ast.Call) and name_of(decorator.func) == _TAKER
+            is_one = isinstance(decorator, ast.Call) and last_name(decorator.func) == _TAKER
             if is_one and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(decorator)):
                 yield cls.name

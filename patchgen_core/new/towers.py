@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen_core.contracts.module import last_name
 from patchgen_core.new.model_types import ModelTypes
 from patchgen_core.new.module import UpstreamSource
 from patchgen_core.new.parts import Found, Patch, function_name
 from patchgen_core.new.texts import FunctionText
-from patchgen_core.new.trees import methods_of, name_of, own_attribute
+from patchgen_core.new.trees import methods_of, own_attribute
 
 Towers = dict[tuple[str, str], str]
 """The class that stands for a part, by the class that makes it and the attribute that holds it."""
@@ -51,12 +52,12 @@ def _made(types: ModelTypes, upstream: UpstreamSource, cls: ast.ClassDef) -> Ite
         call = statement.value if isinstance(statement, ast.Assign) else None
         if not isinstance(statement, ast.Assign) or not isinstance(call, ast.Call) or len(call.args) != 1:
             continue
-        is_auto = name_of(call.func) in _BUILDERS and isinstance(call.func, ast.Attribute) and not call.keywords
-        if not is_auto or not isinstance(call.func, ast.Attribute) or name_of(call.func.value) != "AutoModel":
+        is_auto = last_name(call.func) in _BUILDERS and isinstance(call.func, ast.Attribute) and not call.keywords
+        if not is_auto or not isinstance(call.func, ast.Attribute) or last_name(call.func.value) != "AutoModel":
             continue
         argument, one_line = call.args[0], statement.lineno == statement.end_lineno
-        name = types.model_of(parts.get(name_of(argument), ""))
-        if ast.unparse(argument) == f"config.{name_of(argument)}" and name in upstream.classes and one_line:
+        name = types.model_of(parts.get(last_name(argument), ""))
+        if ast.unparse(argument) == f"config.{last_name(argument)}" and name in upstream.classes and one_line:
             yield statement, name
 
 
@@ -65,7 +66,7 @@ def _parts(upstream: UpstreamSource, wanted: str) -> Iterator[tuple[str, str]]:
     for source in upstream.configurations:
         for cls in source.tree.body:
             for node in cls.body if isinstance(cls, ast.ClassDef) and cls.name == wanted else ():
-                if isinstance(node, ast.Assign) and name_of(node.targets[0]) in _TABLES:
+                if isinstance(node, ast.Assign) and last_name(node.targets[0]) in _TABLES:
                     for key, value in (
                         zip(node.value.keys, node.value.values) if isinstance(node.value, ast.Dict) else ()
                     ):

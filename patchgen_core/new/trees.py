@@ -190,8 +190,3 @@ def template(text: str) -> str:
 def calls(node: ast.AST) -> list[ast.Call]:
     """Every call below a node."""
     return [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-
-
-def name_of(node: ast.AST) -> str:
-    """The last part of a name, with dots or without; empty for anything else."""
-    return getattr(node, "attr", "") or getattr(node, "id", "")

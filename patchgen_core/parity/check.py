@@ -280,10 +280,12 @@ class _Comparison:
 
     def _check_start(self, head: Head, model: PreTrainedModel, reference: Reference) -> None:
         """Parameters that do not start as upstream's do: told once for each, whichever heads have it."""
+        if self.request.implementation not in (EAGER, PATCHED):
+            return
         found = initialized_otherwise(initial_values(model), reference.initial)
         new = [name for name in found if not any(known.endswith(name) for known in self.started_otherwise)]
         self.started_otherwise.update(dict.fromkeys(new))
-        if new and self.request.implementation in (EAGER, PATCHED):
+        if new:
             more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
             message = f"{head.name} does not initialize {', '.join(new[:_MOST_NAMED])}{more} as upstream's does"
             target = head.name
