@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen_core.codegen.imports import imported_names
-from patchgen_core.codegen.index import ModuleIndex, bound_name, index_module
-from patchgen_core.codegen.source import DEFINITIONS, SourceFile, statements
+from patchgen_core.codegen.index import ImportStatement, ModuleIndex, bound_name, index_module
+from patchgen_core.codegen.source import COMPOUND, DEFINITIONS, SourceFile, statements
 from patchgen_core.declarations import ImportSpec
 from patchgen_core.errors import Location, Problem
 from patchgen_core.spec import PatchConfig
@@ -39,7 +39,7 @@ class AddedImports:
     def plan(self, specs: Iterable[ImportSpec]) -> tuple[tuple[ImportSpec, ...], list[Problem]]:
         """The imports to add, without those that upstream has already; and what is wrong with them."""
         top = {
-            bound_name(statement, alias): ast.unparse(statement)
+            bound_name(statement, alias): statement
             for statement in self.tree.body
             if isinstance(statement, (ast.Import, ast.ImportFrom))
             for alias in statement.names
@@ -62,7 +62,7 @@ class AddedImports:
                 kept.append(replace(spec, names=missing if there else spec.names))
         return tuple(kept), problems
 
-    def _check(self, spec: ImportSpec, name: str, top: Mapping[str, str]) -> list[Problem]:
+    def _check(self, spec: ImportSpec, name: str, top: Mapping[str, ImportStatement]) -> list[Problem]:
         """An added import must neither be hidden by what upstream binds nor hide it."""
         if name in self.index.definitions and name not in self.excluded:
             message = f"add_import: upstream's own definition of '{name}' would hide the import"
@@ -71,7 +71,7 @@ class AddedImports:
             message = f"add_import: upstream's own assignment of '{name}' would hide the import"
             hint = f"Add config.exclude_from_output({name!r}), or import it under an alias."
         elif name in top and name not in self.dropped and not self._has(spec, name, binding):
-            message = f"add_import: upstream imports '{name}' from elsewhere: {top[name]}"
+            message = f"add_import: upstream imports '{name}' from elsewhere: {ast.unparse(top[name])}"
             hint = f"Add config.drop_import_names({name!r}), or import it under an alias."
         else:
             return []
@@ -139,11 +139,13 @@ def unique(values: Iterable[Any]) -> list[Any]:
 
 
 def hidden_problems(
-    added: Iterable[tuple[str, Location]], source: SourceFile, index: ModuleIndex, excluded: Iterable[str]
+    added: Sequence[tuple[str, Location]], source: SourceFile, index: ModuleIndex, excluded: Iterable[str]
 ) -> list[Problem]:
     """Names that a post-import block binds and that upstream binds again below it."""
+    problems: list[Problem] = []
+    if not added:
+        return problems
     line = source.text.count("\n", 0, below_imports(source))
-    problems = []
     for block, location in added:
         try:
             bound = index_module(ast.parse(block)).names
@@ -172,9 +174,12 @@ def below_imports(source: SourceFile) -> int:
     """Where the statements that import end: the last of them before the first definition."""
     last: ast.stmt | None = None
     for statement in source.tree.body:
-        inner = list(statements([statement]))
-        if any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in inner):
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
             last = statement
-        elif any(isinstance(s, DEFINITIONS) for s in inner):
-            break
+        elif isinstance(statement, (*DEFINITIONS, *COMPOUND)):
+            inner = list(statements([statement]))
+            if any(isinstance(s, (ast.Import, ast.ImportFrom)) for s in inner):
+                last = statement
+            elif any(isinstance(s, DEFINITIONS) for s in inner):
+                break
     return source.line_starts[last.end_lineno or 0] if last is not None else top_of(source)

@@ -14,7 +14,7 @@ from patchgen_core.declarations import ImportSpec
 from patchgen_core.errors import Location, PatchgenError
 
 # Finds every place where a relative import can stand; the syntax tree then says which ones are.
-_CANDIDATE = re.compile(r"\bfrom[ \t\f\\\n]*\.")
+_CANDIDATE = re.compile(r"from[ \t\f\\\n]*\.")
 _PREFIX = re.compile(r"from[\s\\]*\.(?:[\s\\]*\.)*[\s\\]*")
 
 

@@ -67,8 +67,8 @@ def _settle_patch(patch: PlannedPatch, known: Mapping[int, str | None], added: f
 def _references(replacement: Replacement, known: Mapping[int, str | None], own: Any, own_name: str) -> dict[str, str]:
     """New names for the globals of a replacement that stand for declared objects."""
     names = {}
-    for used in sorted(replacement.names):
-        value = replacement.namespace.get(used)
+    for used in sorted(replacement.words & replacement.namespace.keys()):
+        value = replacement.namespace[used]
         name = own_name if value is own else known.get(id(value))
         if name is not None:
             names[used] = name
@@ -89,7 +89,6 @@ def _map_names(replacement: Replacement, name_map: Mapping[str, str]) -> Replace
         comments=tuple(map_prefixes(line, name_map) for line in replacement.comments),
         decorators=tuple(map_prefixes(text, name_map) for text in replacement.decorators),
         text=map_prefixes(replacement.text, name_map),
-        names=frozenset(map_prefixes(name, name_map) for name in replacement.names),
     )
 
 

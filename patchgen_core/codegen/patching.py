@@ -162,8 +162,9 @@ def _override(source: SourceFile, function: Function, patch: PlannedPatch) -> li
     first = source.first_line(function)
     own = list(replacement.decorators)
     if patch.patch.keep_decorators:
-        kept = {meaning(source.segment(d)) for d in function.decorator_list}
-        own = [d for d in own if meaning(d) not in kept and not _is_accessor(d)]
+        if own:
+            kept = {meaning(source.segment(d)) for d in function.decorator_list}
+            own = [d for d in own if meaning(d) not in kept and not _is_accessor(d)]
         start = source.line_starts[function.lineno - 1]
     else:
         start = source.line_starts[first - 1]

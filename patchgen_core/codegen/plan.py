@@ -14,7 +14,7 @@ from patchgen_core.arguments import shown
 from patchgen_core.codegen.additions import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
 from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
 from patchgen_core.codegen.imports import import_statement, imported_names
-from patchgen_core.codegen.index import ModuleIndex, index_module
+from patchgen_core.codegen.index import ModuleIndex
 from patchgen_core.codegen.naming import settle_names
 from patchgen_core.codegen.removal import is_removable
 from patchgen_core.codegen.replacement import Modules, Replacement, read_replacement
@@ -162,7 +162,7 @@ class _Planner:
     ) -> None:
         self.config, self.upstream, self.sources, self.modules = config, upstream, sources, modules
         self.source = sources.get(upstream.path)
-        self.index = index_module(self.source.tree)
+        self.index = self.source.index
         self.targets = Targets(upstream.module, self.source.tree, self.index, sources, modules)
         self.problems: list[Problem] = []
         self.excluded = tuple(unique(config.exclude))

@@ -20,6 +20,8 @@ def removal_edits(
 ) -> list[Edit]:
     """The edits that leave out definitions and constants by name, and imports with their fallbacks."""
     excluded, dropped = set(excluded), set(dropped)
+    if not excluded | dropped:
+        return []
     gone: set[ast.stmt] = set()
     edits: list[Edit] = []
     for name in excluded:
@@ -214,6 +216,8 @@ def _span(source: SourceFile, item: Item, wrapped: bool) -> tuple[int, int]:
 
 def _take_items(source: SourceFile, items: Sequence[Item], drop: Sequence[Item], bracketed: bool) -> list[Edit]:
     """Remove items of a comma-separated list: each with a comma, and with its line when it has one alone."""
+    if not drop:
+        return []
     # Brackets around a single item are the list's own.
     spans = {id(item): _span(source, item, len(items) > 1) for item in items}
     kept = [item for item in items if item not in drop]

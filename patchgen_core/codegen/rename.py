@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from patchgen_core.codegen.replacement import Replacement
+from patchgen_core.codegen.edits import Edit, apply_edits
+from patchgen_core.codegen.replacement import HEAD, Replacement, string_names
+from patchgen_core.codegen.scopes import Reference, Scope, Scopes, find_scopes
+from patchgen_core.codegen.source import FUNCTIONS, Function, SourceFile, parse_source
 from patchgen_core.errors import PatchgenError
-
-if TYPE_CHECKING:
-    import libcst as cst
-    from libcst.metadata import Access, Scope
 
 ORIGINAL_INIT = "_original_init"
 
@@ -43,7 +44,7 @@ def map_prefixes(text: str, name_map: Mapping[str, str]) -> str:
 
 def rename_definition(replacement: Replacement, name: str) -> Replacement:
     """Give the definition itself another name."""
-    text = re.sub(r"\A((?:async\s+)?def|class)(\s+)\w+", rf"\1\2{name}", replacement.text)
+    text = HEAD.sub(rf"\1\2{name}", replacement.text)
     return replace(replacement, text=text)
 
 
@@ -51,11 +52,22 @@ def rename_globals(replacement: Replacement, names: Mapping[str, str]) -> Replac
     """Rename every reference to a global name in the replacement's scope.
 
     A local variable, parameter or attribute of the same name stays. ``names`` maps to dotted names.
+
+    Raises:
+        PatchgenError: a local name would hide a new one.
     """
-    wanted = {old: new for old, new in names.items() if old in replacement.names and old != new}
+    wanted = {old: new for old, new in names.items() if old in replacement.words and old != new}
     if not wanted:
         return replacement
-    return _rewrite(replacement, lambda module: _global_accesses(module, wanted, replacement))
+    source = _parse(replacement)
+    edits = []
+    for reference in find_scopes(source.tree).references:
+        node, scope = reference.node, reference.scope
+        if isinstance(node, ast.Constant):
+            edits += _annotation_edits(source, reference, wanted)
+        elif node.id in wanted and scope.owner(node.id) is None:
+            edits.append(_edit(source, reference, wanted[node.id], replacement))
+    return _rewrite(replacement, source, edits)
 
 
 def wrap_init(replacement: Replacement, cls: str) -> Replacement:
@@ -64,77 +76,39 @@ def wrap_init(replacement: Replacement, cls: str) -> Replacement:
     Raises:
         PatchgenError: it has no such parameter, assigns it, or never uses it.
     """
-    import libcst as cst
-
-    module = _parse(replacement.text, replacement)
-    function = module.body[0]
-    positional = _positional(function)
-    if len(positional) < 2 or positional[0].name.value == "self":
+    source = _parse(replacement)
+    function = source.tree.body[0]
+    positional = [*function.args.posonlyargs, *function.args.args] if isinstance(function, FUNCTIONS) else []
+    if len(positional) < 2 or positional[0].arg == "self":
         raise PatchgenError(
             f"modify_init: '{replacement.name}' must take original_init and self first",
             replacement.location,
             "Write def f(original_init, self, ...): original_init(self, ...).",
         )
-    parameter = positional[0].name.value
-    if parameter not in replacement.names:
+    assert isinstance(function, FUNCTIONS)
+    parameter = positional[0].arg
+    references = _parameter_references(find_scopes(source.tree), function, parameter, replacement)
+    if not references:
         raise PatchgenError(
             f"modify_init: '{replacement.name}' never calls '{parameter}', so upstream's __init__ would not run",
             replacement.location,
             "Call it, or override the method with override_method.",
         )
     bound = f"{cls}.{ORIGINAL_INIT}"
-    renamed = _rewrite(replacement, lambda m: _parameter_accesses(m, parameter, bound, replacement))
-    module = _parse(renamed.text, replacement)
-    function = cst.ensure_type(module.body[0], cst.FunctionDef)
-    params = function.params
-    if len(params.posonly_params) > 1:
-        params = params.with_changes(posonly_params=params.posonly_params[1:])
-    elif params.posonly_params:
-        params = params.with_changes(posonly_params=(), posonly_ind=cst.MaybeSentinel.DEFAULT)
-    else:
-        params = params.with_changes(params=params.params[1:])
-    text = module.with_changes(body=[function.with_changes(params=params)]).code
-    return renamed.with_text(text.rstrip("\n"))
+    edits = [_edit(source, reference, bound, replacement) for reference in references]
+    edits.append(Edit(source.start(positional[0]), source.start(positional[1]), ""))
+    return _rewrite(replacement, source, edits)
 
 
-def _positional(function: cst.CSTNode) -> list[cst.Param]:
-    import libcst as cst
-
-    if not isinstance(function, cst.FunctionDef):
-        return []
-    return [*function.params.posonly_params, *function.params.params]
-
-
-def _parse(text: str, replacement: Replacement) -> cst.Module:
-    import libcst as cst
-
-    try:
-        return cst.parse_module(text)
-    except cst.ParserSyntaxError as error:
-        message = f"'{replacement.name}' has syntax that libcst cannot read: {error.message}"
-        raise PatchgenError(message, replacement.location) from None
-
-
-def _rewrite(replacement: Replacement, find: Callable[[cst.Module], dict[cst.CSTNode, str]]) -> Replacement:
-    """Replace the nodes that ``find`` returns, in decorators and definition."""
-    import libcst as cst
-
+def _parse(replacement: Replacement) -> SourceFile:
+    """The decorators and the definition as a file of their own."""
     head = "".join(f"{decorator}\n" for decorator in replacement.decorators)
-    module = _parse(head + replacement.text, replacement)
-    nodes = find(module)
+    return parse_source(Path(replacement.location.file), head + replacement.text)
 
-    class Rewriter(cst.CSTTransformer):
-        def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-            new = nodes.get(original_node)
-            return updated_node if new is None else cst.parse_expression(new)
 
-        def leave_SimpleString(
-            self, original_node: cst.SimpleString, updated_node: cst.SimpleString
-        ) -> cst.SimpleString:
-            new = nodes.get(original_node)
-            return updated_node if new is None else updated_node.with_changes(value=new)
-
-    lines = module.visit(Rewriter()).code.split("\n")
+def _rewrite(replacement: Replacement, source: SourceFile, edits: list[Edit]) -> Replacement:
+    """Apply edits to decorators and definition; those of decorators leave their lines."""
+    lines = apply_edits(source.text, edits)[0].split("\n")
     decorators = []
     for decorator in replacement.decorators:
         count = decorator.count("\n") + 1
@@ -143,93 +117,48 @@ def _rewrite(replacement: Replacement, find: Callable[[cst.Module], dict[cst.CST
     return replacement.with_text("\n".join(lines), tuple(decorators))
 
 
-def _scopes(module: cst.Module) -> Iterator[Scope]:
-    from libcst.metadata import MetadataWrapper, ScopeProvider
-
-    scopes = MetadataWrapper(module, unsafe_skip_copy=True).resolve(ScopeProvider)
-    return iter({id(scope): scope for scope in scopes.values() if scope is not None}.values())
-
-
-def _global_accesses(module: cst.Module, names: Mapping[str, str], replacement: Replacement) -> dict[cst.CSTNode, str]:
-    literals = _literal_strings(module)
-    found: dict[cst.CSTNode, str] = {}
-    for scope in _scopes(module):
-        for access in scope.accesses:
-            if access.node not in literals:
-                visible = {old: new for old, new in names.items() if _is_global(old, scope)}
-                before = set(found)
-                _collect(access, visible, found)
-                _refuse_capture(scope, [found[node] for node in found.keys() - before], replacement)
-    return found
+def _edit(source: SourceFile, reference: Reference, new: str, replacement: Replacement) -> Edit:
+    """The edit that renames a reference, which must not be caught by a local name."""
+    node, first = reference.node, new.split(".")[0]
+    if isinstance(node, ast.Name) and unicodedata.normalize("NFKC", source.segment(node)) != node.id:
+        raise PatchgenError(
+            f"'{replacement.name}' names '{node.id}' in an f-string of several lines, and this Python misplaces it",
+            replacement.location,
+            "Use Python 3.10.6 or newer, or put the value into a variable above the f-string.",
+        )
+    if reference.scope.owner(first) is not None:
+        raise PatchgenError(
+            f"'{replacement.name}' has a local name '{first}', which would hide '{new}' that it refers to",
+            replacement.location,
+            "Rename the local name.",
+        )
+    return Edit(source.start(node), source.end(node), new)
 
 
-def _literal_strings(module: cst.Module) -> set[cst.CSTNode]:
-    """The strings inside ``Literal[...]``, which are values and no annotations."""
-    import libcst as cst
-    import libcst.matchers as m
-
-    is_literal = m.Subscript(value=m.Name("Literal") | m.Attribute(attr=m.Name("Literal")))
-    found = (node for literal in m.findall(module, is_literal) for node in m.findall(literal, m.SimpleString()))
-    return {node for node in found if isinstance(node, cst.CSTNode)}
-
-
-def _refuse_capture(scope: Scope, new_names: list[str], replacement: Replacement) -> None:
-    """A new name must not be caught by a local one."""
-    for new in new_names:
-        first = new.split(".")[0]
-        if first.isidentifier() and not _is_global(first, scope):
-            raise PatchgenError(
-                f"'{replacement.name}' has a local name '{first}', which would hide '{new}' that it refers to",
-                replacement.location,
-                "Rename the local name.",
-            )
+def _annotation_edits(source: SourceFile, reference: Reference, names: Mapping[str, str]) -> list[Edit]:
+    """The edits that rename the words of a string annotation."""
+    visible = [name for name in names if reference.scope.owner(name) is None]
+    if not visible or not string_names(reference.node):
+        return []
+    start, words = source.start(reference.node), "|".join(map(re.escape, sorted(visible)))
+    found = re.finditer(rf"(?<![\w.])({words})(?!\w)", source.segment(reference.node))
+    return [Edit(start + match.start(), start + match.end(), names[match[1]]) for match in found]
 
 
-def _is_global(name: str, scope: Scope) -> bool:
-    """Whether no function or comprehension around a scope, nor the scope itself, binds a name."""
-    from libcst.metadata import BuiltinScope, ClassScope, GlobalScope
+def _parameter_references(
+    scopes: Scopes, function: Function, parameter: str, replacement: Replacement
+) -> list[Reference]:
+    """Where a function uses a parameter that nothing else is assigned to."""
 
-    around = scope
-    while not isinstance(around, (GlobalScope, BuiltinScope)):
-        if around.assignments[name] and (around is scope or not isinstance(around, ClassScope)):
-            return False
-        around = around.parent
-    return True
+    def is_parameter(name: str, scope: Scope) -> bool:
+        owner = scope.owner(name) if name == parameter else None
+        return owner is not None and owner.node is function
 
-
-def _parameter_accesses(
-    module: cst.Module, parameter: str, bound: str, replacement: Replacement
-) -> dict[cst.CSTNode, str]:
-    import libcst as cst
-
-    found: dict[cst.CSTNode, str] = {}
-    declared = _positional(next(node for node in module.body if isinstance(node, cst.FunctionDef)))[0]
-    for scope in _scopes(module):
-        for access in scope.accesses:
-            owners = [getattr(referent, "node", None) for referent in access.referents]
-            if declared in owners:
-                if len(owners) > 1:
-                    raise PatchgenError(
-                        f"modify_init: '{replacement.name}' assigns its parameter '{parameter}'",
-                        replacement.location,
-                        "Use another name for the new value.",
-                    )
-                _collect(access, {parameter: bound}, found)
-                _refuse_capture(scope, [bound], replacement)
-    return found
-
-
-def _collect(access: Access, names: Mapping[str, str], found: dict[cst.CSTNode, str]) -> None:
-    """Add the node that names the accessed object, when its name is one of ``names``."""
-    import libcst as cst
-
-    node: cst.CSTNode = access.node
-    if isinstance(node, cst.SimpleString):  # an annotation
-        if names:
-            words = "|".join(map(re.escape, sorted(names)))
-            found[node] = re.sub(rf"(?<![\w.])({words})(?!\w)", lambda match: names[match[1]], node.value)
-        return
-    while isinstance(node, cst.Attribute):
-        node = node.value
-    if isinstance(node, cst.Name) and node.value in names:
-        found[node] = names[node.value]
+    if sum(is_parameter(name, scope) for name, scope in scopes.bindings) > 1:
+        raise PatchgenError(
+            f"modify_init: '{replacement.name}' assigns its parameter '{parameter}'",
+            replacement.location,
+            "Use another name for the new value.",
+        )
+    found = [reference for reference in scopes.references if isinstance(reference.node, ast.Name)]
+    return [r for r in found if isinstance(r.node, ast.Name) and is_parameter(r.node.id, r.scope)]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import sys
 import types
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,8 @@ from patchgen_core.spec import PatchConfig
 PATCH_DECORATORS = frozenset(
     name for name in vars(PatchConfig) if name.startswith(("replace_", "override_", "modify_", "add_helper"))
 )
+HEAD = re.compile(r"\A((?:async\s+)?def|class)(\s+)\w+")
+"""Where the text of a definition starts: what it is, and its name."""
 ACCESSORS = {"getter": "fget", "setter": "fset", "deleter": "fdel"}
 
 
@@ -41,7 +46,6 @@ class Replacement:
         decorators: its own decorators, without the ones that declare patches; one text each.
         text: from ``def`` or ``class`` to its last line.
         string_lines: lines of ``text``, counted from 0, that start inside a string literal.
-        names: the plain names it refers to.
         namespace: the module it stands in, by name.
         location: where it stands.
     """
@@ -53,23 +57,39 @@ class Replacement:
     decorators: tuple[str, ...]
     text: str
     string_lines: frozenset[int]
-    names: frozenset[str]
     namespace: Mapping[str, Any] = field(repr=False, compare=False)
     location: Location
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of its decorators and of its text below the name: every name that it refers to is one."""
+        text = "\n".join((*self.decorators, HEAD.sub("", self.text)))
+        return frozenset(re.findall(r"\w+", text if text.isascii() else unicodedata.normalize("NFKC", text)))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The plain names that it refers to, in string annotations as well."""
+        found = set()
+        for node in ast.walk(ast.parse("\n".join((*self.decorators, self.text)))):
+            if isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation is not None:
+                found |= string_names(node.annotation)
+            elif isinstance(node, FUNCTIONS) and node.returns is not None:
+                found |= string_names(node.returns)
+        return frozenset(found)
 
     def body(self, indent: str) -> str:
         """``text`` indented; the values of its multi-line strings stay."""
         return "\n".join(shift(self.text.split("\n"), "", indent, self.string_lines))
 
     def with_text(self, text: str, decorators: tuple[str, ...] | None = None) -> Replacement:
-        """The same replacement with other text, whose lines may have moved."""
-        strings = frozenset(line - 1 for line in string_lines(ast.parse(text)))
-        return replace(
-            self,
-            text=text,
-            string_lines=strings,
-            decorators=self.decorators if decorators is None else decorators,
-        )
+        """The same replacement with other text; that of another number of lines is parsed for its strings."""
+        strings = self.string_lines
+        if text.count("\n") != self.text.count("\n"):
+            strings = frozenset(line - 1 for line in string_lines(ast.parse(text)))
+        decorators = self.decorators if decorators is None else decorators
+        return replace(self, text=text, string_lines=strings, decorators=decorators)
 
 
 Modules = Mapping[str, Mapping[str, Any]]
@@ -146,9 +166,8 @@ def _find_function(function: types.FunctionType, sources: SourceCache) -> tuple[
     if not sources.has(path):
         return path, None
     source = sources.get(path)
-    for _, node in source.definitions:
-        named = isinstance(node, FUNCTIONS) and node.name == code.co_name
-        if named and source.first_line(node) == code.co_firstlineno:
+    for node in source.functions.get(code.co_name, ()):
+        if source.first_line(node) == code.co_firstlineno:
             return path, node
     return path, None
 
@@ -182,10 +201,9 @@ def _namespace(obj: Any, modules: Modules) -> Mapping[str, Any]:
 
 def _read(source: SourceFile, node: Definition, namespace: Mapping[str, Any]) -> Replacement:
     indent = source.indent(node.lineno)
-    strings = string_lines(node)
 
     def lines(first: int, last: int) -> list[str]:
-        keep = {line - first for line in strings}
+        keep = {line - first for line in range(first, last + 1) if line in source.string_lines}
         return shift(source.lines[first - 1 : last], indent, "", keep)
 
     first, last = source.first_line(node), source.last_line(node)
@@ -202,8 +220,7 @@ def _read(source: SourceFile, node: Definition, namespace: Mapping[str, Any]) ->
         comments=tuple(comments),
         decorators=tuple("\n".join(lines(start, end)) for start, end in own),
         text="\n".join(lines(node.lineno, last)),
-        string_lines=frozenset(line - node.lineno for line in strings),
-        names=frozenset(_names(node)),
+        string_lines=frozenset(n - node.lineno for n in range(node.lineno, last + 1) if n in source.string_lines),
         namespace=namespace,
         location=Location(str(source.path), node.lineno),
     )
@@ -235,20 +252,8 @@ def _evaluate(expression: ast.expr, namespace: Mapping[str, Any]) -> Any:
     raise LookupError
 
 
-def _names(node: ast.AST) -> set[str]:
-    """Names a definition refers to, in string annotations as well."""
-    found = set()
-    for child in ast.walk(node):
-        if isinstance(child, ast.Name):
-            found.add(child.id)
-        elif isinstance(child, (ast.arg, ast.AnnAssign)) and child.annotation is not None:
-            found |= _string_names(child.annotation)
-        elif isinstance(child, FUNCTIONS) and child.returns is not None:
-            found |= _string_names(child.returns)
-    return found
-
-
-def _string_names(annotation: ast.expr) -> set[str]:
+def string_names(annotation: ast.AST) -> set[str]:
+    """The names in the strings of an annotation that are expressions."""
     found = set()
     for child in ast.walk(annotation):
         if isinstance(child, ast.Constant) and isinstance(child.value, str):

@@ -6,27 +6,43 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.files import digest
+
+if TYPE_CHECKING:
+    from patchgen_core.codegen.index import ModuleIndex
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-Positioned = ast.stmt | ast.expr | ast.alias
+Positioned = ast.stmt | ast.expr | ast.alias | ast.arg
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 DEFINITIONS = (ast.ClassDef, *FUNCTIONS)
+_TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # Python 3.11
+COMPOUND = (ast.If, *_TRIES, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """Source text with ``\\n`` newlines and no byte order mark, and its syntax tree."""
+    """Source text with ``\\n`` newlines and no byte order mark, and its syntax tree.
+
+    Attributes:
+        path: the file.
+        text: the source.
+        tree: its syntax tree.
+        digest: a hash of the file's contents; empty for a text that only stands for a file.
+    """
 
     path: Path
     text: str
     tree: ast.Module = field(repr=False)
+    digest: str = ""
 
     @cached_property
     def lines(self) -> list[str]:
@@ -103,6 +119,27 @@ class SourceFile:
         return first
 
     @cached_property
+    def index(self) -> ModuleIndex:
+        """What the module binds at its top level."""
+        from patchgen_core.codegen.index import index_module
+
+        return index_module(self.tree)
+
+    @cached_property
+    def functions(self) -> dict[str, list[Function]]:
+        """The functions of each name, at any depth."""
+        found: dict[str, list[Function]] = {}
+        for _, node in self.definitions:
+            if isinstance(node, FUNCTIONS):
+                found.setdefault(node.name, []).append(node)
+        return found
+
+    @cached_property
+    def string_lines(self) -> frozenset[int]:
+        """The lines that start inside a string literal."""
+        return frozenset(string_lines(self.tree))
+
+    @cached_property
     def definitions(self) -> list[tuple[str, Definition]]:
         """Every class and function at any depth, with its ``__qualname__``."""
         found: list[tuple[str, Definition]] = []
@@ -128,15 +165,17 @@ def shift(lines: Iterable[str], indent: str, new_indent: str, keep: Container[in
         new_indent: what they get instead. Empty lines stay empty.
         keep: numbers of lines that start inside a string literal and so stay as they are.
     """
+    cut = len(indent)
     moved = []
     for number, line in enumerate(lines):
         if number in keep:
             moved.append(line)
-        elif not line.strip():
+        elif not line or line.isspace():
             moved.append("")
+        elif line.startswith(indent):
+            moved.append(new_indent + line[cut:])
         else:
-            rest = line[len(indent) :] if line.startswith(indent) else line.lstrip(" \t\f")
-            moved.append(new_indent + rest)
+            moved.append(new_indent + line.lstrip(" \t\f"))
     return moved
 
 
@@ -145,6 +184,15 @@ class SourceCache:
 
     def __init__(self) -> None:
         self._files: dict[Path, SourceFile] = {}
+        self._recorded: dict[Path, SourceFile] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[Mapping[Path, SourceFile]]:
+        """The files that are asked for meanwhile; not to be nested."""
+        recorded: dict[Path, SourceFile] = {}
+        self._recorded = recorded
+        yield recorded
+        self._recorded = {}
 
     def get(self, path: Path) -> SourceFile:
         """The parsed file.
@@ -154,7 +202,13 @@ class SourceCache:
         """
         if path not in self._files:
             self._files[path] = read_source(path)
+        self._recorded[path] = self._files[path]
         return self._files[path]
+
+    def clear(self) -> None:
+        """Forget every file: what a config was loaded into refers to this object for as long as Python keeps that."""
+        self._files.clear()
+        self._recorded = {}
 
     def has(self, path: Path) -> bool:
         """Whether there is such a file, or a text that stands for it."""
@@ -183,17 +237,17 @@ def read_source(path: Path) -> SourceFile:
         text += "" if text.endswith("\n") or not text else "\n"
     except (OSError, UnicodeDecodeError, SyntaxError, LookupError) as error:
         raise PatchgenError(f"cannot be read: {error}", Location(str(path))) from None
-    return parse_source(path, text)
+    return parse_source(path, text, digest(data))
 
 
-def parse_source(path: Path, text: str) -> SourceFile:
-    """Parse source text that came from, or stands for, ``path``.
+def parse_source(path: Path, text: str, contents: str = "") -> SourceFile:
+    """Parse source text that came from, or stands for, ``path``; ``contents`` is the hash of what the file holds.
 
     Raises:
         PatchgenError: it is not valid Python; with the line.
     """
     try:
-        return SourceFile(path, text, ast.parse(text, filename=str(path)))
+        return SourceFile(path, text, ast.parse(text, filename=str(path)), contents)
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 0) or 0
         message = getattr(error, "msg", None) or str(error)
@@ -204,12 +258,16 @@ def parse_source(path: Path, text: str) -> SourceFile:
 def string_lines(node: ast.AST) -> set[int]:
     """Lines below ``node`` that start inside a string literal, where white space is part of a value."""
     inside: set[int] = set()
-    for child in ast.walk(node):
-        if isinstance(child, ast.JoinedStr) or (
-            isinstance(child, ast.Constant) and isinstance(child.value, (str, bytes))
-        ):
-            assert child.end_lineno is not None
-            inside.update(range(child.lineno + 1, child.end_lineno + 1))
+    nodes = [node]
+    while nodes:
+        child = nodes.pop()
+        first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 1)
+        if first == last:
+            continue  # it has no lines below its first
+        if isinstance(child, (ast.JoinedStr, ast.Constant)):
+            inside.update(range(first + 1, last + 1))  # no other constant has several lines
+        else:
+            nodes += ast.iter_child_nodes(child)
     return inside
 
 
@@ -234,6 +292,6 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a body and of its ``if``, ``try``, ``with`` and loops, but of no definition."""
     for statement in body:
         yield statement
-        if not isinstance(statement, DEFINITIONS):
+        if isinstance(statement, COMPOUND):
             for block in blocks(statement):
                 yield from statements(block)

@@ -11,6 +11,7 @@ from patchgen_core.codegen.index import ModuleIndex, assigned_names
 from patchgen_core.codegen.rename import map_prefixes
 from patchgen_core.codegen.replacement import ACCESSORS, Modules, Replacement, read_replacement
 from patchgen_core.codegen.source import (
+    COMPOUND,
     DEFINITIONS,
     FUNCTIONS,
     Definition,
@@ -210,10 +211,11 @@ class Targets:
             message = f"'{patch.target}' is a class attribute in upstream's line {attribute.lineno}, not a method"
             hint = "Replace the class, or pass add=True if a method of that name is meant to hide it."
             raise PatchgenError(message, patch.location, hint)
-        own = {f.name for node in nodes for f in all_methods(node)}
-        known = {f.name for classes in self.index.classes.values() for c in classes for f in all_methods(c)}
-        if patch.add or method in known | KNOWN_METHODS:
+        if patch.add or method in KNOWN_METHODS:
             return
+        if any(f.name == method for classes in self.index.classes.values() for c in classes for f in all_methods(c)):
+            return
+        own = {f.name for node in nodes for f in all_methods(node)}
         near = difflib.get_close_matches(method, sorted(own | KNOWN_METHODS), n=1, cutoff=0.85)
         if near:
             raise PatchgenError(
@@ -256,18 +258,19 @@ def last_definitions(body: list[ast.stmt], name: str, accessor: str = "") -> lis
     """The definitions of a name that count: of several in one block the last, and one for each branch."""
 
     def matches(definition: Definition) -> bool:
-        marks = [ast.unparse(d).rpartition(".")[2] for d in definition.decorator_list]
+        marks = [getattr(d, "attr", None) or getattr(d, "id", "") for d in definition.decorator_list]
         kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
         return kind == accessor and "overload" not in marks
 
     def visit(block: list[ast.stmt]) -> Iterator[Definition]:
         last: Definition | None = None
         for statement in block:
-            if not isinstance(statement, DEFINITIONS):
+            if isinstance(statement, DEFINITIONS):
+                if statement.name == name and matches(statement):
+                    last = statement
+            elif isinstance(statement, COMPOUND):
                 for inner in blocks(statement):
                     yield from visit(inner)
-            elif statement.name == name and matches(statement):
-                last = statement
         if last is not None:
             yield last
 

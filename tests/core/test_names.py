@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -47,6 +48,35 @@ def renamed(work: Workspace, body: str) -> str:
         pytest.param("with x as Fast: return Fast", "with x as Fast: return Fast", id="with"),
         pytest.param("if (Fast := x): return Fast", "if (Fast := x): return Fast", id="walrus"),
         pytest.param(
+            "return f'''é\n{Fast}{{Fast}}\n  {f'{Fast}' + Fast!r:{Fast}}''' f\"{[Fast for y in Fast]}\" '{Fast}'",
+            "return f'''é\n{Norm}{{Fast}}\n  {f'{Norm}' + Norm!r:{Norm}}''' f\"{[Norm for y in Norm]}\" '{Fast}'",
+            id="f-strings-in-f-strings",
+        ),
+        pytest.param("return (Fast), 'é', Fast", "return (Norm), 'é', Norm", id="brackets-and-columns"),
+        pytest.param(
+            "g = [y for y in x if (Fast := y)]\nreturn Fast",
+            "g = [y for y in x if (Fast := y)]\nreturn Fast",
+            id="walrus-out",
+        ),
+        pytest.param(
+            "match x:\n    case [Fast, *_] | {'k': Fast}: return Fast",
+            "match x:\n    case [Fast, *_] | {'k': Fast}: return Fast",
+            id="captured",
+        ),
+        pytest.param("try: pass\nexcept x as Fast: Fast", "try: pass\nexcept x as Fast: Fast", id="except-as"),
+        pytest.param("Fast: int\nreturn Fast", "Fast: int\nreturn Fast", id="annotated-only"),
+        pytest.param("del Fast", "del Fast", id="deleted"),
+        pytest.param(
+            "def g(Fast):\n    def h():\n        global Fast\n        return Fast\n    return h",
+            "def g(Fast):\n    def h():\n        global Fast\n        return Norm\n    return h",
+            id="global",
+        ),
+        pytest.param(
+            "def g():\n    Fast = 1\n    def h():\n        nonlocal Fast\n        return Fast\n    return h",
+            "def g():\n    Fast = 1\n    def h():\n        nonlocal Fast\n        return Fast\n    return h",
+            id="nonlocal",
+        ),
+        pytest.param(
             "def g(Fast=Fast): return Fast\nreturn Fast", "def g(Fast=Norm): return Fast\nreturn Norm", id="parameter"
         ),
         pytest.param(
@@ -81,8 +111,8 @@ def renamed(work: Workspace, body: str) -> str:
             id="decorators-bases-annotations",
         ),
         pytest.param(
-            "a: 'Fast | None' = None\nb: 'x.Fast'\nc: list['Fast'] = 'Fast'",
-            "a: 'Norm | None' = None\nb: 'x.Fast'\nc: list['Norm'] = 'Fast'",
+            "a: 'Fast | None' = None\nb: 'x.Fast'\nc: list['Fast'] = 'Fast'\nd: A['a Fast one', 'Fast' 'y', f'Fast']",
+            "a: 'Norm | None' = None\nb: 'x.Fast'\nc: list['Norm'] = 'Fast'\nd: A['a Fast one', 'Norm' 'y', f'Fast']",
             id="string-annotations",
         ),
         pytest.param(
@@ -94,6 +124,13 @@ def renamed(work: Workspace, body: str) -> str:
 )
 def test_a_rename_follows_references_only(work: Workspace, body: str, expected: str) -> None:
     assert renamed(work, body) == expected
+
+
+if sys.version_info >= (3, 12):
+
+    def test_a_rename_leaves_type_parameters(work: Workspace) -> None:
+        body = "def g[Fast: Fast](y={0}) -> 'Fast':\n    type K = list[Fast]\n    return Fast\nreturn g[{0}]"
+        assert renamed(work, body.format("Fast")) == body.format("Norm")
 
 
 def test_a_rename_that_a_local_name_would_catch_is_an_error(work: Workspace) -> None:

@@ -654,15 +654,46 @@ def test_modified_init_shows_both(work: Workspace) -> None:
     )
 
 
+def test_modified_init_loses_its_first_parameter_with_its_line(work: Workspace) -> None:
+    """What stands below it moves, the strings as well."""
+    work.upstream("class Norm:\n    def __init__(self): ...\n")
+    work.config(
+        '''
+        @config.modify_init("Norm")
+        def wrapped(
+            original_init: object = None,  # upstream's
+            # the layer
+            self=None, size=1,
+        ):
+            original_init(self)
+            text = f"""
+        kept {size}
+            """
+            return text
+        '''
+    )
+    assert work.raw().endswith(
+        "    def __init__(\n        self=None, size=1,\n    ):\n        Norm._original_init(self)\n"
+        '        text = f"""\nkept {size}\n    """\n        return text\n'
+    )
+
+
 @pytest.mark.parametrize(
     ("signature", "body", "message"),
     [
         ("original_init, self, x", "self.x = x", "never calls 'original_init'"),
         ("original_init", "original_init()", "must take original_init and self first"),
         ("original_init, self, x", "original_init = None; original_init(self, x)", "assigns its parameter"),
+        ("original_init, self, x", "original_init(self, x); del original_init", "assigns its parameter"),
+        (
+            "original_init, self, x",
+            "def g():\n        nonlocal original_init\n        original_init = x\n    original_init(self, g())",
+            "assigns its parameter",
+        ),
+        ("original_init, self, x", "return [original_init for original_init in x]", "never calls 'original_init'"),
         ("original_init, self, Norm", "original_init(self, Norm)", "Norm"),
     ],
-    ids=["unused", "no-self", "assigned", "class-hidden"],
+    ids=["unused", "no-self", "assigned", "deleted", "assigned-inside", "used-by-another-name", "class-hidden"],
 )
 def test_init_that_would_not_run_upstreams_is_an_error(
     work: Workspace, signature: str, body: str, message: str
