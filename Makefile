@@ -45,12 +45,13 @@ toys: .venv/installed  ## a toy config for every model type of transformers, for
 mutation: .venv/installed  ## defects in the zoo's patches: how many of them the gate finds
 	$(BIN)/python benchmarks/mutation.py
 
-bench: .venv/installed
-	$(BIN)/python benchmarks/check.py
+bench: .venv/installed  ## what everything costs; the last of them fails when a goal is missed
 	$(BIN)/python benchmarks/plugin.py
 	$(BIN)/python benchmarks/contracts.py
 	$(BIN)/python benchmarks/slots.py
 	$(BIN)/python benchmarks/parity.py
+	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/check.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

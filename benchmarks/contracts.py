@@ -1,6 +1,6 @@
 """How long the contracts take, by rule, and as a ratio to ``import torch`` in the same run.
 
-Uses the project of ``benchmarks/check.py``. Its artifacts are made first; then every rule runs over all of them, in
+Uses the project of ``benchmarks/project.py``. Its artifacts are made first; then every rule runs over all of them, in
 one process and nothing but rules. What rules share - the modules' syntax trees, their scopes, what calls call - is
 made by whichever asks first, so a rule alone takes longer than what it adds to the others: there is a column for each.
 
@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from check import apart, make_project, measure
+from processes import apart, measure
+from project import make_project
 
 TORCH = [sys.executable, "-c", "import torch"]
 PARSING, WALKING, KERNELS = "parsing generated modules", "scopes of both modules", "registered kernels"

@@ -1,6 +1,6 @@
 """What the pytest plugin costs: installed and not switched on, when it collects, and when it checks drift.
 
-Uses the project of ``benchmarks/check.py``, and runs everything in turn, each as a process of its own.
+Uses the project of ``benchmarks/project.py``, and runs everything in turn, each as a process of its own.
 
     python benchmarks/plugin.py [--runs 11]
 """
@@ -13,16 +13,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check import PATCHGEN, apart, make_project, measure
+from processes import apart, measure
+from project import PATCHGEN, make_project
 
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 OFF, WITHOUT = "pytest, plugin not switched on", "pytest -p no:pytest_patchgen"
 IN_TESTS = {WITHOUT: [*PYTEST, "-p", "no:pytest_patchgen"], OFF: PYTEST}
 IN_PROJECT = {
     "import torch": [sys.executable, "-c", "import torch"],
-    "patchgen --check": [*PATCHGEN, "--check"],
+    "patchgen --check, nothing changed": [*PATCHGEN, "--check"],
     "pytest --patchgen --collect-only": [*PYTEST, "--patchgen", "--collect-only"],
-    "pytest --patchgen-checks=drift": [*PYTEST, "--patchgen-checks=drift"],
+    "pytest --patchgen-checks=drift, nothing changed": [*PYTEST, "--patchgen-checks=drift"],
+    "pytest --patchgen-checks=drift --patchgen-no-cache": [*PYTEST, "--patchgen-checks=drift", "--patchgen-no-cache"],
 }
 
 
@@ -40,10 +42,10 @@ def print_table(folder: Path, runs: int) -> None:
             for name, command in commands.items():
                 samples.setdefault(name, []).append(measure(command, root)[0])
     torch = statistics.median(samples["import torch"][1:])
-    print(f"{f'medians of {runs} runs':<40}{'s':>8}{'ratio to import torch':>24}")
+    print(f"{f'medians of {runs} runs':<52}{'s':>8}{'ratio to import torch':>24}")
     for name, taken in samples.items():
         seconds = statistics.median(taken[1:])
-        print(f"{name:<40}{seconds:>8.3f}{seconds / torch:>24.2f}")
+        print(f"{name:<52}{seconds:>8.3f}{seconds / torch:>24.2f}")
     overhead = statistics.median(off - without for off, without in list(zip(samples[OFF], samples[WITHOUT]))[1:])
     print(f"\noverhead when not switched on: {1000 * overhead:.1f} ms (median of the differences; goal: under 20)")
 

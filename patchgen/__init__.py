@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import patchgen_core
 
+TYPE_CHECKING = False  # as in patchgen_core
 if TYPE_CHECKING:
+    from typing import Any
+
     from patchgen_core import (
         DiscoveryConfig,
         ModelingCodeGenerator,

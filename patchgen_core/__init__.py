@@ -5,10 +5,10 @@ The names below are loaded when they are first used; importing this package load
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing typing would cost more than everything else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from patchgen_core.api import ModelingCodeGenerator, list_patch_configs, run_codegen
     from patchgen_core.cli import build_check_cli, build_run_codegen_cli
     from patchgen_core.errors import PatchgenError
@@ -49,4 +49,6 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(f"patchgen_core.{_HOMES[name]}"), name)

@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.artifacts import Artifact, Progress, make_artifacts, make_outcome
+from patchgen_core.artifacts import make_artifacts, make_outcome
+from patchgen_core.cache import Cache
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.contracts.verdict import Verdict
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
+from patchgen_core.inputs import Machine
 from patchgen_core.loading import DEFAULT_NAME, LoadedConfig, Loader
 from patchgen_core.project import Project, load_project
+from patchgen_core.results import Artifact, Progress
 from patchgen_core.spec import PatchConfig
 from patchgen_core.upstream import UpstreamModule, find_upstream
 
@@ -76,13 +79,16 @@ def generate_and_write(
     dry_run: bool = False,
     save_diff: bool = False,
     progress: Progress | None = None,
+    cache: Cache | None = None,
 ) -> list[CodegenResult]:
     """Generate config files, and write their modules when every one of them generates.
+
+    ``cache`` keeps what the next check asks for.
 
     Raises:
         PatchgenError: with everything that is wrong; then nothing was written.
     """
-    loader = Loader(project, SourceCache())
+    loader, machine = Loader(project, SourceCache()), Machine(project)
     outcomes = make_artifacts(project, configs, output=output, name=name, loader=loader, progress=progress)
     problems = [problem for outcome in outcomes for problem in outcome.problems]
     if problems:
@@ -95,6 +101,8 @@ def generate_and_write(
     ]
     files = [file for artifact, _ in made for file in artifact.output(save_diff)]
     written = [] if dry_run else write_files(files)
+    if cache is not None:
+        cache.keep_all(outcomes, name, machine)
     return [
         CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), verdict)
         for artifact, verdict in made

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import keyword
 import os
 import re
@@ -12,6 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from patchgen_core.errors import Location, PatchgenError
+
+DTYPES = ("float32", "bfloat16")
+"""The dtypes that parity runs models in."""
 
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -133,6 +135,8 @@ def toy_config(value: Any, location: Location) -> dict[str, Any] | str | None:
         return os.path.normpath(os.path.join(os.path.dirname(location.file), path))
     if not isinstance(value, Mapping):
         raise PatchgenError(f"toy_config must be a mapping or a path, not {shown(value)}", location)
+    import json
+
     try:
         plain: dict[str, Any] = json.loads(json.dumps(dict(value), default=_refuse_unplain))
     except (TypeError, ValueError) as error:

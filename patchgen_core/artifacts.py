@@ -3,76 +3,29 @@
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.header import seal
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.source import SourceCache, SourceFile, parse_source
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
+from patchgen_core.inputs import Machine, Question, place, ruff_questions, upstream_answer
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.normalize import Complaint, Normalized, Text, normalize
 from patchgen_core.project import Project
+from patchgen_core.results import Artifact, Outcome, Progress
 from patchgen_core.upstream import find_upstream
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
 DANGLING, UNDEFINED = "PG203", "PG204"
 """The contract rules whose findings stop a generation, unless the config allows them."""
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """The files of one config, as they should be.
-
-    Attributes:
-        plan: what went in.
-        path, text: the generated module.
-        diff_path, diff: the unified diff of upstream against it.
-        base: upstream's text as the diff has it: what the project would generate without a patch, no header.
-    """
-
-    plan: Plan
-    path: Path
-    text: str
-    diff_path: Path
-    diff: str
-    base: str
-
-    @property
-    def files(self) -> tuple[tuple[Path, str], ...]:
-        """Both files, each with its text."""
-        return ((self.path, self.text), (self.diff_path, self.diff))
-
-    def output(self, save_diff: bool) -> tuple[tuple[Path, str], ...]:
-        """The files that a generation writes: the diff when that is asked for, or there is one to keep current."""
-        return self.files if save_diff or self.diff_path.exists() else self.files[:1]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one config: an artifact, or the problems that prevented it.
-
-    Attributes:
-        path: the config's file.
-        label: what reports call it.
-        output: where its generated module goes; None when that is not known.
-        loaded: how it was loaded; None when it could not be.
-        artifact: what it makes.
-        problems: why it makes nothing.
-    """
-
-    path: Path
-    label: str
-    output: Path | None = None
-    loaded: LoadedConfig | None = None
-    artifact: Artifact | None = None
-    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,7 +78,7 @@ def make_artifacts(
 
 def make_outcome(project: Project, loaded: LoadedConfig, sources: SourceCache) -> Outcome:
     """Generate one config that is loaded already; nothing is written."""
-    draft = _generate(project, Outcome(loaded.path, loaded.label, loaded=loaded), None, sources)
+    draft = _generate(project, _announced(loaded, project.output_folder(loaded.path)), None, sources)
     return draft if isinstance(draft, Outcome) else _finish(project, [draft])[0]
 
 
@@ -139,19 +92,40 @@ def announce(project: Project, path: Path, loader: Loader, *, name: str | None =
         loaded = loader.load(path, name)
     except PatchgenError as error:
         return [Outcome(path, project.module_name(path), problems=error.problems)]
-    folder = project.output_folder(path)
-    return [Outcome(c.path, c.label, _below(folder, c.config.target_file), c) for c in loaded]
+    return [_announced(config, project.output_folder(path)) for config in loaded]
 
 
-def _below(folder: Path, target_file: object) -> Path | None:
-    return folder / target_file if isinstance(target_file, str) else None
+def _announced(loaded: LoadedConfig, folder: Path) -> Outcome:
+    target = loaded.config.target_file
+    return Outcome(
+        loaded.path,
+        loaded.label,
+        output=folder / target if isinstance(target, str) else None,
+        line=loaded.config.location.line,
+        loading=loaded.mode,
+        loading_reason=loaded.reason,
+        loaded=loaded,
+    )
 
 
 def _draft(
     project: Project, path: Path, name: str | None, output: Path | None, loader: Loader
 ) -> list[Outcome | _Draft]:
-    found = announce(project, path, loader, name=name)
-    return [_generate(project, outcome, output, loader.sources) for outcome in found]
+    with loader.sources.recording() as read:
+        found = announce(project, path, loader, name=name)
+        made = [_generate(project, outcome, output, loader.sources) for outcome in found]
+    files = {place(project, file): source.digest for file, source in read.items()}
+    return [_with_inputs(entry, files) if isinstance(entry, _Draft) else entry for entry in made]
+
+
+def _with_inputs(draft: _Draft, files: Mapping[str, str]) -> _Draft:
+    """The draft with what its result depends on."""
+    assert draft.outcome.loaded is not None
+    upstream, source, seen = draft.plan.upstream, draft.plan.source, draft.outcome.loaded.seen
+    inputs: dict[Question, Any] = dict(seen.answers)
+    inputs |= {("file", file): contents for file, contents in files.items() if file != str(source.path)}
+    inputs["upstream", upstream.module] = upstream_answer(upstream, source.digest)
+    return replace(draft, outcome=replace(draft.outcome, inputs=inputs, doubt=seen.doubt))
 
 
 def _generate(project: Project, outcome: Outcome, output: Path | None, sources: SourceCache) -> Outcome | _Draft:
@@ -210,11 +184,34 @@ def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
             bases[key] = len(texts)
             home = draft.home.with_name(f"{draft.home.stem}__upstream.py")
             texts.append(Text(home, absolute_upstream(draft.plan)))
+    before = Machine(project)
+    answers = [_ruff_answers(before, draft) for draft in drafts]
     normalized = normalize(texts, project)
-    return [
+    after = Machine(project)
+    outcomes = [
         _finish_one(draft, result, normalized[bases[draft.plan.source.path, draft.home.parent]].text)
         for draft, result in zip(drafts, normalized)
     ]
+    return [
+        _with_ruff(outcome, draft, after, _ruff_answers(after, draft) == answer)
+        for outcome, draft, answer in zip(outcomes, drafts, answers)
+    ]
+
+
+def _ruff_answers(machine: Machine, draft: _Draft, *texts: str) -> dict[Question, Any]:
+    """What ruff sees of the machine while it works on a draft, unless nobody asks what its result depends on."""
+    if draft.outcome.inputs is None:
+        return {}
+    return {asked: machine.answer(*asked) for asked in ruff_questions(machine, draft.home, draft.raw.text, *texts)}
+
+
+def _with_ruff(outcome: Outcome, draft: _Draft, machine: Machine, is_same: bool) -> Outcome:
+    """The outcome with what ruff saw while it worked on it: the same before and afterwards."""
+    if outcome.inputs is None or outcome.artifact is None:
+        return outcome
+    inputs = {**outcome.inputs, **_ruff_answers(machine, draft, outcome.artifact.text)}
+    doubt = outcome.doubt or ("" if is_same else "ruff's settings or the project's folders change while it is made")
+    return replace(outcome, inputs=inputs, doubt=doubt)
 
 
 def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
@@ -233,7 +230,7 @@ def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
 
 def unified_diff(old: str, new: str, old_name: str, new_name: str) -> str:
     """A unified diff; empty when the texts are the same."""
-    before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
+    before, after = list(io.StringIO(old)), list(io.StringIO(new))
     lines = difflib.unified_diff(before, after, old_name, new_name)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 

@@ -5,34 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
-from typing import Literal
 
-from patchgen_core.artifacts import Artifact, unified_diff
+from patchgen_core.artifacts import unified_diff
 from patchgen_core.codegen.header import FORMAT, Fingerprint, read_fingerprint, read_label
 from patchgen_core.codegen.plan import short_hash
 from patchgen_core.codegen.source import DEFINITIONS
+from patchgen_core.results import Artifact, Cause
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-CauseKind = Literal["upstream moved", "config changed", "edited by hand", "generator changed", "missing", "orphan"]
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why a file is not what its config makes.
-
-    Attributes:
-        kind: which kind of cause.
-        detail: what exactly.
-        upstream_diff: when upstream moved, what it changed in the very targets that the config patches. The
-            generated file does not show that: the patches stand there.
-    """
-
-    kind: CauseKind
-    detail: str = ""
-    upstream_diff: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.detail}" if self.detail else self.kind
 
 
 def explain(artifact: Artifact, old: str | None, old_diff: str | None) -> tuple[Cause, ...]:

@@ -9,23 +9,28 @@ from __future__ import annotations
 import argparse
 import gc
 import io
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
-from patchgen_core.artifacts import Progress
-from patchgen_core.codegen.source import SourceCache
-from patchgen_core.commands import COMMANDS, add_printing, make_console, split_codes
-from patchgen_core.drift import DriftReport, check, fix
+from patchgen_core.commands import COMMANDS, add_printing, make_console, print_json, split_codes
 from patchgen_core.errors import PatchgenError, display_path
-from patchgen_core.loading import Loader
 from patchgen_core.project import Project, load_project, no_configs
-from patchgen_core.report.record import BAD, Record, contract_record
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from rich.progress import Progress as Bar
+
+    from patchgen_core.cache import Cache
+    from patchgen_core.codegen.source import SourceCache
+    from patchgen_core.loading import Loader
+    from patchgen_core.report.record import Record
+    from patchgen_core.results import DriftReport, Progress
 
 Main = Callable[..., int]
 
@@ -42,7 +47,9 @@ def run() -> NoReturn:
     """``patchgen`` as a process of its own."""
     # A run makes many syntax trees and is over soon: collecting their cycles costs a fifth of a check.
     gc.disable()
-    sys.exit(main())
+    code = main()
+    gc.freeze()  # the interpreter looks for cycles once more at its end, which takes as long again
+    sys.exit(code)
 
 
 def build_run_codegen_cli(project: Project, prog: str = "patchgen") -> Main:
@@ -84,8 +91,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--check", action="store_true", help="compare generated files with a fresh generation; exit 1 on drift")
     add("--fix", action="store_true", help="with --check: rewrite what drifted")
     add("--prune", action="store_true", help="with --check --fix: remove generated files that no config makes")
+    add("--watch", action="store_true", help="check all, rewrite what drifted, and again on every save until Ctrl-C")
     add("--select", metavar="CODES", help="check the contract rules of these codes, or beginnings of codes")
     add("--ignore", metavar="CODES", help="with contract rules: leave these out")
+    add("--no-cache", action="store_true", help="use no results of earlier runs, and keep none")
     add_printing(parser, "print results as JSON")
     parser.set_defaults(contracts=False)
     return parser
@@ -101,6 +110,8 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
     try:
         if command is not None:
             return command.run(options, project)
+        if options.watch:
+            return _watch(options, project)
         return _run(options, project or load_project())
     except PatchgenError as error:
         _print_error(error, options)
@@ -126,6 +137,9 @@ def _options(arguments: list[str], prog: str) -> argparse.Namespace:
 
 
 def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    others = (options.check, options.fix, options.list, options.dry_run, options.diff, options.json)
+    if options.watch and any(others):
+        parser.error("--watch goes with none of --check, --fix, --list, --dry-run, --diff and --json")
     if options.fix and not options.check:
         parser.error("--fix goes with --check")
     if options.prune and not options.fix:
@@ -142,8 +156,8 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         parser.error("--all and --list take no patch module")
     if options.output_dir is not None and not options.patch_module:
         parser.error("--output-dir goes with patch modules that are named")
-    if not (options.patch_module or options.all or options.list or options.check):
-        parser.error("name a patch module, or give --all, --list or --check")
+    if not (options.patch_module or options.all or options.list or options.check or options.watch):
+        parser.error("name a patch module, or give --all, --list, --check or --watch")
 
 
 def _run(options: argparse.Namespace, project: Project) -> int:
@@ -152,6 +166,12 @@ def _run(options: argparse.Namespace, project: Project) -> int:
     if options.check:
         return _check(options, project)
     return _generate(options, project)
+
+
+def _watch(options: argparse.Namespace, project: Project | None) -> int:
+    from patchgen_core.watch.command import watch
+
+    return watch(options, (lambda: project) if project is not None else load_project, make_console(options))
 
 
 def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
@@ -171,7 +191,7 @@ def _list(options: argparse.Namespace, project: Project) -> int:
     paths = project.find_configs()
     if options.json:
         rows = [{"config": project.module_name(path), "path": display_path(path)} for path in paths]
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return 0
     for path in paths:
         print(f"{project.module_name(path)}  {display_path(path)}" if options.verbose else project.module_name(path))
@@ -182,11 +202,13 @@ def _list(options: argparse.Namespace, project: Project) -> int:
 
 def _generate(options: argparse.Namespace, project: Project) -> int:
     from patchgen_core.api import generate_and_write
+    from patchgen_core.cache import Cache
     from patchgen_core.report.data import SCHEMA, problem_data
 
     paths = _paths(options, project) or project.find_configs()
     if not paths:
         raise no_configs(project)
+    cache = None if options.no_cache else Cache(project)
     with _progress(options) as progress:
         results = generate_and_write(
             project,
@@ -196,7 +218,9 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
             dry_run=options.dry_run,
             save_diff=options.diff,
             progress=progress,
+            cache=cache,
         )
+    _warn(cache)
     if options.json:
         made = [
             {
@@ -210,7 +234,7 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
             }
             for result in results
         ]
-        print(json.dumps({"schema": SCHEMA, "exit_code": 0, "generated": made}, indent=2))
+        print_json({"schema": SCHEMA, "exit_code": 0, "generated": made})
         return 0
     from patchgen_core.report.terminal import print_generated
 
@@ -219,19 +243,38 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
 
 
 def _check(options: argparse.Namespace, project: Project) -> int:
+    from patchgen_core.cache import Cache
+    from patchgen_core.drift import check, fix
+
     paths, name = _paths(options, project) or None, options.config_name
-    loader = Loader(project, SourceCache())
+    cache = None if options.no_cache else Cache(project)
+    loader = _loader(project) if options.contracts else None  # which then reads no file again
     with _progress(options) as progress:
-        report = check(project, paths, name=name, output=_output(options), loader=loader, progress=progress)
-    contracts = _contracts(options, project, report, loader.sources) if options.contracts else []
+        report = check(
+            project,
+            paths,
+            name=name,
+            output=_output(options),
+            loader=loader,
+            progress=progress,
+            cache=cache,
+            artifacts=loader is not None,
+        )
+    _warn(cache)
+    contracts = _contracts(options, project, report, loader.sources) if loader is not None else []
     if options.fix:
         report = fix(report, options.prune)
-    exit_code = max(report.exit_code, int(any(record.status in BAD for record in contracts)))
+    exit_code = max(report.exit_code, int(any(record.is_bad for record in contracts)))
     if options.json:
         from patchgen_core.report.data import drift_data
 
-        print(json.dumps(drift_data(report, contracts), indent=2))
+        print_json(drift_data(report, contracts))
         return exit_code
+    if not (options.verbose or options.contracts):
+        from patchgen_core.report.summary import print_clean
+
+        if print_clean(report, options.no_color):
+            return exit_code
     from patchgen_core.report.terminal import print_contracts, print_drift
 
     print_drift(make_console(options), report, options.verbose)
@@ -240,16 +283,29 @@ def _check(options: argparse.Namespace, project: Project) -> int:
     return exit_code
 
 
+def _loader(project: Project) -> Loader:
+    from patchgen_core.codegen.source import SourceCache
+    from patchgen_core.loading import Loader
+
+    return Loader(project, SourceCache())
+
+
 def _contracts(
     options: argparse.Namespace, project: Project, report: DriftReport, sources: SourceCache
 ) -> list[Record]:
     """What the contract rules say of every config."""
     from patchgen_core.contracts.run import Contracts
+    from patchgen_core.report.record import contract_record
 
     contracts = Contracts(project, sources, options.select, options.ignore or ())
     outcomes = [result.outcome for result in report.results]
     verdicts = [contracts.examine(o.artifact, o.path) if o.artifact is not None else None for o in outcomes]
     return [contract_record(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts)]
+
+
+def _warn(cache: Cache | None) -> None:
+    if cache is not None and cache.failure:
+        print(f"warning: results cannot be kept: {cache.failure}", file=sys.stderr)
 
 
 # --- printing --------------------------------------------------------------------------------------
@@ -259,7 +315,7 @@ def _print_error(error: PatchgenError, options: argparse.Namespace) -> None:
     if options.json:
         from patchgen_core.report.data import error_data
 
-        print(json.dumps(error_data(error.problems), indent=2))
+        print_json(error_data(error.problems))
         return
     from patchgen_core.report.terminal import print_problems
 
@@ -272,21 +328,27 @@ def _progress(options: argparse.Namespace) -> Iterator[Progress | None]:
     if options.json or not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    bar = Bar(
-        TextColumn("patchgen"), BarColumn(), MofNCompleteColumn(), console=make_console(options, True), transient=True
-    )
-    task = bar.add_task("", total=None)
     started = time.monotonic()
+    bars: list[Bar] = []
 
     def advance(done: int, total: int) -> None:
-        bar.update(task, completed=done, total=total)
-        if time.monotonic() - started > _PROGRESS_AFTER:
-            bar.start()
+        if not bars and time.monotonic() - started > _PROGRESS_AFTER:
+            bars.append(_start_bar(options))
+        for bar in bars:
+            bar.update(bar.task_ids[0], completed=done, total=total)
 
     try:
         yield advance
     finally:
-        bar.stop()
+        for bar in bars:
+            bar.stop()
+
+
+def _start_bar(options: argparse.Namespace) -> Bar:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("patchgen"), BarColumn(), MofNCompleteColumn())
+    bar = Progress(*columns, console=make_console(options, True), transient=True)
+    bar.add_task("", total=None)
+    bar.start()
+    return bar

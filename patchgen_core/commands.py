@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project import Project, load_project
 
 if TYPE_CHECKING:
@@ -40,6 +39,13 @@ def make_console(options: argparse.Namespace, stderr: bool = False) -> Console:
     from rich.console import Console
 
     return Console(stderr=stderr, no_color=options.no_color or None, highlight=False, markup=False, emoji=False)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    import json
+
+    print(json.dumps(value, indent=2))
 
 
 def split_codes(text: str) -> list[str]:
@@ -77,7 +83,7 @@ def _rule(options: argparse.Namespace, _: Project | None) -> int:
     named = {rule.code: rule for word in options.codes for code in split_codes(word) for rule in find_rules(code)}
     rules = list(named.values())
     if options.json:
-        print(json.dumps([rule_data(rule) for rule in rules or EVERY_RULE], indent=2))
+        print_json([rule_data(rule) for rule in rules or EVERY_RULE])
         return 0
     if not rules:
         for rule in EVERY_RULE:
@@ -130,7 +136,7 @@ def _adopt(options: argparse.Namespace, project: Project | None) -> int:
         force=options.force,
     )
     if options.json:
-        print(json.dumps(adopted_data(result), indent=2))
+        print_json(adopted_data(result))
     else:
         print_adopted(make_console(options), result, f"patchgen {project.module_name(result.path)} --diff")
     return int(bool(result.findings))
@@ -155,7 +161,7 @@ def _new(options: argparse.Namespace, project: Project | None) -> int:
         dry_run=options.dry_run,
     )
     if options.json:
-        print(json.dumps(new_data(result), indent=2))
+        print_json(new_data(result))
     else:
         print_new(make_console(options), result, options.dry_run, project.module_name(result.config))
     return exit_code(result)
@@ -197,14 +203,42 @@ def _doctor(options: argparse.Namespace, project: Project | None) -> int:
 
     diagnosis = examine(project)
     if options.json:
-        print(json.dumps(diagnosis_data(diagnosis), indent=2))
+        print_json(diagnosis_data(diagnosis))
     else:
         print_diagnosis(make_console(options), diagnosis)
     return 0
 
 
+def _cache_parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Tell of the results that checks keep for the next run, or remove them. Nothing but time is lost.",
+    )
+    parser.add_argument("action", choices=["info", "clear"], help="tell where they are and how many, or remove them")
+    add_printing(parser, "print as JSON")
+    return parser
+
+
+def _cache(options: argparse.Namespace, project: Project | None) -> int:
+    from patchgen_core.cache import LIMIT, Cache
+
+    cache = Cache(project or load_project())
+    info = cache.info()
+    removed = cache.clear() if options.action == "clear" else 0
+    if options.json:
+        told = {"folder": str(info.folder), "results": info.results - removed, "limit": LIMIT, "removed": removed}
+        print_json({**told, "bytes": 0 if removed else info.size})
+    elif options.action == "clear":
+        print(f"{removed} results removed from '{display_path(info.folder)}'")
+    else:
+        size = f"{info.size / 1024:,.0f} KiB" if info.results else "empty"
+        print(f"'{display_path(info.folder)}': {info.results} of at most {LIMIT} results, {size}")
+    return 0
+
+
 COMMANDS = {
     "adopt": Command(_adopt_parser, _adopt),
+    "cache": Command(_cache_parser, _cache),
     "doctor": Command(_doctor_parser, _doctor),
     "new": Command(_new_parser, _new),
     "report": Command(_report_parser, _report),

@@ -8,9 +8,6 @@ from typing import Any, Literal
 
 from patchgen_core.errors import Location
 
-DTYPES = ("float32", "bfloat16")
-"""The dtypes that parity runs models in."""
-
 PatchKind = Literal["class_replacement", "function_replacement", "method_override", "init_modification", "external"]
 
 

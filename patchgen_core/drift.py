@@ -2,86 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
-from patchgen_core.artifacts import Outcome, Progress, make_artifacts, unified_diff, with_owners
-from patchgen_core.causes import Cause, explain
-from patchgen_core.codegen.header import copy_fingerprint, is_generated
-from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.cache import Cache
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.files import read_text, write_files
-from patchgen_core.loading import Loader
+from patchgen_core.inputs import Machine
 from patchgen_core.project import OUTPUT_FOLDER, Project, no_configs, walk_files
+from patchgen_core.results import ConfigResult, DriftReport, FileDrift, Outcome, Progress
 
-Status = Literal["clean", "drifted", "fixed", "error"]
+if TYPE_CHECKING:
+    from patchgen_core.loading import Loader
 
+MANY = 64
+"""More configs than this are made in processes beside this one, where what they are made from is not asked for."""
 
-@dataclass(frozen=True)
-class FileDrift:
-    """A file that differs.
-
-    Attributes:
-        path: the file.
-        old: its text; None when it does not exist.
-        new: what it should be.
-    """
-
-    path: Path
-    old: str | None
-    new: str
-
-    @property
-    def diff(self) -> str:
-        """Unified diff from what is there to what should be."""
-        return self._diff(self.old or "")
-
-    @property
-    def telling_diff(self) -> str:
-        """The diff without the header's hashes, which change with everything else."""
-        old = copy_fingerprint(self.new, self.old or "")
-        return self._diff(old) if old != self.new else self.diff
-
-    def _diff(self, old: str) -> str:
-        name = display_path(self.path)
-        if old.replace("\r\n", "\n") == self.new:
-            return ""
-        diff = unified_diff(old, self.new, f"{name} (checked in)", f"{name} (generated now)")
-        return with_owners(diff, self.new) if self.path.suffix == ".py" else diff
-
-
-@dataclass(frozen=True)
-class ConfigResult:
-    """The gate's verdict on one config."""
-
-    outcome: Outcome
-    status: Status
-    causes: tuple[Cause, ...] = ()
-    files: tuple[FileDrift, ...] = ()
-
-
-@dataclass(frozen=True)
-class DriftReport:
-    """The gate's verdict on a project.
-
-    Attributes:
-        results: one for each config.
-        orphans: generated files that no config makes.
-        removed: orphans that were removed.
-    """
-
-    results: tuple[ConfigResult, ...]
-    orphans: tuple[Path, ...] = ()
-    removed: tuple[Path, ...] = ()
-
-    @property
-    def exit_code(self) -> int:
-        """0 clean, 1 drift, 2 a config with errors."""
-        statuses = {result.status for result in self.results}
-        if "error" in statuses:
-            return 2
-        return 1 if "drifted" in statuses or self.orphans else 0
+_Results = dict[Path, list[ConfigResult]]
 
 
 def check(
@@ -92,6 +32,8 @@ def check(
     output: Path | None = None,
     loader: Loader | None = None,
     progress: Progress | None = None,
+    cache: Cache | None = None,
+    artifacts: bool = False,
 ) -> DriftReport:
     """Compare what is on disk with a fresh generation.
 
@@ -99,6 +41,9 @@ def check(
         project: the project to check.
         configs: config files; all of the project's by default, and then orphans are looked for as well.
         name, output, loader, progress: as for :func:`~patchgen_core.artifacts.make_artifacts`.
+        cache: keeps what is made. None keeps nothing.
+        artifacts: have every outcome hold what it makes. If not, what the cache knows to be clean is not made, and
+            many configs are made in other processes.
 
     Raises:
         PatchgenError: the project has no configs, or ruff cannot run.
@@ -107,14 +52,75 @@ def check(
     paths = project.find_configs() if configs is None else list(configs)
     if not paths:
         raise no_configs(project)
-    outcomes = make_artifacts(project, paths, name=name, output=output, loader=loader, progress=progress)
+    machine = Machine(project)
+    found: _Results = {}
+    if cache is not None and not artifacts:
+        known = ((path, cache.find(path, name, output, machine)) for path in paths)
+        found = {path: results for path, results in known if results}
+    missing = [path for path in paths if path not in found]
+    if not artifacts and len(missing) > MANY:
+        from patchgen_core.workers import check_apart
+
+        found |= check_apart(project, missing, name, output, cache.folder if cache is not None else None, progress)
+        missing = [path for path in missing if path not in found]
+    together = _make(project, missing, name, output, loader, progress)
+    found |= together
+    if cache is not None and together:
+        cache.keep_all([result.outcome for results in together.values() for result in results], name, machine)
+    shared = _sharing(found)
+    if not shared.issubset(together):
+        found |= _make(project, [path for path in paths if path in shared], name, output, loader, progress)
+    results = tuple(result for path in paths for result in found[path])
     is_whole = every and output is None and name is None
-    orphans = find_orphans(project, outcomes) if is_whole else ()
-    return DriftReport(tuple(compare(outcome) for outcome in outcomes), orphans)
+    orphans = find_orphans(project, [result.outcome for result in results]) if is_whole else ()
+    return DriftReport(results, orphans)
+
+
+def bare(result: ConfigResult) -> ConfigResult:
+    """A result without what it was made from, which holds syntax trees."""
+    return replace(result, outcome=replace(result.outcome, loaded=None, artifact=None, inputs=None))
+
+
+def _make(
+    project: Project,
+    paths: Sequence[Path],
+    name: str | None,
+    output: Path | None,
+    loader: Loader | None,
+    progress: Progress | None,
+) -> _Results:
+    """The results of config files, made here and now."""
+    if not paths:
+        return {}
+    from patchgen_core.artifacts import make_artifacts
+    from patchgen_core.codegen.source import SourceCache
+    from patchgen_core.loading import Loader
+
+    sources = SourceCache()
+    made: _Results = {path: [] for path in paths}
+    outcomes = make_artifacts(
+        project, paths, name=name, output=output, loader=loader or Loader(project, sources), progress=progress
+    )
+    for outcome in outcomes:
+        made[outcome.path].append(compare(outcome))
+    sources.clear()
+    return made
+
+
+def _sharing(found: _Results) -> set[Path]:
+    """Config files that write a file which another one writes as well: an error that only shows side by side."""
+    owners: dict[str, set[Path]] = {}
+    for path, results in found.items():
+        for result in results:
+            if result.outcome.output is not None:
+                owners.setdefault(os.path.realpath(result.outcome.output), set()).add(path)
+    return {path for paths in owners.values() if len(paths) > 1 for path in paths}
 
 
 def compare(outcome: Outcome) -> ConfigResult:
     """The verdict on one config."""
+    from patchgen_core.causes import explain
+
     artifact = outcome.artifact
     if artifact is None:
         return ConfigResult(outcome, "error")
@@ -184,20 +190,22 @@ def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, .
             expected.add(outcome.output.with_suffix(""))
         else:
             unknown.add(project.output_folder(outcome.path))
-    found = []
-    for path in walk_files(project.search_root):
-        if (
-            path.suffix not in (".py", ".diff")
-            or OUTPUT_FOLDER not in path.relative_to(project.search_root).parts[:-1]
-        ):
-            continue
-        if path.with_suffix("") in expected or unknown.intersection(path.parents):
-            continue
-        try:
-            with path.open(encoding="utf-8", errors="replace") as file:
-                head = file.read(2000)
-        except OSError:  # a dangling link
-            continue
-        if is_generated(head) if path.suffix == ".py" else f"\n+++ {OUTPUT_FOLDER}/" in head:
-            found.append(path)
+    root = project.search_root
+    candidates = (path for path in walk_files(root) if OUTPUT_FOLDER in path.relative_to(root).parts[:-1])
+    others = (path for path in candidates if path.with_suffix("") not in expected)
+    found = (path for path in others if not unknown.intersection(path.parents) and _is_generated(path))
     return tuple(sorted(found))
+
+
+def _is_generated(path: Path) -> bool:
+    """Whether a file is a generated module, or the diff of one."""
+    if path.suffix not in (".py", ".diff"):
+        return False
+    from patchgen_core.codegen.header import is_generated
+
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            head = file.read(2000)
+    except OSError:  # a dangling link
+        return False
+    return is_generated(head) if path.suffix == ".py" else f"\n+++ {OUTPUT_FOLDER}/" in head

@@ -6,7 +6,6 @@ values and raise them together in one :class:`PatchgenError`.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -120,6 +119,8 @@ def excerpt(text: str, line: int) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The member of ``known`` nearest to ``name``, or None when nothing is near."""
+    import difflib
+
     candidates = sorted(set(known))
     lowered = {candidate.lower(): candidate for candidate in reversed(candidates)}
     near = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6) or [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import platform
 import stat
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +23,20 @@ def read_text(path: Path) -> str | None:
         return None
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
+
+
+def digest(data: bytes) -> str:
+    """A hash that stands for some bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_digest(path: Path) -> str | None:
+    """A hash of a file's contents; None when they cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return digest(file.read())
+    except OSError:
+        return None
 
 
 def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
@@ -57,6 +70,8 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
 
 def _prepare(path: Path, text: str) -> str:
     """Write ``text`` beside ``path`` with the permissions it will have; returns the temporary file."""
+    import tempfile
+
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(target.parent)
@@ -75,6 +90,8 @@ def _prepare(path: Path, text: str) -> str:
 
 
 def _temporary_prefix() -> str:
+    import platform
+
     return f".patchgen-{platform.node()}-"
 
 

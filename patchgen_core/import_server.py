@@ -19,6 +19,7 @@ import select
 import signal
 import sys
 import tempfile
+import time
 from types import TracebackType
 from typing import Any
 
@@ -76,10 +77,12 @@ def serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         sys.path[:] = request["search"]
+        start = time.perf_counter()
         for name in request["preload"]:
             with contextlib.suppress(BaseException):  # the import itself will say why
                 importlib.import_module(name)
-        answers.write(json.dumps(_serve_one(request)) + "\n")
+        seconds = {"importing torch and transformers": time.perf_counter() - start}
+        answers.write(json.dumps({**_serve_one(request), "seconds": seconds}) + "\n")
         answers.flush()
         if not hasattr(os, "fork"):
             return

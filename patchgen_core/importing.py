@@ -15,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.exports import exported_names, has_listing
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
 from patchgen_core.files import read_text
 from patchgen_core.processes import Server
 from patchgen_core.project import Project
+from patchgen_core.results import Artifact
 
 _SERVER = Path(__file__).with_name("import_server.py")
 _TIME_LIMIT = 600.0

@@ -15,13 +15,14 @@ import os
 import sys
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.declarations import Helper, ImportSpec, Patch
 from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.inputs import Seen, place
 from patchgen_core.project import Project
 from patchgen_core.sandbox import Sandbox, compiled, import_path
 from patchgen_core.spec import PatchConfig
@@ -43,6 +44,7 @@ class LoadedConfig:
         modules: namespaces of the project's modules that were executed to load it, by dotted name.
         mode: ``stubbed``, or ``imported`` when third-party modules were imported for real.
         reason: why it was imported for real.
+        seen: what that depends on, beside the files that it consists of.
     """
 
     path: Path
@@ -52,6 +54,7 @@ class LoadedConfig:
     modules: Mapping[str, Mapping[str, Any]]
     mode: Literal["stubbed", "imported"] = "stubbed"
     reason: str = ""
+    seen: Seen = field(default_factory=Seen, compare=False)
 
     @property
     def label(self) -> str:
@@ -85,19 +88,20 @@ class Loader:
             return self._load(path, self.project.module_name(path), name)
 
     def _load(self, path: Path, module: str, name: str | None) -> list[LoadedConfig]:
-        reason = "full loading was asked for"
+        reason, seen = "full loading was asked for", Seen()
         if not self.full:
             try:
-                return self._pick(path, module, name, self._stubbed(path, module, name), "")
+                return self._pick(path, module, name, self._stubbed(path, module, name, seen), "", seen)
             except _NeedsImport as needs:
                 reason = str(needs)
-        return self._pick(path, module, name, self._imported(path, module, reason), reason)
+        seen.suspect("it is imported for real")
+        return self._pick(path, module, name, self._imported(path, module, reason), reason, seen)
 
-    def _stubbed(self, path: Path, module: str, name: str | None) -> dict[str, dict[str, Any]]:
+    def _stubbed(self, path: Path, module: str, name: str | None, seen: Seen) -> dict[str, dict[str, Any]]:
         """Execute a config with stubs; modules that re-export the DSL are executed from their files as well."""
         known: dict[str, Path] = {}
         while True:
-            sandbox = Sandbox(self.project, self.sources, known)
+            sandbox = Sandbox(self.project, self.sources, known, seen)
             failure: BaseException | None = None
             try:
                 sandbox.execute(module, path)
@@ -126,16 +130,20 @@ class Loader:
         stubs = [namespace.get(name or DEFAULT_NAME)]
         stubs += [v for v in namespace.values() if isinstance(v, Stub) and stub_path(v).endswith("PatchConfig()")]
         stubs += [patch for config in _configs(namespace) for patch in _listed(config.patches)]
-        found = [self._module_of(stub_path(stub)) for stub in stubs if isinstance(stub, Stub)]
-        starred = self.project.module_path(sandbox.starred) if sandbox.starred else None
+        found = [self._module_of(stub_path(stub), sandbox.seen) for stub in stubs if isinstance(stub, Stub)]
+        starred = sandbox.own_file(sandbox.starred) if sandbox.starred else None
         return dict([*filter(None, found), *([(sandbox.starred, starred)] if starred else [])])
 
-    def _module_of(self, dotted: str) -> tuple[str, Path] | None:
+    def _module_of(self, dotted: str, seen: Seen) -> tuple[str, Path] | None:
         """The module, with its file, that the longest part of a dotted name stands for."""
         parts = dotted.replace("()", "").split(".")
         for length in range(len(parts), 0, -1):
             module = ".".join(parts[:length])
-            path = self.project.module_path(module) or installed_file(module)
+            path = self.project.module_path(module)
+            seen.note("module", module, place(self.project, path) if path else None)
+            if path is None:
+                path = installed_file(module)
+                seen.note("installed", module, place(self.project, path) if path else None)
             if path is not None:
                 return module, path
         return None
@@ -167,6 +175,7 @@ class Loader:
         name: str | None,
         modules: Mapping[str, Mapping[str, Any]],
         reason: str,
+        seen: Seen,
     ) -> list[LoadedConfig]:
         namespace = modules[module]
         wanted = name or DEFAULT_NAME
@@ -187,7 +196,7 @@ class Loader:
                 message = f"'{wanted}' is of type {type(value).__name__}, not a PatchConfig of patchgen"
             raise PatchgenError(message, Location(str(path)), hint)
         mode: Literal["stubbed", "imported"] = "imported" if reason else "stubbed"
-        return [LoadedConfig(path, module, key, item, modules, mode, reason) for key, item in found.items()]
+        return [LoadedConfig(path, module, key, item, modules, mode, reason, seen) for key, item in found.items()]
 
 
 class _NeedsImport(Exception):
@@ -235,9 +244,8 @@ def _is_declaration(value: Any) -> bool:
 def _fresh_modules(project: Project, sources: SourceCache) -> Iterator[None]:
     """No module of the project is imported yet, and none stays imported."""
     before = dict(sys.modules)
-    for name, module in before.items():
-        if _is_own(module, name, project):
-            del sys.modules[name]
+    for name in [name for name, module in before.items() if _is_own(module, name, project)]:
+        del sys.modules[name]
     finder = _ProjectFinder(project, sources)
     sys.meta_path.insert(0, finder)
     try:

@@ -2,23 +2,22 @@
 
 The texts are written into a temporary mirror of the folders they belong to and ruff is run from its root
 with the settings that count at their real place, so that neither the temporary folder nor an output
-folder given on the command line changes the result. Before that, a run of its own looks for syntax errors
-and undefined names, which no setting and no ``noqa`` may hide.
+folder given on the command line changes the result. Beside that, a run of its own looks for syntax errors
+and undefined names, which no setting and no ``noqa`` may hide, in a mirror that nothing is fixed in.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Thread
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project import Project, read_toml
+from patchgen_core.project import Project
+from patchgen_core.ruff_setup import RuffSettings, find_ruff, run_ruff
 
 
 @dataclass(frozen=True)
@@ -64,103 +63,83 @@ def normalize(texts: Sequence[Text], project: Project) -> list[Normalized]:
         PatchgenError: ruff is missing or cannot run with these settings.
     """
     results: list[Normalized | None] = [None] * len(texts)
+    known = RuffSettings(project)
     groups: dict[Path | None, list[int]] = {}
     for number, text in enumerate(texts):
-        settings = None if project.ruff_isolated else _settings(text.path, project.base)
-        groups.setdefault(settings, []).append(number)
+        groups.setdefault(known.file(text.path.parent), []).append(number)
     for settings, numbers in groups.items():
         batch = [texts[number] for number in numbers]
-        for number, result in zip(numbers, _run_batch(batch, settings, project)):
+        roots = known.source_roots(settings)
+        for number, result in zip(numbers, _run_batch(batch, settings, roots, project)):
             results[number] = result
     return [result for result in results if result is not None]
 
 
-def _settings(path: Path, root: Path) -> Path | None:
-    """The file ruff takes its settings from for ``path``: the nearest, up to the project's root."""
-    for folder in path.parents:
-        for name in (".ruff.toml", "ruff.toml"):
-            if (folder / name).is_file():
-                return folder / name
-        pyproject = folder / "pyproject.toml"
-        if pyproject.is_file() and _ruff_table(pyproject):
-            return pyproject
-        if folder == root:
-            break
-    return None
-
-
-def _run_batch(texts: Sequence[Text], settings: Path | None, project: Project) -> list[Normalized]:
+def _run_batch(texts: Sequence[Text], settings: Path | None, roots: list[str], project: Project) -> list[Normalized]:
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
-        mirror = Path(folder).resolve()
+        inspected, fixed = (Path(folder).resolve() / name for name in ("inspected", "fixed"))
         base = settings.parent if settings else project.base
-        paths = []
-        for text in texts:
-            below = text.path.relative_to(base) if text.path.is_relative_to(base) else Path(text.path.name)
-            path = mirror / below
-            while path in paths:
-                path = path.with_name(f"_{path.name}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text.text.encode())
-            paths.append(path)
-        complaints = _inspect(list(map(str, paths)), mirror)
-        broken = {path for path, found in complaints.items() if not all(c.name for c in found)}
-        whole = [str(path) for path in paths if str(path) not in broken]
+        find_ruff()  # sysconfig, which it asks, must not be asked by two threads before it was by one
+        inspection = _Inspection(_write(texts, base, inspected), inspected)
+        inspection.start()  # it takes as long as the fixes do
+        paths = _write(texts, base, fixed)
         options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
-        options += ["--config", _source_roots(settings, base)]
+        options += ["--config", f"src={json.dumps(roots)}"]  # absolute, because the mirror has none of these modules
         ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
+        run_ruff(["check", "--fix", "--exit-zero", *options, *ignore, *map(str, paths)], fixed)
+        complaints = inspection.complaints()
+        whole = [path for path, found in zip(paths, complaints) if all(complaint.name for complaint in found)]
         if whole:
-            _ruff(["check", "--fix", "--exit-zero", *options, *ignore, *whole], mirror)
-            _ruff(["format", *options, *whole], mirror)
-        return [Normalized(path.read_bytes().decode(), tuple(complaints.get(str(path), ()))) for path in paths]
+            run_ruff(["format", *options, *map(str, whole)], fixed)
+        return [
+            Normalized(path.read_bytes().decode() if path in whole else text.text, found)
+            for path, text, found in zip(paths, texts, complaints)
+        ]
 
 
-def _source_roots(settings: Path | None, base: Path) -> str:
-    """ruff's ``src`` setting with absolute folders: the mirror has none of the project's own modules.
-
-    Import sorting looks there for what is first-party.
-    """
-    roots = [base, base / "src"]
-    while settings is not None:
-        table = _ruff_table(settings)
-        if "src" in table:
-            roots = [settings.parent / root for root in table["src"]]
-            break
-        settings = settings.parent / os.path.expanduser(table["extend"]) if "extend" in table else None
-    return f"src={json.dumps([str(root) for root in roots])}"
+def _write(texts: Sequence[Text], base: Path, root: Path) -> list[Path]:
+    """Write texts below a folder as their files lie below ``base``; returns where each of them is."""
+    paths: list[Path] = []
+    for text in texts:
+        path = root / (text.path.relative_to(base) if text.path.is_relative_to(base) else text.path.name)
+        while path in paths:
+            path = path.with_name(f"_{path.name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.text.encode())
+        paths.append(path)
+    return paths
 
 
-def _ruff_table(path: Path) -> dict[str, Any]:
-    """The ruff settings of a file; empty when it has none."""
-    data = read_toml(path)
-    if path.name == "pyproject.toml":
-        tool = data.get("tool", {})
-        data = tool.get("ruff", {}) if isinstance(tool, dict) else {}
-    return data if isinstance(data, dict) else {}
+class _Inspection(Thread):
+    """Looks for syntax errors and undefined names, whatever the project's settings and comments ignore."""
 
+    def __init__(self, paths: Sequence[Path], folder: Path) -> None:
+        super().__init__(daemon=True)
+        self._paths, self._folder = paths, folder
+        self._output = ""
+        self._error: PatchgenError | None = None
 
-def _inspect(paths: list[str], folder: Path) -> dict[str, list[Complaint]]:
-    """Syntax errors and undefined names, whatever the project's settings and comments ignore."""
-    arguments = ["check", "--isolated", "--select=F821", "--ignore-noqa", "--no-cache", "--quiet"]
-    output = _ruff([*arguments, "--exit-zero", "--output-format=json", *paths], folder)
-    found: dict[str, list[Complaint]] = {}
-    for entry in json.loads(output):
-        message, name = entry["message"], ""
-        if entry.get("code") == "F821":
-            name = message.split("`")[1]
-        found.setdefault(entry["filename"], []).append(Complaint(entry["location"]["row"], message, name))
-    return found
+    def run(self) -> None:
+        """Run ruff."""
+        arguments = ["check", "--isolated", "--select=F821", "--ignore-noqa", "--no-cache", "--quiet"]
+        arguments += ["--exit-zero", "--output-format=json", *map(str, self._paths)]
+        try:
+            self._output = run_ruff(arguments, self._folder)
+        except PatchgenError as error:
+            self._error = error
 
+    def complaints(self) -> list[tuple[Complaint, ...]]:
+        """What it has found in each file.
 
-def _ruff(arguments: list[str], folder: Path) -> str:
-    try:
-        from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
-
-        command = [os.fsdecode(find_ruff_bin()), *arguments]
-        env = {name: value for name, value in os.environ.items() if not name.startswith("RUFF_")}
-        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8")
-    except (ImportError, OSError) as error:
-        raise PatchgenError(f"ruff cannot be run: {error}", None, "Install it: pip install ruff.") from None
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().replace(str(folder) + os.sep, "")
-        raise PatchgenError("ruff failed on the generated modules", excerpt=said)
-    return done.stdout
+        Raises:
+            PatchgenError: ruff cannot be run.
+        """
+        self.join()
+        if self._error is not None:
+            raise self._error
+        found: dict[str, list[Complaint]] = {}
+        for entry in json.loads(self._output):
+            message = entry["message"]
+            name = message.split("`")[1] if entry.get("code") == "F821" else ""
+            found.setdefault(entry["filename"], []).append(Complaint(entry["location"]["row"], message, name))
+        return [tuple(found.get(str(path), ())) for path in self._paths]

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from patchgen_core.phases import count, phase
+
 _TO_SAY_WHERE = 0.5
 
 
@@ -32,6 +34,7 @@ class Server:
         self.script, self.time_limit, self.output_kept = script, time_limit, output_kept
         self._process: subprocess.Popen[str] | None = None
         self._said: IO[bytes] | None = None
+        self._told = 0
 
     def __enter__(self) -> Server:
         return self
@@ -49,20 +52,28 @@ class Server:
         if self._said is not None:
             self._said.close()
             self._said = None
+        self._told = 0
+
+    def tell(self, request: dict[str, Any]) -> None:
+        """Send a request whose answer is not looked at, and do not wait for it.
+
+        Whatever goes wrong is left for the next :meth:`ask` to meet.
+        """
+        with contextlib.suppress(OSError):
+            self._send(self._running(), request)
+            self._told += 1
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request.
 
         Returns:
-            What the script answers; ``died``, why there is none, and ``output``, the last that it said, when its
-            process ends or takes too long.
+            What the script answers, but for ``seconds`` by phase, which are counted; ``died``, why there is none, and
+            ``output``, the last that it said, when its process ends or takes too long.
 
         Raises:
             OSError: no process can be started.
         """
         process = self._running()
-        assert process.stdin is not None
-        assert process.stdout is not None
         late = threading.Event()
 
         def give_up() -> None:
@@ -73,9 +84,8 @@ class Server:
         timer = threading.Timer(self.time_limit, give_up)
         timer.start()
         try:
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
+            self._send(process, request)
+            line = self._answer(process)
         except BrokenPipeError:
             line = ""
         except BaseException:  # a test that is interrupted leaves no answer behind for the next one
@@ -85,11 +95,26 @@ class Server:
             timer.cancel()
         if line:
             answer: dict[str, Any] = json.loads(line)
+            count(answer.pop("seconds", {}))
             return answer
         ended = f"no answer within {self.time_limit:g} s" if late.is_set() else f"its process has ended{_how(process)}"
         output = self._output()
         self.close()
         return {"died": ended, "output": output}
+
+    @staticmethod
+    def _send(process: subprocess.Popen[str], request: dict[str, Any]) -> None:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.flush()
+
+    def _answer(self, process: subprocess.Popen[str]) -> str:
+        """The answer to the last request; empty when the process ends before."""
+        assert process.stdout is not None
+        with phase("waiting for a process to be ready"):
+            while self._told and process.stdout.readline():
+                self._told -= 1
+        return process.stdout.readline()
 
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_you_mean, display_path
 from patchgen_core.parity.settings import ParitySettings, read_settings
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from patchgen_core.pyproject import PYPROJECT, declares_project, key_line, read_table
 
 CONFIG_SUFFIX = "_patch_gen_config.py"
 OUTPUT_FOLDER = "generated"
@@ -42,6 +37,8 @@ class Project:
         per_config_ignore: rules to leave out for single configs: pairs of a pattern, of a config's dotted name or
             of its path from the root, and codes.
         kernels: modules and packages that register the kernels for op slots.
+        cache_dir: folder that results are kept in, from ``root``; the environment variable ``PATCHGEN_CACHE_DIR``
+            wins over it.
         parity: the settings of ``[tool.patchgen.parity]``.
         root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
             and the working directory for a relative one.
@@ -58,6 +55,7 @@ class Project:
     ignore: tuple[str, ...] = ()
     per_config_ignore: tuple[tuple[str, tuple[str, ...]], ...] = ()
     kernels: tuple[str, ...] = ()
+    cache_dir: str = ".patchgen_cache"
     parity: ParitySettings = field(default_factory=ParitySettings)
     root: Path | None = None
 
@@ -86,10 +84,10 @@ class Project:
 
     def key_location(self, key: str) -> Location:
         """Where ``[tool.patchgen]`` has a key, for errors; the file when it has not."""
-        path = self.base / "pyproject.toml"
-        return Location(str(path), _key_line(path, key) if path.is_file() else 0)
+        path = self.base / PYPROJECT
+        return Location(str(path), key_line(path, key) if path.is_file() else 0)
 
-    @property
+    @cached_property
     def import_roots(self) -> tuple[Path, ...]:
         """Folders that the project's own packages are imported from, the one of ``package_prefix`` first."""
         folder = self.search_root
@@ -156,6 +154,10 @@ class Project:
         )
         raise PatchgenError(f"there is no patch config '{module}' in this project", None, hint)
 
+    def package_folder(self, name: str) -> Path:
+        """The folder of a package below ``package_prefix``, whether there is one or not."""
+        return self.search_root.joinpath(*(_below(name, self.package_prefix) or ()))
+
     def output_folder(self, config: Path) -> Path:
         """Where a config's generated files go: ``generated/`` beside it, or beside its ``patches/`` folder."""
         folder = config.parent.parent if config.parent.name == LEGACY_FOLDER else config.parent
@@ -170,7 +172,7 @@ class Project:
         if not self.search_root.is_dir():
             raise PatchgenError(
                 f"search_root '{display_path(self.search_root)}' is not a folder",
-                Location(str(self.base / "pyproject.toml")),
+                Location(str(self.base / PYPROJECT)),
             )
         found = {path for path in walk_files(self.search_root) if path.name.endswith(CONFIG_SUFFIX)}
         return sorted(found.union(self._legacy_configs()))
@@ -196,25 +198,35 @@ def walk_files(folder: Path) -> Iterator[Path]:
         PatchgenError: a folder cannot be read.
     """
 
-    def refuse(error: OSError) -> None:
-        raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(error.filename)))
-
+    start = os.fspath(folder)
     seen: set[str] = set()
-    for root, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
-        real = os.path.realpath(root)
-        if real in seen:
-            folders.clear()
+    waiting = [(start, os.path.realpath(start))]
+    while waiting:
+        at, real = waiting.pop()
+        try:
+            with os.scandir(at) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            raise PatchgenError(f"cannot be read: {error.strerror}", Location(at)) from None
+        is_project = at != start and any(entry.name == PYPROJECT for entry in entries)
+        if real in seen or (is_project and declares_project(Path(at, PYPROJECT))):
             continue
         seen.add(real)
-        folders[:] = sorted(name for name in folders if _is_walked(root, name))
-        for name in sorted(files):
-            yield Path(root, name)
+        folders = []
+        for entry in entries:
+            if not _is_folder(entry):
+                yield Path(entry.path)
+            elif not entry.name.startswith(".") and entry.name != "__pycache__":
+                is_plain = os.name == "posix" and not entry.is_symlink()
+                folders.append((entry.path, os.path.join(real, entry.name) if is_plain else os.path.realpath(entry)))
+        waiting += reversed(folders)
 
 
-def _is_walked(root: str, name: str) -> bool:
-    if name.startswith(".") or name == "__pycache__":
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
         return False
-    return not declares_project(Path(root, name, "pyproject.toml"))
 
 
 def _below(module: str, prefix: str) -> tuple[str, ...] | None:
@@ -226,15 +238,17 @@ def _below(module: str, prefix: str) -> tuple[str, ...] | None:
 
 def module_file(folder: Path, parts: Sequence[str]) -> Path | None:
     """A module's file below a folder; a package wins over a module of its name, as in an import."""
-    stem = folder.joinpath(*parts)
-    candidates = [stem / "__init__.py", *([stem.with_name(f"{stem.name}.py")] if parts else [])]
-    return next((path for path in candidates if path.is_file()), None)
+    stem = os.path.join(folder, *filter(None, parts))
+    candidates = [os.path.join(stem, "__init__.py"), *([f"{stem}.py"] if parts else [])]
+    return next((Path(path) for path in candidates if os.path.isfile(path)), None)
 
 
 def _makes_a_config(path: Path) -> bool:
     text = path.read_text(encoding="utf-8", errors="replace")
     if "PatchConfig" not in text:
         return False
+    import ast
+
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -243,7 +257,7 @@ def _makes_a_config(path: Path) -> bool:
     return any(isinstance(c, ast.Call) and ast.unparse(c.func).endswith("PatchConfig") for c in calls)
 
 
-# --- reading pyproject.toml ------------------------------------------------------------------------
+# --- the settings in pyproject.toml ----------------------------------------------------------------
 
 
 def load_project(start: Path | None = None) -> Project:
@@ -254,8 +268,8 @@ def load_project(start: Path | None = None) -> Project:
     """
     start = Path(os.path.abspath(start or os.getcwd()))
     for folder in (start, *start.parents):
-        path = folder / "pyproject.toml"
-        if path.is_file() and (table := _table(path)) is not None:
+        path = folder / PYPROJECT
+        if path.is_file() and (table := read_table(path)) is not None:
             return _project(path, table)
     raise PatchgenError(
         f"no pyproject.toml with a [tool.patchgen] table in '{display_path(start)}' or above it",
@@ -273,64 +287,33 @@ def no_configs(project: Project) -> PatchgenError:
     )
 
 
-def declares_project(path: Path) -> bool:
-    """Whether a file is a ``pyproject.toml`` with a ``[tool.patchgen]`` table, be it a broken one."""
-    if not path.is_file():
-        return False
-    try:
-        return _table(path) is not None
-    except PatchgenError:
-        return "tool.patchgen" in path.read_text(encoding="utf-8", errors="replace")
-
-
 def _root_above(search_root: Path) -> Path:
     """The nearest folder above an absolute folder that has a ``pyproject.toml``; else the working directory."""
     if search_root.is_absolute():
         for folder in search_root.parents:
-            if (folder / "pyproject.toml").is_file():
+            if (folder / PYPROJECT).is_file():
                 return folder
         return search_root.parent
     return Path.cwd()
-
-
-def _table(path: Path) -> dict[str, Any] | None:
-    tool = read_toml(path).get("tool", {})
-    table = tool.get("patchgen") if isinstance(tool, dict) else None
-    if table is not None and not isinstance(table, dict):
-        raise PatchgenError("tool.patchgen is not a table", Location(str(path)))
-    return table
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file.
-
-    Raises:
-        PatchgenError: it cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            tables: dict[str, Any] = tomllib.load(file)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PatchgenError(f"not valid TOML: {error}", Location(str(path))) from None
-    except OSError as error:
-        raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
-    return tables
 
 
 def _project(path: Path, table: Mapping[str, Any]) -> Project:
     types = {f.name: str(f.type) for f in fields(Project) if f.name != "root"}
     problems = []
     values: dict[str, Any] = {}
+
+    def at(key: str) -> Location:
+        return Location(str(path), key_line(path, key))
+
     for key, value in table.items():
-        location = Location(str(path), _key_line(path, key))
         if key not in types:
             near = closest(key, types)
             hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(types)}."
-            problems.append(Problem(f"[tool.patchgen] has no key '{key}'", location, hint))
+            problems.append(Problem(f"[tool.patchgen] has no key '{key}'", at(key), hint))
         elif key == "parity":
             values[key] = _parity(path, value, problems)
         elif (expected := _mismatch(key, types[key], value)) is not None:
-            problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", location))
+            problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", at(key)))
         else:
             values[key] = value
     for key in ("search_root", "package_prefix"):
@@ -345,7 +328,7 @@ def _parity(path: Path, table: Any, problems: list[Problem]) -> ParitySettings:
     """The settings of parity; what is wrong with them is added to the problems."""
 
     def at(key: str) -> Location:
-        line = _key_line(path, key, "tool.patchgen.parity") or _key_line(path, "parity")
+        line = key_line(path, key, "tool.patchgen.parity") or key_line(path, "parity")
         return Location(str(path), line)
 
     try:
@@ -369,18 +352,3 @@ def _mismatch(key: str, annotation: str, value: Any) -> str | None:
         return "a non-empty string"
     is_dotted = all(part.isidentifier() for part in value.split("."))
     return "a dotted package name" if key.endswith("prefix") and not is_dotted else None
-
-
-def _key_line(path: Path, key: str, table: str = "tool.patchgen") -> int:
-    """The line of a key of a table; tomllib keeps no positions."""
-    inside = False
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        stripped = line.strip()
-        if stripped.startswith("["):
-            header = re.sub(r"\s", "", stripped.split("#")[0])
-            if header == f"[{table}.{key}]":
-                return number
-            inside = header == f"[{table}]"
-        elif inside and re.split(r"[.=]", stripped)[0].strip().strip("\"'") == key:
-            return number
-    return 0

@@ -8,15 +8,17 @@ import builtins
 import importlib
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.source import SourceCache, SourceFile, blocks
+from patchgen_core.inputs import Seen, is_absent, place
 from patchgen_core.project import Project
 from patchgen_core.stubs import StubModule, StubValueError, is_stub, stub_builtins
+from patchgen_core.watching import watched_builtins, watched_module
 
 _OWN = ("patchgen", "patchgen_core", "pytest_patchgen")
 
@@ -28,14 +30,15 @@ class Sandbox:
         project: what lies below its search root is executed from its files.
         sources: the run's parsed files.
         known: other modules to execute from a file, by dotted name.
+        seen: gets to know what the execution depends on, beside the files that ``sources`` reads.
 
     Attributes:
         namespaces: of the modules that were executed, by dotted name.
         starred: the stubbed module whose every name was imported, which ended the execution.
     """
 
-    def __init__(self, project: Project, sources: SourceCache, known: Mapping[str, Path]) -> None:
-        self.project, self.sources, self.known = project, sources, known
+    def __init__(self, project: Project, sources: SourceCache, known: Mapping[str, Path], seen: Seen) -> None:
+        self.project, self.sources, self.known, self.seen = project, sources, known, seen
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.modules: dict[str, types.ModuleType] = {}
         self.starred = ""
@@ -48,12 +51,16 @@ class Sandbox:
         module.__file__ = str(path)
         module.__package__ = name if is_package else name.rpartition(".")[0]
         guarded = _guarded_lines(source.tree.body)
-        module.__dict__["__builtins__"] = stub_builtins(_Importer(self, module.__package__, guarded))
+        importer = _Importer(self, module.__package__, guarded)
+        module.__dict__["__builtins__"] = stub_builtins(importer) | watched_builtins(self.seen)
         self.modules[name], self.namespaces[name] = module, module.__dict__
         previous = sys.modules.get(name)
         sys.modules[name] = module  # dataclasses look the module of a class up
+        code = compiled(source)
+        if _names_file(code):
+            self.seen.note("root", "", str(self.project.base))
         try:
-            exec(compiled(source), module.__dict__)
+            exec(code, module.__dict__)
         finally:
             if previous is None:
                 sys.modules.pop(name, None)
@@ -71,10 +78,10 @@ class Sandbox:
             return self.modules[name]
         if name in self.known:
             return self.execute(name, self.known[name])
-        path = self.project.module_path(name)
+        path = self.own_file(name)
         if path is not None and path.name != "__init__.py" and self.is_below(path):
             return self.execute(name, path)
-        if self.is_own(name) and not self.folder(name).is_dir():
+        if self.is_own(name) and not self.is_package(name):
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         module = StubModule(name)
         if self.is_own(name) or any(other.startswith(f"{name}.") for other in self.known):
@@ -84,12 +91,13 @@ class Sandbox:
 
     def submodule(self, name: str) -> types.ModuleType | None:
         """The module of a name imported from a package, when it is one that has to be."""
-        path = self.project.module_path(name)
+        path = self.own_file(name)
         if self.is_real(name):
+            self.seen.suspect(f"it imports {name} for real")
             with import_path(self.project):
                 return importlib.import_module(name)
         below = path is not None and self.is_below(path)
-        if below or name in self.known or (self.is_own(name) and self.folder(name).is_dir()):
+        if below or name in self.known or (self.is_own(name) and self.is_package(name)):
             return self.find(name)
         return None
 
@@ -102,14 +110,21 @@ class Sandbox:
         prefix = self.project.package_prefix
         return name == prefix or name.startswith(f"{prefix}.")
 
-    def folder(self, name: str) -> Path:
-        """The folder of one of the project's packages."""
-        below = name[len(self.project.package_prefix) + 1 :]
-        return self.project.search_root.joinpath(*below.split("."))
+    def own_file(self, name: str) -> Path | None:
+        """The file of one of the project's own modules, or None when there is none."""
+        path = self.project.module_path(name)
+        self.seen.note("module", name, place(self.project, path) if path else None)
+        return path
+
+    def is_package(self, name: str) -> bool:
+        """Whether the project has a folder for one of its packages."""
+        found = self.project.package_folder(name).is_dir()
+        self.seen.note("folder", name, found)
+        return found
 
     def binds(self, package: str, name: str) -> bool:
         """Whether the ``__init__`` of one of the project's packages binds a name, or may bind any."""
-        path = self.project.module_path(package)
+        path = self.own_file(package)
         if path is None:
             return False
         index = index_module(self.sources.get(path).tree)
@@ -141,8 +156,7 @@ class _Importer:
         guarded = sys._getframe(1).f_lineno in self.guarded
         sandbox = self.sandbox
         if sandbox.is_real(absolute) or (guarded and not sandbox.is_own(absolute)):
-            with import_path(sandbox.project):
-                return builtins.__import__(name, globals, locals, fromlist or (), level)
+            return self._real(absolute, lambda: builtins.__import__(name, globals, locals, fromlist or (), level))
         module = sandbox.find(absolute)
         for parent, child in _links(absolute):
             _set_attribute(sandbox.find(parent), child, sandbox.find(f"{parent}.{child}"))
@@ -151,6 +165,22 @@ class _Importer:
         for item in fromlist:
             self._bind(module, absolute, item, guarded)
         return module
+
+    def _real(self, name: str, load: Callable[[], types.ModuleType]) -> types.ModuleType:
+        """A module that is imported as it is."""
+        seen, top = self.sandbox.seen, name.partition(".")[0]
+        try:
+            with import_path(self.sandbox.project):
+                module = load()
+        except BaseException:
+            if is_absent(self.sandbox.project, top):
+                seen.note("absent", top, True)
+            else:
+                seen.suspect(f"it tries to import {name}")
+            raise
+        if top not in sys.stdlib_module_names and top not in _OWN:
+            seen.suspect(f"it imports {name} for real")
+        return watched_module(module, seen)
 
     def _bind(self, module: types.ModuleType, name: str, item: str, guarded: bool) -> None:
         """Make a name that is imported from a module an attribute of it, where it is a module itself."""
@@ -236,6 +266,12 @@ def compiled(source: SourceFile) -> types.CodeType:
     tree, flags = _with_type_checking(source.tree), __future__.annotations.compiler_flag
     code: types.CodeType = compile(tree, str(source.path), "exec", flags, dont_inherit=True)
     return code
+
+
+def _names_file(code: types.CodeType) -> bool:
+    """Whether code may ask for the path of its file, which is another one in another checkout."""
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return "__file__" in code.co_names or any(map(_names_file, inner))
 
 
 def _with_type_checking(tree: ast.Module) -> ast.Module:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 from patchgen_core import arguments
-from patchgen_core.arguments import caller
-from patchgen_core.declarations import DTYPES, Allowance, Helper, ImportSpec, Patch, PatchKind, Tolerance
+from patchgen_core.arguments import DTYPES, caller
+from patchgen_core.declarations import Allowance, Helper, ImportSpec, Patch, PatchKind, Tolerance
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 
 T = TypeVar("T")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError, closest
 from patchgen_core.project import module_file
 
 _VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"'\s]+)[\"']", re.MULTILINE)
+_METADATA_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE | re.IGNORECASE)
+_HEAD = 2000
+"""How many characters of metadata are read for the version."""
 
 
 @dataclass(frozen=True)
@@ -98,19 +101,60 @@ def _file_below(place: Path, parts: list[str]) -> Path | None:
 def _version(top: str, folder: Path) -> str:
     """The version of the distribution in a folder; else the package's literal ``__version__``, as in a source
     tree without metadata; else that of the installed distribution of its name."""
-    beside = importlib.metadata.MetadataPathFinder.find_distributions(
-        importlib.metadata.DistributionFinder.Context(name=top, path=[str(folder)])
-    )
-    for distribution in beside:
-        return distribution.version
+    beside = distribution_version(top, folder)
+    if beside is not None:
+        return beside
     init = folder / top / "__init__.py"
     literal = _VERSION.search(init.read_text(encoding="utf-8", errors="replace")) if init.is_file() else None
     if literal is not None:
         return literal[1]
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return importlib.metadata.version(top)
-    except importlib.metadata.PackageNotFoundError:
+        return version(top)
+    except PackageNotFoundError:
         return "unknown"
+
+
+def distribution_version(name: str, folder: Path) -> str | None:
+    """The version of the distribution of a name whose metadata lies in a folder; None when none does.
+
+    What :mod:`importlib.metadata` says. That takes longer to import than all else that a check needs, so it is asked
+    only where the one file that holds the version is not the plain case.
+    """
+    wanted = _normal(name)
+    try:
+        infos = [entry for entry in os.listdir(folder) if entry.lower().endswith((".dist-info", ".egg-info"))]
+    except OSError:
+        return _asked_version(name, folder)
+    found = [info for info in infos if _normal(info.rpartition(".")[0].partition("-")[0]) == wanted]
+    if not found and folder.suffix != ".egg":
+        return None
+    return (_read_version(folder / found[0]) if len(found) == 1 else None) or _asked_version(name, folder)
+
+
+@lru_cache(1024)
+def _normal(name: str) -> str:
+    """The name of a distribution as comparisons have it."""
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def _read_version(info: Path) -> str | None:
+    """The version in a folder of metadata; None when it does not say it on a line of its head."""
+    try:
+        with (info / "METADATA").open(encoding="utf-8") as file:
+            head = file.read(_HEAD).partition("\n\n")[0]
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = _METADATA_VERSION.findall(head)
+    return str(found[0]) if len(found) == 1 else None
+
+
+def _asked_version(name: str, folder: Path) -> str | None:
+    from importlib.metadata import DistributionFinder, MetadataPathFinder
+
+    context = DistributionFinder.Context(name=name, path=[str(folder)])
+    return next((found.version for found in MetadataPathFinder.find_distributions(context)), None)
 
 
 def _neighbours(folder: Path, top: str, parts: list[str]) -> list[str]:

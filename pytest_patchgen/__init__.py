@@ -75,6 +75,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SECONDS",
         help="end a check of a model or kernel that takes longer, and fail it; 600 by default (implies --patchgen)",
     )
+    group.addoption(
+        "--patchgen-no-cache",
+        action="store_true",
+        help="use no drift checks of earlier runs, and keep none (implies --patchgen)",
+    )
     parser.addini("patchgen", "check patch configs in every run", type="bool", default=False)
     parser.addini("patchgen_checks", "checks to run by default", type="args", default=[])
     parser.addini("patchgen_device", "where models and kernels run by default: auto, cpu or cuda", default="")
@@ -105,6 +110,7 @@ def _is_asked(config: pytest.Config) -> bool:
         or option.patchgen_checks is not None
         or option.patchgen_device is not None
         or option.patchgen_isolate
+        or option.patchgen_no_cache
         or option.patchgen_time_limit is not None
         or _is_named(config)
     )

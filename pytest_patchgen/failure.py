@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 
 from patchgen_core.errors import display_path
 from patchgen_core.report.record import BAD, Record
-from patchgen_core.report.terminal import print_details, verdict_text
 
 if TYPE_CHECKING:
     from _pytest._io import TerminalWriter
+    from rich.console import Console
 
 
 _ANY_WIDTH = 10_000
@@ -78,11 +77,15 @@ class FailureRepr:
         write_console(console, tw)
 
     def __str__(self) -> str:
+        from rich.console import Console
+
         console = Console(file=StringIO(), width=_ANY_WIDTH, color_system=None, force_terminal=False)
         self._print(console, folded=False, is_whole=True)
         return "\n".join(filter(None, [self.traceback, _printed(console)]))
 
     def _print(self, console: Console, folded: bool, is_whole: bool) -> None:
+        from patchgen_core.report.terminal import print_details, verdict_text
+
         for record in self.records:
             if record.status in BAD:
                 if text := verdict_text(record, named=len(self.records) > 1):
@@ -98,6 +101,8 @@ def make_failure(config: pytest.Config, records: Sequence[Record], traceback: st
 
 def console_for(tw: TerminalWriter) -> Console:
     """A console that prints as pytest's own terminal does; without colours nothing is cut to a width."""
+    from rich.console import Console
+
     return Console(
         file=StringIO(),
         width=tw.fullwidth if tw.hasmarkup else _ANY_WIDTH,
@@ -113,8 +118,13 @@ def console_for(tw: TerminalWriter) -> Console:
 
 def write_console(console: Console, tw: TerminalWriter) -> None:
     """Write what was printed to a console of :func:`console_for`, in characters that the terminal can show."""
+    write_lines(_printed(console).splitlines(), tw)
+
+
+def write_lines(lines: Iterable[str], tw: TerminalWriter) -> None:
+    """Write lines in characters that the terminal can show."""
     encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
-    for line in _printed(console).splitlines():
+    for line in lines:
         tw.line(line.encode(encoding, "replace").decode(encoding))
 
 

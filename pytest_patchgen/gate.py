@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import importlib
 import os
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -12,22 +13,28 @@ from typing import Any
 import pytest
 
 from patchgen_core.errors import PatchgenError, closest, did_you_mean, display_path
-from patchgen_core.parity.request import DEVICES
-from patchgen_core.project import Project, declares_project, load_project, no_configs
+from patchgen_core.project import Project, load_project, no_configs
+from patchgen_core.pyproject import PYPROJECT, declares_project
 from patchgen_core.report.record import clean
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import CheckFailed
-from pytest_patchgen.items import GATE, CheckItem, ConfigFile, ContractItem, DriftItem, ImportItem, ProjectFile
-from pytest_patchgen.model_items import ConverterItem, KernelItem, PlanItem
-from pytest_patchgen.parity_item import ParityItem
-from pytest_patchgen.toys import toy_builders
+from pytest_patchgen.items import GATE, CheckItem, ConfigFile, DriftItem, ProjectFile
 from pytest_patchgen.verdicts import Running, Verdicts
 
-_PYPROJECT = "pyproject.toml"
-_BUILT_IN = (DriftItem, ImportItem, ContractItem, ParityItem, ConverterItem, PlanItem, KernelItem)
+DEVICES = ("auto", "cpu", "cuda")
+_BUILT_IN = {
+    "drift": ("items", "DriftItem"),
+    "import": ("items", "ImportItem"),
+    "contract": ("items", "ContractItem"),
+    "parity": ("parity_item", "ParityItem"),
+    "converter": ("model_items", "ConverterItem"),
+    "plan": ("model_items", "PlanItem"),
+    "kernel": ("model_items", "KernelItem"),
+}
+"""The built-in checks in their order, with module and class: only those that are chosen are imported."""
 
-_ON_DEVICE = (ParityItem, KernelItem)
-"""The checks that run on the device that is chosen; the others run on the CPU."""
+_WITH_MODELS = {"parity", "converter", "plan"}
+"""The checks that run models, for which torch and transformers are imported while others run."""
 
 
 def start(config: pytest.Config, is_on: bool, is_asked: bool) -> None:
@@ -91,9 +98,15 @@ class Gate:
         self.project = self._find_project()
         self.running = _running(config)
         config.option.patchgen_device = self.running.device  # for workers that have no ini file
-        self.builders = toy_builders(config) if ParityItem in self.checks else ()
-        self.verdicts = Verdicts(self.project, self.is_worker, self.running)
-        if self.project is not None and ContractItem in self.checks:
+        self.builders = self._find_builders()
+        self.verdicts = Verdicts(
+            self.project,
+            self.is_worker,
+            self.running,
+            caching=not config.option.patchgen_no_cache,
+            artifacts=self.checks != (DriftItem,),
+        )
+        if self.project is not None and self.runs("contract"):
             self.verdicts.contracts(self.project)  # settings that name no rule are told before anything runs
         self.configs = self._find_configs()
         self._legacy = {path for path in self.configs if not path.name.endswith(CONFIG_SUFFIX)}
@@ -102,6 +115,17 @@ class Gate:
         if is_on:
             # Not documented, but the one way to have more collected; workers get the result as their arguments.
             config.args = [*config.args, *map(str, self._more_arguments())]
+
+    def runs(self, name: str) -> bool:
+        """Whether a check of this name is chosen."""
+        return any(check.check == name for check in self.checks)
+
+    def _find_builders(self) -> tuple[str, ...]:
+        if not self.runs("parity"):
+            return ()
+        from pytest_patchgen.toys import toy_builders
+
+        return toy_builders(self.config)
 
     def _find_project(self) -> Project | None:
         problem = None
@@ -136,7 +160,7 @@ class Gate:
         if self.project is not None and self._concern_project():
             root = self.project.search_root
             if self.is_whole or any(root.is_relative_to(folder) for folder in folders):
-                wanted.append(self.project.base / _PYPROJECT)
+                wanted.append(self.project.base / PYPROJECT)
         return (path for path in wanted if not any(path.is_relative_to(folder) for folder in folders))
 
     def _is_ignored(self, path: Path) -> bool:
@@ -195,12 +219,12 @@ class Gate:
     def _kind(self, path: Path) -> type[pytest.File] | None:
         if self.is_config(path):
             return ConfigFile if self.is_on or path in self._arguments else None
-        is_project = path.name == _PYPROJECT and self.is_on and self._concern_project()
+        is_project = path.name == PYPROJECT and self.is_on and self._concern_project()
         return ProjectFile if is_project and declares_project(path) else None
 
     def _concern_project(self) -> bool:
         """Whether a chosen check has items that concern no single config."""
-        return DriftItem in self.checks or KernelItem in self.checks
+        return self.runs("drift") or self.runs("kernel")
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Note what is going to run: configs are checked in batches."""
@@ -208,13 +232,16 @@ class Gate:
             if isinstance(item, CheckItem) and isinstance(item.parent, ConfigFile):
                 self.chosen.setdefault(item.path, set()).add(item.check)
         is_here = not self.is_worker and not self.config.option.collectonly
-        if is_here and any(isinstance(item, _ON_DEVICE) for item in session.items):
+        if is_here and any(isinstance(item, CheckItem) and item.on_device for item in session.items):
             self._refuse_device()
+        checks = _WITH_MODELS & {item.check for item in session.items if isinstance(item, CheckItem)}
+        if is_here and checks and self.project is not None:
+            self.verdicts.models(self.project).prepare(checks)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Look for the device before workers of this machine are started."""
-        if node.gateway.spec.popen and any(check in _ON_DEVICE for check in self.checks):
+        if node.gateway.spec.popen and any(check.on_device for check in self.checks):
             self._refuse_device()
 
     def _refuse_device(self) -> None:
@@ -251,6 +278,10 @@ class Gate:
         elif report.failed and self.is_worker and isinstance(error, CheckFailed):
             report.longrepr = str(error)  # the process that gets it makes the rest from the records
         return report
+
+    def pytest_unconfigure(self) -> None:
+        """Forget the configs before pytest looks for cycles in what there is."""
+        self.verdicts.close()
 
     def pytest_sessionfinish(self) -> None:
         """Tell the controller what was collected."""
@@ -321,7 +352,7 @@ def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:
     Raises:
         PatchgenError: a check that is chosen is unknown; names the nearest.
     """
-    known: dict[str, type[CheckItem]] = {check.check: check for check in _BUILT_IN}
+    known: dict[str, type[CheckItem] | None] = dict.fromkeys(_BUILT_IN)
     for more in reversed(config.hook.pytest_patchgen_checks(config=config)):
         for check in more:
             if check.check in known:
@@ -340,4 +371,10 @@ def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:
             raise PatchgenError(f"there is no check '{name}'", None, hint)
     if not chosen:
         raise PatchgenError("no check is chosen", None, f"There are: {', '.join(known)}.")
-    return tuple(check for name, check in known.items() if name in chosen)
+    return tuple(check or _built_in(name) for name, check in known.items() if name in chosen)
+
+
+def _built_in(name: str) -> type[CheckItem]:
+    module, kind = _BUILT_IN[name]
+    check: type[CheckItem] = getattr(importlib.import_module(f"pytest_patchgen.{module}"), kind)
+    return check

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from patchgen_core.artifacts import announce
-from patchgen_core.causes import Cause
-from patchgen_core.drift import ConfigResult, find_orphans, fix_result, remove
+from patchgen_core.drift import find_orphans, fix_result, remove
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project import load_project
 from patchgen_core.report.record import (
@@ -27,6 +25,7 @@ from patchgen_core.report.record import (
     unpack,
     with_paths,
 )
+from patchgen_core.results import Cause, ConfigResult
 from pytest_patchgen.failure import CheckFailed, make_failure
 
 if TYPE_CHECKING:
@@ -45,10 +44,12 @@ class CheckItem(pytest.Item):
 
     Attributes:
         check: name of the check.
+        on_device: whether it runs on the device that is chosen; others run on the CPU.
         records: what the last run found out.
     """
 
     check: ClassVar[str]
+    on_device: ClassVar[bool] = False
     records: tuple[Record, ...] = ()
     _traceback: str = ""
 
@@ -93,8 +94,7 @@ class CheckItem(pytest.Item):
     def record(self, result: ConfigResult, status: Status, **more: Any) -> Record:
         """The record of a verdict on one of :meth:`results`; ``more`` is what else it holds."""
         outcome = result.outcome
-        line = outcome.loaded.config.location.line if outcome.loaded else 0
-        return Record(outcome.label, str(outcome.path), line, self.check, status, **more)
+        return Record(outcome.label, str(outcome.path), outcome.line, self.check, status, **more)
 
     def is_drift_checked(self) -> bool:
         """Whether the drift of the same file is going to be checked."""
@@ -241,12 +241,12 @@ class ProjectFile(pytest.File):
 
     def collect(self) -> Iterator[CheckItem]:
         """What concerns no config of the project."""
-        from pytest_patchgen.model_items import KernelItem, uses_kernels
-
         gate = self.config.stash[GATE]
         if DriftItem in gate.checks:
             yield OrphansItem.from_parent(self, name="orphans")
-        if KernelItem in gate.checks:
+        if gate.runs("kernel"):
+            from pytest_patchgen.model_items import KernelItem, uses_kernels
+
             project = gate.verdicts.project(self.path)
             if uses_kernels(project.find_configs(), bool(project.kernels)):
                 yield from KernelItem.make_all(self, gate.verdicts.models(project))
@@ -261,9 +261,8 @@ class OrphansItem(CheckItem):
         """Look for orphans; with ``--patchgen-prune``, remove them."""
         project = load_project(self.path.parent)
         named = [path for path in self.gate.named if self.gate.verdicts.project(path) == project]
-        loader = self.gate.verdicts.loader(project)
         paths = dict.fromkeys([*project.find_configs(), *named])
-        orphans = find_orphans(project, [o for path in paths for o in announce(project, path, loader)])
+        orphans = find_orphans(project, self.gate.verdicts.outcomes(project, paths))
         status: Status = "failed" if orphans else "clean"
         if orphans and self.gate.prune:
             remove(orphans)

@@ -9,12 +9,11 @@ from typing import ClassVar
 
 import pytest
 
-from patchgen_core.artifacts import Artifact
-from patchgen_core.drift import ConfigResult
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.parity.client import CONVERTER_FILE, PLAN_FILE, KernelName, ModelChecks
 from patchgen_core.parity.verdict import CheckVerdict
 from patchgen_core.report.record import Record, Status
+from patchgen_core.results import Artifact, ConfigResult
 from pytest_patchgen.items import CheckItem, ConfigFile
 
 DRIFTED = "The generated file has drifted: mend that first."
@@ -86,6 +85,7 @@ class KernelItem(CheckItem):
     """A kernel computes what the eager function of its op computes."""
 
     check = "kernel"
+    on_device = True
     kernel: KernelName = ("", "", "")
     problems: tuple[Problem, ...] = ()
 

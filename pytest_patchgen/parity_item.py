@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from patchgen_core.drift import ConfigResult
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import read_text
 from patchgen_core.parity.client import ParityOptions
 from patchgen_core.parity.implementations import PATCHED, offered
 from patchgen_core.report.record import Record
+from patchgen_core.results import ConfigResult
 from pytest_patchgen.items import GATE, CheckItem, ConfigFile
 from pytest_patchgen.model_items import DRIFTED, outcome
 
@@ -28,6 +28,7 @@ class ParityItem(CheckItem):
     """
 
     check = "parity"
+    on_device = True
     implementation: str = PATCHED
     offered: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()

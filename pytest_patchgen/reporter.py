@@ -10,20 +10,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rich.text import Text
 
 from patchgen_core.errors import PatchgenError, Problem, display_path
-from patchgen_core.report.gate import GateReport, check_report_name, print_gate, with_unused, write_report
+from patchgen_core.report.gate import (
+    GateReport,
+    check_report_name,
+    gate_lines,
+    print_gate,
+    with_unused,
+    write_report,
+)
 from patchgen_core.report.github import commands, is_github, write_step_summary
-from patchgen_core.report.parity_plot import with_pictures
 from patchgen_core.report.record import BAD, Record, pack, retitled, unpack
-from patchgen_core.report.terminal import print_problems
 from pytest_patchgen import CONFIG_SUFFIX
-from pytest_patchgen.failure import console_for, make_failure, write_console
+from pytest_patchgen.failure import console_for, make_failure, write_console, write_lines
 from pytest_patchgen.items import CheckItem
 
 if TYPE_CHECKING:
+    from _pytest._io import TerminalWriter
+
     from pytest_patchgen.gate import Gate
+
+Line = tuple[tuple[str, str], ...]
+"""Parts of a line, each with its style."""
 
 _ORPHANS = "orphans"
 
@@ -171,11 +180,38 @@ class Reporter:
 
     def _write(self, report: GateReport) -> None:
         if self.path is not None:
+            from patchgen_core.report.parity_plot import with_pictures
+
             report, self.no_picture = with_pictures(report, self.path)
             self.pictures = [record.picture for record in report.records if record.picture]
             write_report(report, self.path, self.config.rootpath)
         if is_github(os.environ) and self.records:
             write_step_summary(report, os.environ)
+
+    def _print(self, tw: TerminalWriter, report: GateReport) -> None:
+        verbosity = self.config.get_verbosity()
+        has_table = bool(report.records) and verbosity >= 0
+        warnings = [problem for r in report.records if r.status not in BAD for problem in r.warnings]
+        notes = [(record, note) for record in report.records for note in record.notes if verbosity > 0]
+        if not (tw.hasmarkup or warnings or notes or self.problems):
+            table = gate_lines(report, verbosity > 0) if has_table else []
+            write_lines([*table, *("".join(text for text, _ in line) for line in self._lines(report))], tw)
+            return
+        from rich.text import Text
+
+        from patchgen_core.report.terminal import print_problems
+
+        console = console_for(tw)
+        if has_table:
+            print_gate(console, report, verbosity > 0)
+        for line in self._lines(report):
+            console.print(Text.assemble(*line), soft_wrap=True)
+        print_problems(console, dict.fromkeys(warnings), "warning")  # implementations of a config say the same
+        for record, note in notes:
+            about = f"{record.config}: {record.name}" if record.check == "parity" else record.config
+            console.print(Text(f"{about}: {note}", "dim"), soft_wrap=True)
+        print_problems(console, self.problems)
+        write_console(console, tw)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The section of the gate."""
@@ -186,58 +222,43 @@ class Reporter:
         if is_silent or (self.config.option.collectonly and not report.not_collected):
             return
         terminalreporter.section("patchgen", bold=True)
-        tw = self.config.get_terminal_writer()
-        console = console_for(tw)
-        if report.records and self.config.get_verbosity() >= 0:
-            print_gate(console, report, self.config.get_verbosity() > 0)
-        for line in self._lines(report):
-            console.print(line, soft_wrap=True)
-        warnings = (problem for r in report.records if r.status not in BAD for problem in r.warnings)
-        print_problems(console, dict.fromkeys(warnings), "warning")  # implementations of a config say the same
-        for record in report.records if self.config.get_verbosity() > 0 else ():
-            for note in record.notes:
-                about = f"{record.config}: {record.name}" if record.check == "parity" else record.config
-                console.print(Text(f"{about}: {note}", "dim"), soft_wrap=True)
-        print_problems(console, self.problems)
-        write_console(console, tw)
+        self._print(self.config.get_terminal_writer(), report)
         if is_github(os.environ):
             workspace = Path(os.environ.get("GITHUB_WORKSPACE") or self.config.rootpath)
             for command in commands(report, workspace):
                 terminalreporter.write_line(command)
 
-    def _lines(self, report: GateReport) -> Iterator[Text]:
+    def _lines(self, report: GateReport) -> Iterator[Line]:
         for record in report.records:
             for path in record.written:
-                yield Text.assemble(("rewrote  ", "yellow"), display_path(path))
+                yield ("rewrote  ", "yellow"), (display_path(path), "")
             for path in record.removed:
-                yield Text.assemble(("removed  ", "yellow"), display_path(path))
+                yield ("removed  ", "yellow"), (display_path(path), "")
         if report.records or report.not_run:
-            yield Text(report.summary(), "green" if report.is_green else "red")
+            yield ((report.summary(), "green" if report.is_green else "red"),)
         elif not self.config.option.collectonly:
-            yield Text(self._nothing(), "yellow")
+            yield ((self._nothing(), "yellow"),)
         for path in report.not_collected:
             style = "yellow" if self._is_left_out_on_purpose() else "bold red"
-            yield Text(
-                f"not collected: {display_path(path)} (does --ignore, norecursedirs or a collect_ignore name it?)",
-                style,
-            )
+            hint = "does --ignore, norecursedirs or a collect_ignore name it?"
+            yield ((f"not collected: {display_path(path)} ({hint})", style),)
         if self.path is not None and not self.problems:
-            yield Text(f"report: {display_path(self.path)}")
+            yield ((f"report: {display_path(self.path)}", ""),)
             for picture in self.pictures:
-                yield Text(f"picture: {display_path(picture)}")
+                yield ((f"picture: {display_path(picture)}", ""),)
             if self.no_picture:
-                yield Text(self.no_picture, "yellow")
+                yield ((self.no_picture, "yellow"),)
         yield from self._mending(report)
 
-    def _mending(self, report: GateReport) -> Iterator[Text]:
+    def _mending(self, report: GateReport) -> Iterator[Line]:
         if report.is_mendable:
-            yield Text(f"Run '{self._command('--patchgen-fix')}' to rewrite what drifted.", "cyan")
+            yield ((f"Run '{self._command('--patchgen-fix')}' to rewrite what drifted.", "cyan"),)
         if report.codes:
-            yield Text(f"Run 'patchgen rule {' '.join(report.codes)}' for what is behind the findings.", "cyan")
+            yield ((f"Run 'patchgen rule {' '.join(report.codes)}' for what is behind the findings.", "cyan"),)
         if report.has_orphans:
-            yield Text(f"Run '{self._command('--patchgen-prune')}' to remove orphans.", "cyan")
+            yield ((f"Run '{self._command('--patchgen-prune')}' to remove orphans.", "cyan"),)
         if self.gate.prune and not any(self._split(nodeid)[1] == _ORPHANS for nodeid in self.selected):
-            yield Text("No orphans were looked for: that takes a run over all of search_root.", "yellow")
+            yield (("No orphans were looked for: that takes a run over all of search_root.", "yellow"),)
 
     def _nothing(self) -> str:
         if self.gate.is_whole or any(CONFIG_SUFFIX in argument for argument in self.config.args):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen_core.codegen.source import SourceCache
-from patchgen_core.drift import ConfigResult, check
+from patchgen_core.cache import Cache
+from patchgen_core.drift import bare, check
 from patchgen_core.errors import PatchgenError
 from patchgen_core.garbage import without_collector
-from patchgen_core.importing import Importer
-from patchgen_core.loading import Loader
-from patchgen_core.parity.client import TIME_LIMIT, ModelChecks
+from patchgen_core.inputs import Machine
 from patchgen_core.project import Project, load_project
+from patchgen_core.pyproject import PYPROJECT
+from patchgen_core.results import ConfigResult, Outcome
 
 if TYPE_CHECKING:
     from patchgen_core.contracts.run import Contracts
+    from patchgen_core.importing import Importer
+    from patchgen_core.loading import Loader
+    from patchgen_core.parity.client import ModelChecks
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,12 @@ class Running:
     Attributes:
         device: "auto", "cpu" or "cuda".
         isolate: each in a process of its own.
-        time_limit: seconds that one check may take.
+        time_limit: seconds that one check may take; None for as long as it may where nobody says.
     """
 
     device: str = "auto"
     isolate: bool = False
-    time_limit: float = TIME_LIMIT
+    time_limit: float | None = None
 
 
 class Verdicts:
@@ -44,12 +48,19 @@ class Verdicts:
             which runs only some of the items. Configs of one folder stay together because two that write the
             same file are an error of both.
         running: how models are run.
+        caching: whether results are kept for later runs, and taken from earlier ones where nothing more is needed.
+        artifacts: whether other checks than that of the drift need what configs make.
     """
 
-    def __init__(self, home: Project | None, by_folder: bool, running: Running) -> None:
+    def __init__(
+        self, home: Project | None, by_folder: bool, running: Running, caching: bool, artifacts: bool
+    ) -> None:
         self.home, self.by_folder, self.running = home, by_folder, running
+        self.caching, self.artifacts = caching, artifacts
+        self._caches: dict[Project, Cache] = {}
         self._loaders: dict[Project, Loader] = {}
         self._projects: dict[Path, Project] = {}
+        self._homes: dict[Path, Project] = {}
         self._importers: dict[Project, Importer] = {}
         self._models: dict[Project, ModelChecks] = {}
         self._contracts: dict[Project, Contracts] = {}
@@ -68,7 +79,7 @@ class Verdicts:
     def _find_project(self, path: Path) -> Project:
         is_at_home = self.home is not None and path.is_relative_to(self.home.search_root)
         try:
-            project = load_project(path.parent)
+            project = self._project_above(path.parent)
         except PatchgenError as error:
             if is_at_home and error.problems[0].location is None:  # there is no table above the search root
                 assert self.home is not None
@@ -79,19 +90,61 @@ class Verdicts:
             return self.home
         return project
 
+    def _project_above(self, folder: Path) -> Project:
+        """The project of the nearest table; each table is read once."""
+        for place in (folder, *folder.parents):
+            if place in self._homes:
+                return self._homes[place]
+            if (place / PYPROJECT).is_file():
+                break
+        project = load_project(folder)
+        return self._homes.setdefault(project.base, project)
+
     def loader(self, project: Project) -> Loader:
         """The loader of a project's configs, which parses each file once."""
-        return self._loaders.setdefault(project, Loader(project, SourceCache()))
+        if project not in self._loaders:
+            from patchgen_core.codegen.source import SourceCache
+            from patchgen_core.loading import Loader
+
+            self._loaders[project] = Loader(project, SourceCache())
+        return self._loaders[project]
+
+    def cache(self, project: Project) -> Cache | None:
+        """What keeps a project's results; None when nothing is kept."""
+        return self._caches.setdefault(project, Cache(project)) if self.caching else None
+
+    def outcomes(self, project: Project, paths: Iterable[Path]) -> list[Outcome]:
+        """What config files make, as far as the names of the files go; none is made for that."""
+        cache, machine = None if self.artifacts else self.cache(project), Machine(project)
+        outcomes: list[Outcome] = []
+        for path in paths:
+            found = self._found.get(path)
+            if not isinstance(found, list):
+                found = cache.find(path, None, None, machine) if cache is not None else []
+            outcomes += [result.outcome for result in found] or self._announced(project, path)
+        return outcomes
+
+    def _announced(self, project: Project, path: Path) -> list[Outcome]:
+        from patchgen_core.artifacts import announce
+
+        return announce(project, path, self.loader(project))
 
     def importer(self, project: Project) -> Importer:
         """What imports a project's generated modules."""
-        return self._importers.setdefault(project, Importer(project))
+        if project not in self._importers:
+            from patchgen_core.importing import Importer
+
+            self._importers[project] = Importer(project)
+        return self._importers[project]
 
     def models(self, project: Project) -> ModelChecks:
         """What runs a project's models and kernels."""
         if project not in self._models:
+            from patchgen_core.parity.client import TIME_LIMIT, ModelChecks
+
             running = self.running
-            self._models[project] = ModelChecks(project, running.device, running.isolate, running.time_limit)
+            limit = running.time_limit if running.time_limit is not None else TIME_LIMIT
+            self._models[project] = ModelChecks(project, running.device, running.isolate, limit)
         return self._models[project]
 
     def contracts(self, project: Project) -> Contracts:
@@ -136,18 +189,28 @@ class Verdicts:
         return sorted(batch)
 
     def _check(self, path: Path, batch: list[Path]) -> None:
-        project = self.project(path)
+        project, cache = self.project(path), self.cache(self.project(path))
         try:
             with without_collector():
-                results = check(project, batch, loader=self.loader(project)).results
+                results = check(
+                    project,
+                    batch,
+                    loader=self.loader(project) if self.artifacts else None,
+                    cache=cache,
+                    artifacts=self.artifacts,
+                ).results
         except PatchgenError as error:
             self._found.update(dict.fromkeys(batch, error))
             return
         except BaseException:  # a time limit: the next item's is not to be spent on the same config
             self.by_folder = True
             raise
-        for entry in batch:
-            self._found[entry] = [result for result in results if result.outcome.path == entry]
+        if cache is not None and cache.failure:
+            warnings.warn(f"patchgen: results cannot be kept: {cache.failure}", stacklevel=1)
+        found: dict[Path, list[ConfigResult]] = {entry: [] for entry in batch}
+        for result in results:
+            found[result.outcome.path].append(result if self.artifacts else bare(result))
+        self._found.update(found)
 
     def close(self) -> None:
         """End the processes that modules are imported in, and forget everything."""
@@ -155,5 +218,6 @@ class Verdicts:
             importer.close()
         for models in self._models.values():
             models.close()
-        for known in (self._loaders, self._projects, self._importers, self._models, self._contracts, self._found):
+        memories = (self._loaders, self._caches, self._projects, self._homes, self._importers, self._models)
+        for known in (*memories, self._contracts, self._found):
             known.clear()

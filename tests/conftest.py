@@ -14,14 +14,15 @@ from pathlib import Path
 import pytest
 
 import pytest_patchgen
-from patchgen_core.artifacts import Outcome, make_artifacts
+from patchgen_core.artifacts import make_artifacts
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.source import SourceCache
-from patchgen_core.drift import DriftReport, check, fix
+from patchgen_core.drift import check, fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.project import Project, load_project
+from patchgen_core.results import DriftReport, Outcome
 from patchgen_core.upstream import find_upstream
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has a core to itself
@@ -151,8 +152,15 @@ class Workspace:
 
     def patchgen(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own, in the project's folder."""
+        return self._run(["-m", "patchgen_core", *arguments], environment)
+
+    def python(self, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run code in a process of its own, in the project's folder."""
+        return self._run(["-c", code], environment)
+
+    def _run(self, arguments: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "PYTHONPATH": str(self.site), "COLUMNS": "120", **environment}
-        command = [sys.executable, "-m", "patchgen_core", *arguments]
+        command = [sys.executable, *arguments]
         return subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
 
 

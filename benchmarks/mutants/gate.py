@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from mutants.making import Mutant
-from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.source import SourceCache, SourceFile, parse_source
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.errors import PatchgenError
@@ -24,6 +23,7 @@ from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
 from patchgen_core.parity.client import ModelChecks, ParityOptions
 from patchgen_core.parity.implementations import PATCHED, THROUGH_SLOTS, offered, slots_in
 from patchgen_core.project import Project
+from patchgen_core.results import Artifact
 from tests.e2e.mutations import Bench
 
 Found = Literal["contract", "parity", "crash", "hang", "survived"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchgen_core.adopt.writing import Allowed
-from patchgen_core.artifacts import Artifact, make_artifacts
+from patchgen_core.artifacts import make_artifacts
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.loading import Loader
 from patchgen_core.project import Project
+from patchgen_core.results import Artifact
 
 _REASONS = {
     "PG201": "taken over with its own signature: pass by keyword what it has in another place",

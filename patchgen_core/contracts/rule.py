@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, all_methods, methods
@@ -19,6 +18,7 @@ from patchgen_core.contracts.library import Library
 from patchgen_core.contracts.module import Module, last_name
 from patchgen_core.errors import Location
 from patchgen_core.project import Project
+from patchgen_core.results import Artifact
 
 Severity = Literal["error", "warning"]
 

@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.source import SourceCache, parse_source
 from patchgen_core.contracts.kernels import Kernels, read_kernels
 from patchgen_core.contracts.library import Library
@@ -21,6 +20,7 @@ from patchgen_core.declarations import Allowance
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
 from patchgen_core.garbage import without_collector
 from patchgen_core.project import Project
+from patchgen_core.results import Artifact
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
 EVERY_RULE: tuple[Rule, ...] = (*RULES, *PARITY_RULES)

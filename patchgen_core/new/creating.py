@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.artifacts import Artifact, make_artifacts
+from patchgen_core.artifacts import make_artifacts
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.errors import Location, PatchgenError, Problem
@@ -20,6 +20,7 @@ from patchgen_core.new.parts import Found, Left, Patch
 from patchgen_core.new.writing import Written, config_text, converter_text, init_text, plan_text
 from patchgen_core.normalize import Text, normalize
 from patchgen_core.project import CONFIG_SUFFIX, Project
+from patchgen_core.results import Artifact
 from patchgen_core.upstream import find_upstream
 
 _MOST_ROUNDS = 6

@@ -6,22 +6,30 @@ import html
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.files import write_files
 from patchgen_core.report.data import SCHEMA
-from patchgen_core.report.diff import plain_diff
-from patchgen_core.report.record import BAD, Record, Status, pack, relative_to, retitled, unpack, with_paths
-from patchgen_core.report.tables import row_markdown, table_markdown
-from patchgen_core.report.terminal import STATUS_STYLE
+from patchgen_core.report.record import (
+    BAD,
+    STATUS_STYLE,
+    Record,
+    Status,
+    pack,
+    relative_to,
+    retitled,
+    unpack,
+    with_paths,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>&~|#])")
 _ESCAPED = r"\\\1"
@@ -137,18 +145,45 @@ def _cell(record: Record | None) -> str:
 
 def gate_table(report: GateReport, verbose: bool = False) -> Table:
     """Configs against checks. Without ``verbose`` those with nothing to say share one row."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("config", overflow="fold")
-    for check in report.checks:
-        table.add_column(check, overflow="fold")
+    for name in ("config", *report.checks):
+        table.add_column(name, overflow="fold")
+    for row in _styled_rows(report, verbose):
+        table.add_row(*(Text(text, style) for text, style in row))
+    return table
+
+
+def gate_lines(report: GateReport, verbose: bool = False) -> list[str]:
+    """The lines of :func:`gate_table` without colours, as wide as they must be; made without rich."""
+    rows = [[text for text, _ in row] for row in _styled_rows(report, verbose)]
+    if not rows:
+        return []
+    rows.insert(0, ["config", *report.checks])
+    widths = [max(map(_width, column)) for column in zip(*rows)]
+    return ["  ".join(cell + " " * (w - _width(cell)) for cell, w in zip(row, widths)).rstrip(" ") for row in rows]
+
+
+def _width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _styled_rows(report: GateReport, verbose: bool) -> Iterator[list[tuple[str, str]]]:
+    """The rows of :func:`gate_table`: cells, each with its style."""
     rows, quiet = _rows(report, verbose)
     for config, row in rows.items():
-        cells = [Text(_cell(r), STATUS_STYLE[r.status] if r else "dim") for r in map(row.get, report.checks)]
-        table.add_row(Text(config), *cells)
+        cells = [(_cell(r), STATUS_STYLE[r.status] if r else "dim") for r in map(row.get, report.checks)]
+        yield [(config, ""), *cells]
     if quiet:
-        counts = [Text(f"{count} ok", "green") if count else Text("-", "dim") for count in _ok(report, quiet)]
-        table.add_row(Text(_quiet(rows, quiet), "dim"), *counts)
-    return table
+        counts = [(f"{count} ok", "green") if count else ("-", "dim") for count in _ok(report, quiet)]
+        yield [(_quiet(rows, quiet), "dim"), *counts]
 
 
 def print_gate(console: Console, report: GateReport, verbose: bool = False) -> None:
@@ -166,10 +201,10 @@ def _rows(report: GateReport, verbose: bool) -> tuple[dict[str, dict[str, Record
     rows: dict[str, dict[str, Record]] = {}
     quiet = []
     by_config = report.by_config()
-    names = [config for config, _ in by_config]
+    names = Counter(config for config, _ in by_config)
     for (config, path), row in by_config.items():
         if verbose or any(record.status != "clean" or record.warnings for record in row.values()):
-            rows[config if names.count(config) == 1 else f"{config} ({display_path(path)})"] = row
+            rows[config if names[config] == 1 else f"{config} ({display_path(path)})"] = row
         elif any(_is_config(record) for record in row.values()):
             quiet.append(row)
     return rows, quiet
@@ -291,6 +326,8 @@ def gate_markdown(report: GateReport, folder: Path | None = None, is_whole: bool
         folder: where the text is going to lie, for links to pictures; None leaves them out.
         is_whole: show all rows of tables.
     """
+    from patchgen_core.report.tables import row_markdown
+
     verdict = "green" if report.is_green else "red" if report.exit_code else "nothing ran"
     lines = [f"### patchgen: {verdict}", "", report.summary(), ""]
     if report.records:
@@ -315,6 +352,9 @@ def gate_markdown(report: GateReport, folder: Path | None = None, is_whole: bool
 
 
 def _details(record: Record, folder: Path | None, is_whole: bool) -> Iterable[str]:
+    from patchgen_core.report.diff import plain_diff
+    from patchgen_core.report.tables import table_markdown
+
     for cause in record.causes:
         yield f"- {_SPECIAL.sub(_ESCAPED, str(cause))}"
     shown = [*map(str, record.errors), *(f"warning: {problem}" for problem in record.warnings)]

@@ -7,19 +7,28 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from patchgen_core.artifacts import Outcome
-from patchgen_core.causes import Cause
-from patchgen_core.contracts.verdict import Verdict
-from patchgen_core.drift import ConfigResult
 from patchgen_core.errors import Location, Problem, Snippet, display_path
-from patchgen_core.parity.verdict import Table, unpack_table
+from patchgen_core.results import Cause, ConfigResult, Outcome
+
+if TYPE_CHECKING:
+    from patchgen_core.contracts.verdict import Verdict
+    from patchgen_core.parity.verdict import Table
 
 Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
 _TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)
 BAD: tuple[Status, ...] = ("drifted", "failed", "error")
 """The statuses that make a run red."""
+STATUS_STYLE: dict[Status, str] = {
+    "clean": "green",
+    "drifted": "red",
+    "failed": "red",
+    "fixed": "yellow",
+    "skipped": "yellow",
+    "error": "bold red",
+}
+"""How they are printed."""
 NO_MODULE = "there is nothing to look at: the drift check says why"
 """Why contracts of a config that does not generate are not checked."""
 
@@ -97,6 +106,11 @@ class Record:
         object.__setattr__(self, "path", os.fspath(self.path))
 
     @property
+    def is_bad(self) -> bool:
+        """Whether it makes a run red."""
+        return self.status in BAD
+
+    @property
     def name(self) -> str:
         """The name of its item, such as ``parity[eager]``; the check's when it is not known."""
         name = self.item.rpartition("::")[2].partition("@")[0]
@@ -115,28 +129,25 @@ def drift_record(result: ConfigResult) -> Record:
     """The record of a drift check."""
     outcome = result.outcome
     files = tuple(FileRecord(str(f.path), f.old is None, _clean(f.diff), _clean(f.telling_diff)) for f in result.files)
-    loaded = outcome.loaded
-    location = loaded.config.location if loaded else None
     return Record(
         outcome.label,
         str(outcome.path),
-        location.line if location else 0,
+        outcome.line,
         "drift",
         result.status,
         result.causes,
         files,
         written=tuple(file.path for file in files) if result.status == "fixed" else (),
         errors=outcome.problems,
-        loading=loaded.mode if loaded else "",
-        loading_reason=loaded.reason if loaded else "",
+        loading=outcome.loading,
+        loading_reason=outcome.loading_reason,
+        notes=(f"not cached: {outcome.doubt}",) if outcome.doubt and outcome.loading == "stubbed" else (),
     )
 
 
 def contract_record(outcome: Outcome, verdict: Verdict | None) -> Record:
     """The record of a contract check; without a verdict, that of a config that makes nothing."""
-    loaded = outcome.loaded
-    line = loaded.config.location.line if loaded else 0
-    bare = Record(outcome.label, str(outcome.path), line, "contract", "skipped", reason=NO_MODULE)
+    bare = Record(outcome.label, str(outcome.path), outcome.line, "contract", "skipped", reason=NO_MODULE)
     if verdict is None:
         return bare
     status: Status = "failed" if verdict.errors else "clean"
@@ -179,11 +190,19 @@ def unpack(data: Mapping[str, Any]) -> Record:
         "errors": problems(data["errors"]),
         "warnings": problems(data["warnings"]),
         "notes": tuple(data.get("notes", ())),
-        "tables": tuple(map(unpack_table, data.get("tables", ()))),
+        "tables": _unpack_tables(data.get("tables", ())),
         "unused": problems(data.get("unused", ())),
         "siblings": tuple(data.get("siblings", ())),
     }
     return Record(**{**data, **parts})
+
+
+def _unpack_tables(values: Any) -> tuple[Table, ...]:
+    if not values:
+        return ()
+    from patchgen_core.parity.verdict import unpack_table
+
+    return tuple(map(unpack_table, values))
 
 
 def clean(text: str) -> str:

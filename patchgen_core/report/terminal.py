@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from patchgen_core.api import CodegenResult
-from patchgen_core.drift import DriftReport
 from patchgen_core.errors import Problem, display_path
-from patchgen_core.parity.verdict import Table
-from patchgen_core.report.diff import plain_diff, rich_diff
-from patchgen_core.report.record import BAD, Record, Status, drift_record
-from patchgen_core.report.tables import is_wrong, table_text
+from patchgen_core.report.record import BAD, STATUS_STYLE, Record, drift_record
+from patchgen_core.report.summary import drift_summary
 
-STATUS_STYLE: dict[Status, str] = {
-    "clean": "green",
-    "drifted": "red",
-    "failed": "red",
-    "fixed": "yellow",
-    "skipped": "yellow",
-    "error": "bold red",
-}
+if TYPE_CHECKING:
+    from patchgen_core.api import CodegenResult
+    from patchgen_core.parity.verdict import Table
+    from patchgen_core.results import DriftReport
 
 
 def problem_text(problem: Problem, kind: str) -> Text:
@@ -116,17 +109,26 @@ def _print_errors(console: Console, record: Record, is_whole: bool) -> None:
         first, *others = record.errors
         print_problems(console, [first])
         tables = _telling(record.tables)
-    width = console.width if console.is_terminal else None
-    for table in tables:
-        console.print()
-        console.print(table_text(table, width, is_whole), soft_wrap=True)
+    if tables:
+        _print_tables(console, tables, is_whole)
     if others:
         console.print()
         print_problems(console, [replace(problem, excerpt="", generated=None, hint="") for problem in others])
 
 
+def _print_tables(console: Console, tables: Iterable[Table], is_whole: bool) -> None:
+    from patchgen_core.report.tables import table_text
+
+    width = console.width if console.is_terminal else None
+    for table in tables:
+        console.print()
+        console.print(table_text(table, width, is_whole), soft_wrap=True)
+
+
 def _telling(tables: Sequence[Table]) -> list[Table]:
     """Of the first thing that tables are about, those in which something is wrong, one of each kind."""
+    from patchgen_core.report.tables import is_wrong
+
     about = tables[0].title.rpartition(": ")[0]
     kinds: dict[str, Table] = {}
     for table in tables:
@@ -142,6 +144,8 @@ def _print_notes(console: Console, notes: Iterable[str]) -> None:
 
 
 def _print_diff(console: Console, diff: str, verbose: bool, folded: bool) -> None:
+    from patchgen_core.report.diff import plain_diff, rich_diff
+
     if console.is_terminal:
         console.print(rich_diff(diff, folded=not verbose))
     else:
@@ -149,18 +153,7 @@ def _print_diff(console: Console, diff: str, verbose: bool, folded: bool) -> Non
 
 
 def _summary(report: DriftReport) -> Text:
-    statuses = [result.status for result in report.results]
-    counts = {status: statuses.count(status) for status in ("clean", "drifted", "fixed", "error")}
-    parts = [f"{count} {status}" for status, count in counts.items() if count]
-    if report.orphans:
-        parts.append(f"{len(report.orphans)} orphaned file{'s' * (len(report.orphans) > 1)}")
-    total = len(report.results)
-    text = Text(f"{total} config{'s' * (total != 1)}: {', '.join(parts)}.", "green" if not report.exit_code else "red")
-    if counts["drifted"]:
-        text.append("\nRun 'patchgen --check --fix' to rewrite what drifted.", "cyan")
-    if report.orphans:
-        text.append("\nRun 'patchgen --check --fix --prune' to remove orphans.", "cyan")
-    return text
+    return Text("\n").join(Text(text, style) for text, style in drift_summary(report))
 
 
 def print_contracts(console: Console, records: Sequence[Record], verbose: bool = False) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from patchgen_core.artifacts import Artifact, make_artifacts
+from patchgen_core.artifacts import make_artifacts
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.rule import Example
 from patchgen_core.contracts.run import Contracts, Verdict
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import write_files
+from patchgen_core.results import Artifact
 from tests.conftest import CONFIG, UPSTREAM, Workspace
 
 

@@ -203,6 +203,31 @@ def test_colours_on_a_terminal_and_not_elsewhere(two: Workspace) -> None:
     assert "\x1b" not in two.patchgen(MODULE, "--dry-run").stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        ([], {}),
+        (["--no-color"], {}),
+        ([], {"NO_COLOR": "1"}),
+        ([], {"TERM": "dumb"}),
+        ([], {"TERM": ""}),
+        ([], {"FORCE_COLOR": "1"}),
+        (["--no-color"], {"FORCE_COLOR": "1"}),
+        ([], {"FORCE_COLOR": "1", "TERM": "dumb"}),
+        ([], {"TTY_COMPATIBLE": "0"}),
+        ([], {"TTY_COMPATIBLE": "1"}),
+    ],
+)
+def test_summary_looks_the_same_where_it_is_all_there_is(
+    gated: Workspace, arguments: list[str], environment: dict[str, str]
+) -> None:
+    in_pipe = gated.patchgen("--check", *arguments, **environment).stdout.splitlines()
+    assert in_pipe == gated.patchgen("--check", "-v", *arguments, **environment).stdout.splitlines()[-1:]
+    on_terminal = on_a_terminal(gated, "--check", *arguments, **environment).splitlines()
+    assert on_terminal == on_a_terminal(gated, "--check", "-v", *arguments, **environment).splitlines()[-1:]
+    assert all("1 config: 1 clean." in lines[0] for lines in (in_pipe, on_terminal))
+
+
 def test_commands_of_a_project_given_in_code(two: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
     discovery = DiscoveryConfig(search_root=two.models, package_prefix="proj.models", root=two.root)
     assert list_patch_configs(discovery) == [OTHER, MODULE]

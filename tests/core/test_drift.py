@@ -9,10 +9,10 @@ import pytest
 
 from patchgen_core import drift
 from patchgen_core.causes import apply_diff, reverse_diff
-from patchgen_core.drift import ConfigResult
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
 from patchgen_core.project import Project
+from patchgen_core.results import ConfigResult
 from tests.conftest import PATCH, Workspace, generated
 from tests.conftest import UPSTREAM_TEXT as UPSTREAM
 

@@ -18,19 +18,21 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from patchgen_core.artifacts import unified_diff
-from patchgen_core.causes import Cause
 from patchgen_core.cli import main
 from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate import (
     GateReport,
     gate_json,
+    gate_lines,
     gate_markdown,
     gate_table,
     merge,
+    print_gate,
     read_report,
     write_report,
 )
 from patchgen_core.report.record import FileRecord, Record, Status, pack, relative_to, retitled, unpack, with_paths
+from patchgen_core.results import Cause
 
 STATUSES: tuple[Status, ...] = ("clean", "skipped", "fixed", "failed", "drifted", "error")
 DIFF = "--- a.py\n+++ b.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
@@ -175,6 +177,18 @@ def test_narrow_table_keeps_all_it_says() -> None:
         assert part in cells
     first = "".join(row[0] for row in shown(report, width=40)[1:])
     assert "models.very_long_name.very_long_name_gpu_patch_gen_config" in first
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_plain_lines_are_those_of_the_table(verbose: bool) -> None:
+    moved = (Cause("upstream moved", "Norm changed"),)
+    records = [record("a", "drift", "drifted", causes=moved), record("日本", "parity[eager]", "skipped"), record("b")]
+    console = Console(file=io.StringIO(), width=1000, color_system=None, markup=False)
+    for some in (records, records[2:], []):
+        report = GateReport(tuple(some))
+        with console.capture() as capture:
+            print_gate(console, report, verbose)
+        assert gate_lines(report, verbose) == capture.get().splitlines()
 
 
 def test_summary_counts_configs_and_checks() -> None:

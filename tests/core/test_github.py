@@ -7,11 +7,11 @@ from urllib.parse import unquote
 
 import pytest
 
-from patchgen_core.causes import Cause
 from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate import GateReport, gate_markdown
 from patchgen_core.report.github import commands, is_github, write_step_summary
 from patchgen_core.report.record import FileRecord, Record, Status
+from patchgen_core.results import Cause
 
 WORKSPACE = Path("/runner/work")
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.drift import fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.importing import Importer, ImportVerdict
+from patchgen_core.results import Artifact
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM, UPSTREAM_TEXT, Workspace, generated
 
 NAME = "patched_modeling_toy_gpu.py"

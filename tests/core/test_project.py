@@ -133,7 +133,7 @@ def test_without_a_table_the_error_shows_what_to_write(tmp_path: Path) -> None:
 
 
 KNOWN = "search_root, package_prefix, legacy_patches_prefix, ruff_extra_ignore, ruff_isolated, real_imports"
-KNOWN += ", optional_packages, select, ignore, per_config_ignore, kernels, parity"
+KNOWN += ", optional_packages, select, ignore, per_config_ignore, kernels, cache_dir, parity"
 PARITY = f"{TABLE}\n[tool.patchgen.parity]\n"
 BAD = {
     "slip": (
@@ -338,6 +338,29 @@ def test_configs_come_in_path_order_from_every_depth_but_hidden_folders(tmp_path
     )
     write(tmp_path, "proj/outside_patch_gen_config.py")
     assert found.find_configs() == sorted(paths)
+
+
+def test_links_are_followed_and_every_folder_counts_once(tmp_path: Path) -> None:
+    found = project(tmp_path)
+    (own,) = write(tmp_path / "proj/models", "b/own_patch_gen_config.py")
+    write(tmp_path, "far/linked_patch_gen_config.py")
+    models = tmp_path / "proj/models"
+    (models / "a").symlink_to(tmp_path / "far")
+    (models / "again").symlink_to(tmp_path / "far")
+    (models / "b/up").symlink_to(models)
+    (models / "b/itself").symlink_to("itself")
+    (models / "b/nowhere").symlink_to("nothing")
+    assert found.find_configs() == [models / "a/linked_patch_gen_config.py", own]
+
+
+def test_another_project_inside_keeps_its_configs(tmp_path: Path) -> None:
+    found = project(tmp_path)
+    (own,) = write(tmp_path / "proj/models", "plain/own_patch_gen_config.py")
+    write(tmp_path / "proj/models", "other/deep/x_patch_gen_config.py")
+    (tmp_path / "proj/models/other/pyproject.toml").write_text(TABLE)
+    (tmp_path / "proj/models/plain/pyproject.toml").write_text("[tool.other]\n")
+    (tmp_path / "proj/models/pyproject.toml").write_text(TABLE)
+    assert found.find_configs() == [own]
 
 
 def test_a_search_root_that_is_no_folder_is_an_error(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
 
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.upstream import UpstreamModule, find_upstream
+from patchgen_core.upstream import UpstreamModule, distribution_version, find_upstream
 from tests.conftest import UPSTREAM, Workspace
 
 
@@ -152,3 +153,41 @@ def test_version_of_a_source_tree_without_metadata(work: Workspace) -> None:
         metadata.parent.rmdir()
     (work.site / "acme/__init__.py").write_text('"""Acme."""\n__version__ = "2.1.dev0"\n')
     assert find_upstream(UPSTREAM).version == "2.1.dev0"
+
+
+# --- versions --------------------------------------------------------------------------------------
+
+
+def test_versions_of_installed_packages_are_those_of_their_metadata() -> None:
+    known = {(found.metadata["Name"], Path(str(found.locate_file("")))): found.version for found in distributions()}
+    assert len(known) > 10
+    for (name, folder), version in known.items():
+        for spelled in (name, name.upper(), name.replace("-", "_"), name.replace("-", ".")):
+            assert distribution_version(spelled, folder) == version, spelled
+
+
+INFOS = {
+    "usual": {"acme_toys-1.2.dist-info/METADATA": "Name: acme-toys\nVersion: 1.2\n\nVersion: 3\n"},
+    "of a build": {"acme_toys.egg-info/PKG-INFO": "Metadata-Version: 2.1\nName: acme-toys\nVersion: 1.3\n"},
+    "spelled otherwise": {"Acme.Toys-1.4.dist-info/METADATA": "VERSION: 1.4\nName: Acme.Toys\n"},
+    "with a blank": {"acme_toys-1.5.dist-info/METADATA": "Name: acme-toys\nVersion: 1.5 \n"},
+    "in Windows' lines": {"acme_toys-1.6.dist-info/METADATA": "Name: acme-toys\r\nVersion: 1.6\r\n\r\nText\r\n"},
+    "late": {"acme_toys-1.8.dist-info/METADATA": f"Summary: {'x' * 9000}\nVersion: 1.8\n"},
+    "of another": {"acme_toys_more-1.9.dist-info/METADATA": "Name: acme-toys-more\nVersion: 1.9\n"},
+    "none": {},
+}
+
+
+@pytest.mark.parametrize("files", INFOS.values(), ids=INFOS)
+def test_version_is_what_importlib_metadata_reads(tmp_path: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.write_bytes(text.encode())
+    found = list(distributions(name="acme.toys", path=[str(tmp_path)]))
+    assert distribution_version("acme.toys", tmp_path) == (found[0].version if found else None)
+    assert bool(found) == any("acme_toys_more" not in name for name in files)
+
+
+def test_version_in_a_folder_that_is_none(tmp_path: Path) -> None:
+    assert distribution_version("acme", tmp_path / "nothing") is None

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import make_plan
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.loading import LoadedConfig
 from patchgen_core.project import Project
+from patchgen_core.results import Artifact
 from patchgen_core.upstream import find_upstream
 
 CRASH = "crash"

@@ -24,7 +24,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import make_plan
 from patchgen_core.codegen.source import SourceCache
@@ -34,6 +33,7 @@ from patchgen_core.contracts.run import Contracts
 from patchgen_core.errors import PatchgenError
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.project import CONFIG_SUFFIX, Project, load_project
+from patchgen_core.results import Artifact
 from patchgen_core.upstream import find_upstream
 from tests.e2e.defects import BY_RULE
 from tests.e2e.defects.base import Base, Expected, Mutant, split

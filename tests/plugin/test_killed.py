@@ -28,7 +28,7 @@ replace, left = os.replace, int(os.environ["REPLACE"])
 
 def replace_or_die(source, target):
     global left
-    if os.path.basename(source).startswith(".patchgen-"):
+    if "generated" in os.fspath(target):
         if not left:
             os.killpg(0, signal.SIGKILL)
         left -= 1
@@ -38,7 +38,8 @@ def replace_or_die(source, target):
 if "PYTEST_XDIST_WORKER" in os.environ or os.environ["WORKERS"] == "0":
     os.replace = replace_or_die
 """
-"""A conftest.py that kills the run when one of its processes has replaced REPLACE files and is about to go on."""
+"""A conftest.py that kills the run when one of its processes has replaced REPLACE generated files, and is about to
+replace another one."""
 
 HANGING = """
 

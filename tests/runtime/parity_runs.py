@@ -7,7 +7,6 @@ import importlib.util
 import itertools
 import sys
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.files import write_files
 from patchgen_core.parity.check import check_parity
 from patchgen_core.parity.implementations import PATCHED
@@ -15,6 +14,7 @@ from patchgen_core.parity.patched import patched_code
 from patchgen_core.parity.references import References
 from patchgen_core.parity.request import ParityRequest
 from patchgen_core.parity.verdict import CheckVerdict
+from patchgen_core.results import Artifact
 from tests.conftest import CONFIG, Workspace
 
 LLAMA = "transformers.models.llama.modeling_llama"

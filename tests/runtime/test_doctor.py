@@ -14,7 +14,7 @@ import pytest
 import rich
 
 from patchgen_core.parity import doctor
-from patchgen_core.project import read_toml
+from patchgen_core.pyproject import read_toml
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = '[tool.patchgen]\nsearch_root = "models"\npackage_prefix = "models"\n'

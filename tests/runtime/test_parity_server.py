@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.drift import check, fix
 from patchgen_core.parity.client import ModelChecks, ParityOptions
 from patchgen_core.parity.server import _heads
 from patchgen_core.parity.verdict import CheckVerdict
 from patchgen_core.processes import Server
 from patchgen_core.project import load_project
+from patchgen_core.results import Artifact
 
 SETTINGS = """
 [tool.patchgen]
@@ -217,6 +217,20 @@ def test_a_process_that_is_late_is_killed_with_its_children(server: Server, tmp_
     fork = f"pid = os.fork(); pid and open({str(note)!r}, 'w').write(str(pid)); time.sleep(600)"
     assert server.ask({"code": fork})["died"] == "no answer within 0.2 s"
     assert until(lambda: not is_running(int(note.read_text())))
+
+
+def test_answers_to_what_is_told_are_skipped(server: Server) -> None:
+    for number in (1, 2):
+        server.tell({"code": f"os.getpid = lambda: {number}"})
+    assert server.ask({"code": "told = os.getpid(); os.getpid = lambda: 10 * told"}) == {"pid": 20}
+    assert server.ask({"code": "os.getpid = lambda: 3"}) == {"pid": 3}
+
+
+def test_a_process_that_dies_of_what_it_is_told_is_not_the_end(server: Server) -> None:
+    server.tell({"code": "print('why', file=sys.stderr); os._exit(3)"})
+    answers = [server.ask({"code": "pass"}) for _ in range(2)]
+    assert "pid" in answers[-1]
+    assert "pid" in answers[0] or answers[0] == {"died": "its process has ended with exit code 3", "output": "why\n"}
 
 
 def until(is_so: Callable[[], bool], seconds: float = 60) -> bool:
