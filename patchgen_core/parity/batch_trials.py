@@ -11,6 +11,7 @@ import torch
 from patchgen_core.parity.batches import ToyBatch, ToyModel
 from patchgen_core.parity.batches_text import random_ids
 from patchgen_core.parity.models import forget_positions
+from patchgen_core.parity.random_values import reseed
 
 _LONGEST = 240
 _CLOSE = 1e-3
@@ -29,7 +30,7 @@ def refusal(toy: ToyModel, inputs: Mapping[str, Any]) -> str:
 
 
 def _run(toy: ToyModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-    torch.manual_seed(0)
+    reseed("cpu")
     forget_positions(toy.model)
     given = ToyBatch("", inputs).to(torch.float32, "cpu")
     output = toy.model(**given)

@@ -39,6 +39,7 @@ from patchgen_core.parity.toy import load_toy_config, part_of_toy_config
 from patchgen_core.parity.unchanged import unchanged
 from patchgen_core.parity.unrun import unrun
 from patchgen_core.parity.verdict import CheckVerdict, Table
+from patchgen_core.phases import phase
 from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
 
 if TYPE_CHECKING:
@@ -198,7 +199,8 @@ class _Comparison:
             self.batches[batch.name] = None
             try:
                 if dtype not in models:
-                    models[dtype] = self._build(head, reference, dtype)
+                    with phase("building models"):
+                        models[dtype] = self._build(head, reference, dtype)
                     kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
                     self.parts[head.name] = kinds
                     self.recorder.place(kinds)
@@ -224,7 +226,8 @@ class _Comparison:
         given = request.toy_config
         if self._main is not None and config_class is not self._main:
             given = part_of_toy_config(config_class, self._main, given)
-        return load_toy_config(config_class, given, toy_root, model_type)
+        with phase("toy configurations"):
+            return load_toy_config(config_class, given, toy_root, model_type)
 
     _main: type[PreTrainedConfig] | None = None
 
@@ -327,13 +330,25 @@ class _Comparison:
         limit = self._limit(dtype)
         eager = reference.run(batch, getattr(torch, dtype))
         truth = reference.run(batch, torch.float64, like=getattr(torch, dtype)) if limit.multiple else None
-        with self._apart():
+        with phase("patched models"), self._apart():
             in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
             patched = run_model(model, batch, self.recorder, logits_alone=in_full, like=eager)
-        differences = compare(patched, eager, truth, limit.multiple)
+        with phase("comparing"):
+            differences = compare(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))
         failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)
-        return failure if failure.wrong else None
+        return self._in_detail(failure, reference, model, batch) if failure.wrong else None
+
+    def _in_detail(self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch) -> Failure:
+        """A failure with what every module gives, which is kept of a second run."""
+        dtype, multiple = getattr(torch, failure.dtype), failure.allowed.multiple
+        with phase("explaining"):
+            eager = reference.run(batch, dtype, layers=True)
+            truth = reference.run(batch, torch.float64, like=dtype, layers=True) if multiple else None
+            with self._apart():
+                patched = run_model(model, batch, logits_alone=False, like=eager, layers=True)
+            is_again = not all(difference.is_right for difference in compare(patched, eager, truth, multiple))
+        return replace(failure, patched=patched, eager=eager, reference=truth, is_again=is_again)
 
 
 def _figures(where: str, differences: Sequence[Difference]) -> Iterator[tuple[str, float]]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet
 from patchgen_core.files import read_text
 from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
@@ -20,6 +19,7 @@ from patchgen_core.parity.request import ParityRequest, pack_request
 from patchgen_core.parity.verdict import CheckVerdict, unpack_table
 from patchgen_core.processes import Server
 from patchgen_core.project import Project
+from patchgen_core.results import Artifact
 from patchgen_core.spec import PatchConfig
 
 CONVERTER_FILE = "checkpoint_tensor_converter.py"
@@ -75,6 +75,12 @@ class ModelChecks:
     def close(self) -> None:
         """End the process."""
         self.server.close()
+
+    def prepare(self, checks: Collection[str]) -> None:
+        """Start the process, and have it import what checks of these names need while others run."""
+        if not self.isolate:
+            search = self.project.search_path
+            self.server.tell({"check": "prepare", "checks": sorted(checks), "device": self.device, "search": search})
 
     def refuse_device(self) -> None:
         """Check that torch has the device that is wanted.

@@ -6,10 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from patchgen_core.parity.running import Run
 
+_Array = npt.NDArray[np.float64]
 _NONE = "none"
 _FEW = 16
 
@@ -177,44 +180,48 @@ def _compare(
         return Difference(name, shape, dtype, worst, worst, 0.0)
     if ours.shape != theirs.shape or (ours.dtype != theirs.dtype and not (multiple and theirs.dim() == 0)):
         return Difference(name, shape, dtype, float("inf"), float("inf"), 0.0)
+    own, other = _unbounded(ours), _unbounded(theirs)
     if not multiple:
-        absolute, relative = _error(ours, theirs)
+        absolute, relative = _error(own, other)
         return Difference(name, shape, dtype, absolute, relative, 0.0)
-    truth = reference.get(name)
-    truth = theirs if truth is None or truth.shape != theirs.shape else truth
-    if not math.isfinite(_error(theirs, truth)[1]):  # what eager itself gets wrong without bounds bounds nothing
-        truth = theirs
-    absolute, relative = _error(ours, truth)
-    of_eager = _error(theirs, truth)[1]
+    known = reference.get(name)
+    truth = other if known is None or known.shape != theirs.shape else _unbounded(known)
+    of_eager = _error(other, truth)[1]
+    if not math.isfinite(of_eager):  # what eager itself gets wrong without bounds bounds nothing
+        truth, of_eager = other, 0.0
+    absolute, relative = _error(own, truth)
     floor = torch.finfo(theirs.dtype).eps if _size(truth) else 0.0
     return Difference(name, shape, dtype, absolute, relative, multiple * max(of_eager, floor), of_eager)
 
 
-def _size(truth: torch.Tensor) -> float:
-    """The norm of what is finite."""
-    truth = _unbounded(truth)
-    return float(torch.where(truth.isfinite(), truth, 0.0).norm())
-
-
-def _unbounded(value: torch.Tensor) -> torch.Tensor:
+def _unbounded(value: torch.Tensor) -> _Array:
     """In float64, with infinities for the largest numbers of a dtype, which stand for those in masks."""
-    most = torch.finfo(value.dtype).max / 2
-    return torch.where(value.abs() > most, value.sign() * torch.inf, value.double())
+    most, wide = torch.finfo(value.dtype).max / 2, value.double().numpy()
+    return np.where(np.abs(wide) > most, np.copysign(np.inf, wide), wide)
 
 
-def _error(value: torch.Tensor, truth: torch.Tensor) -> tuple[float, float]:
+def _size(truth: _Array) -> float:
+    """The norm of what is finite."""
+    return _norm(np.where(np.isfinite(truth), truth, 0.0))
+
+
+def _norm(value: _Array) -> float:
+    return math.sqrt(np.square(value).sum())  # without BLAS, whose threads cost more than they save
+
+
+def _error(value: _Array, truth: _Array) -> tuple[float, float]:
     """Largest difference, and norm of the difference over that of the truth, where that is not zero.
 
     The same infinities do not differ.
     """
-    value, truth = _unbounded(value), _unbounded(truth)
-    same = (value == truth) | (value.isnan() & truth.isnan())
-    if bool(same.all()):
+    same = (value == truth) | (np.isnan(value) & np.isnan(truth))
+    if same.all():
         return 0.0, 0.0
-    difference = torch.where(same, 0.0, value - truth)
-    if not bool(difference.isfinite().all()):
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, value - truth)
+    if not np.isfinite(difference).all():
         return float("inf"), float("inf")
-    return float(difference.abs().max()), float(difference.norm()) / (_size(truth) or 1.0)
+    return float(np.abs(difference).max()), _norm(difference) / (_size(truth) or 1.0)
 
 
 def _shape(value: torch.Tensor | None) -> str:

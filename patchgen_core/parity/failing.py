@@ -21,6 +21,7 @@ from patchgen_core.parity.verdict import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE
 
 _COLUMNS = ("shape", "dtype", "absolute", "relative", "allowed", "verdict")
 _ASKS = re.compile(r"\bif \w+\.(has_kernel|use_eager_impl|use_non_eager_impl|bound_kernel)\b.*:$")
+_CHANGES = "It keeps something from one run to the next, or is not the same every time: no module can be named."
 _MOST_OTHERS = 3
 _MOST_LINES = 8
 _MOST_FRAMES = 4
@@ -37,6 +38,7 @@ class Failure:
         allowed: what was allowed.
         differences: of all tensors.
         patched, eager, reference: the runs; the reference is None where bits were compared.
+        is_again: whether the model was wrong a second time, when the layers of these runs were kept.
     """
 
     head: str
@@ -47,6 +49,7 @@ class Failure:
     patched: Run
     eager: Run
     reference: Run | None
+    is_again: bool = True
 
     @property
     def title(self) -> str:
@@ -62,6 +65,10 @@ class Failure:
 
 def explain(failure: Failure, request: ParityRequest, reached: Mapping[str, Reached]) -> tuple[Problem, list[Table]]:
     """What to tell of a failure: the problem, at the declaration of the patch to look at first, and its figures."""
+    if not failure.is_again:
+        message = f"{failure.head} parts from Hugging Face eager, and agrees when the same batch is run again"
+        hint = "\n  ".join([*_figures(failure), _CHANGES])
+        return Problem(message, request.declared, hint, excerpt_at(request.declared)), [_tensors(failure)]
     runs = Runs(failure.patched, failure.eager, failure.reference, failure.allowed.multiple)
     blame = find_blame(runs, failure.differences)
     asking = _asking(request.path)
@@ -131,11 +138,16 @@ def _module(runs: Runs, name: str) -> str:
 
 def _tables(failure: Failure, runs: Runs, blame: Blame) -> list[Table]:
     """All figures; those of the direction in which the runs part first."""
-    right = [difference for difference in failure.differences if difference.is_right]
-    tensors = Table(f"{failure.title}: {TENSORS}", ("tensor", *_COLUMNS), tuple(map(_row, [*failure.wrong, *right])))
+    tensors = _tensors(failure)
     forward = _layers(f"{failure.title}: {LAYERS}", runs, runs.forward())
     backward = _layers(f"{failure.title}: {BACKWARD}", runs, runs.backward())
     return [tensors, backward, forward] if blame.is_backward else [tensors, forward, backward]
+
+
+def _tensors(failure: Failure) -> Table:
+    right = [difference for difference in failure.differences if difference.is_right]
+    rows = tuple(map(_row, [*failure.wrong, *right]))
+    return Table(f"{failure.title}: {TENSORS}", ("tensor", *_COLUMNS), rows)
 
 
 def _layers(title: str, runs: Runs, differences: Sequence[Difference]) -> Table:

@@ -24,6 +24,8 @@ from typing import Any
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops import hardware
 from patchgen_core.ops.hardware import interpreter_is_on
+from patchgen_core.parity.interpreter_speed import adapt_descriptions
+from patchgen_core.phases import phase
 
 VARIABLE = "TRITON_INTERPRET"
 _UNARY: tuple[str, ...] = (
@@ -56,8 +58,10 @@ def switch_on() -> tuple[str, ...]:
     import torch.distributed.tensor  # noqa: F401
     import triton
 
+    _count_seconds()
     notes = [f"Triton {triton.__version__} interprets its kernels"]
-    notes += [note for adapt in (_adapt_floats, _adapt_libdevice, _adapt_bfloat16, _adapt_search) if (note := adapt())]
+    adapters = (_adapt_floats, _adapt_libdevice, _adapt_bfloat16, _adapt_search, adapt_descriptions)
+    notes += [note for adapt in adapters if (note := adapt())]
     return tuple(notes)
 
 
@@ -87,6 +91,13 @@ def _refuse_late() -> None:
             None,
             f"Set {VARIABLE}=1 in the environment, or call switch_on() before anything imports triton.",
         )
+
+
+def _count_seconds() -> None:
+    from triton.runtime.interpreter import GridExecutor
+
+    if not hasattr(GridExecutor.__call__, "__wrapped__"):
+        GridExecutor.__call__ = phase("interpreting Triton kernels")(GridExecutor.__call__)
 
 
 def _adapt_floats() -> str:
@@ -220,10 +231,9 @@ def _casting(cast: Callable[..., Any], interpreter: ModuleType) -> Callable[...,
 
 def _computing(operation: Callable[..., Any], interpreter: ModuleType) -> Callable[..., Any]:
     """An operation that computes in float32 what it is given in bfloat16, and returns what is floating in bfloat16."""
-    import triton.language as tl
 
     def is_bfloat16(value: Any) -> bool:
-        return isinstance(value, interpreter.TensorHandle) and value.dtype.scalar == tl.bfloat16
+        return isinstance(value, interpreter.TensorHandle) and value.dtype.scalar.name == "bf16"
 
     def compute(self: Any, *values: Any) -> Any:
         if not any(map(is_bfloat16, values)):

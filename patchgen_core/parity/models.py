@@ -12,6 +12,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.parity.random_values import reseed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -39,7 +40,7 @@ def build_model(
     config = eager_config(config)
     make: Any = model_class._from_config
     try:
-        torch.manual_seed(0)
+        reseed(device)
         made: Any = make(config, dtype=dtype)
     except Exception as error:
         said = " ".join(str(error).split())

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from patchgen_core.artifacts import Artifact
 from patchgen_core.codegen.source import FUNCTIONS, Definition, parse_source
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.errors import PatchgenError
 from patchgen_core.parity.request import PatchedCode
+from patchgen_core.results import Artifact
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
 

@@ -36,6 +36,7 @@ from patchgen_core.parallel_plan import ParallelPlan
 from patchgen_core.parity.machine import use_loopback
 from patchgen_core.parity.toy import make_toy_config
 from patchgen_core.parity.verdict import CheckVerdict
+from patchgen_core.phases import phase
 
 if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext, SpawnContext
@@ -156,10 +157,14 @@ def _apply_on_ranks(run: _Run) -> Iterator[Problem]:
         ranks: list[BaseProcess] = []
         try:
             packed = pickle.dumps(run)
-            for rank in range(prod(run.sizes.values())):
-                ranks.append(context.Process(target=_rank, args=(rank, packed, given_texts(), folder), daemon=True))
-                ranks[-1].start()
-            in_time = _wait(ranks, run.time_limit)
+            with phase("starting ranks"):  # the first ones wait for torch and transformers
+                for rank in range(prod(run.sizes.values())):
+                    ranks.append(
+                        context.Process(target=_rank, args=(rank, packed, given_texts(), folder), daemon=True)
+                    )
+                    ranks[-1].start()
+            with phase("ranks"):
+                in_time = _wait(ranks, run.time_limit)
             codes = [process.exitcode for process in ranks]
         except Exception as error:
             yield Problem(f"the ranks to apply the plan on cannot be started: {_said(error)}")
@@ -179,6 +184,14 @@ def _context() -> ForkServerContext | SpawnContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch.distributed.tensor", "transformers.modeling_utils"])
     return context
+
+
+def prepare_ranks() -> None:
+    """Start the server that ranks are forked from, which then imports torch and transformers beside this process."""
+    if _context().get_start_method() == "forkserver":
+        from multiprocessing import forkserver
+
+        forkserver.ensure_running()
 
 
 def _wait(ranks: Sequence[BaseProcess], time_limit: float) -> bool:

@@ -23,6 +23,7 @@ from patchgen_core.parity.models import (
     random_state,
 )
 from patchgen_core.parity.running import Run, run_model
+from patchgen_core.phases import phase
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -50,10 +51,11 @@ class Reference:
         self._builders = builders
         self._models: dict[torch.dtype, PreTrainedModel] = {}
         self._runs: dict[tuple[str, torch.dtype, torch.dtype | None], Run] = {}
-        with auto_models():
-            self._first = build_model(head.upstream, config, torch.float32)
-        self.initial = initial_values(self._first)
-        self.state: State = random_state(self._first)
+        with phase("building models"):
+            with auto_models():
+                self._first = build_model(head.upstream, config, torch.float32)
+            self.initial = initial_values(self._first)
+            self.state: State = random_state(self._first)
 
     @cached_property
     def batches(self) -> Batches:
@@ -62,15 +64,19 @@ class Reference:
         Raises:
             PatchgenError: upstream's model refuses a batch of the project.
         """
-        return make_batches(ToyModel(self._first, self.head.kind), self._builders)
+        with phase("making batches"):
+            return make_batches(ToyModel(self._first, self.head.kind), self._builders)
 
-    def run(self, batch: ToyBatch, dtype: torch.dtype, like: torch.dtype | None = None) -> Run:
+    def run(
+        self, batch: ToyBatch, dtype: torch.dtype, like: torch.dtype | None = None, *, layers: bool = False
+    ) -> Run:
         """What upstream's eager model computes of a batch; kept.
 
         Args:
             batch: the batch.
             dtype: what to compute in.
             like: the dtype of the run whose routers' choices count where rounding decides; None for its own.
+            layers: whether to keep what every module is given and gives.
 
         Raises:
             PatchgenError: it fails, or its loss is no finite number.
@@ -78,15 +84,15 @@ class Reference:
         followed = self.run(batch, like) if like is not None else None
         is_routed = followed is not None and followed.choices is not None and bool(followed.choices.indices)
         key = (batch.name, dtype, like if is_routed else None)
-        if key not in self._runs:
-            self._runs[key] = self._run(batch, dtype, followed)
+        if key not in self._runs or (layers and not self._runs[key].layers):
+            self._runs[key] = self._run(batch, dtype, followed, layers)
         return self._runs[key]
 
-    def _run(self, batch: ToyBatch, dtype: torch.dtype, like: Run | None) -> Run:
+    def _run(self, batch: ToyBatch, dtype: torch.dtype, like: Run | None, layers: bool) -> Run:
         where = f"upstream's {self.head.name} in {str(dtype).removeprefix('torch.')}, batch '{batch.name}'"
         try:
-            with in_float64() if dtype is torch.float64 else nullcontext():
-                run = run_model(self._model(dtype), batch, like=like)
+            with phase("references"), in_float64() if dtype is torch.float64 else nullcontext():
+                run = run_model(self._model(dtype), batch, like=like, layers=layers)
         except Exception as error:
             said = " ".join(str(error).split())
             message = f"{where}, cannot be compared with: it raises {type(error).__name__}: {said}"
@@ -97,9 +103,10 @@ class Reference:
 
     def _model(self, dtype: torch.dtype) -> PreTrainedModel:
         if dtype not in self._models:
-            with auto_models():
-                model = build_model(self.head.upstream, self.config, dtype, self.device)
-            load_state(model, self.state)
+            with phase("building models"):
+                with auto_models():
+                    model = build_model(self.head.upstream, self.config, dtype, self.device)
+                load_state(model, self.state)
             self._models[dtype] = model
         return self._models[dtype]
 

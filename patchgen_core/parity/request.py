@@ -9,8 +9,6 @@ from typing import Any
 from patchgen_core.declarations import Tolerance
 from patchgen_core.errors import Location
 
-DEVICES = ("auto", "cpu", "cuda")
-
 
 @dataclass(frozen=True)
 class PatchedCode:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from patchgen_core.parity.batches import ToyBatch
 from patchgen_core.parity.machine import use_loopback
 from patchgen_core.parity.models import forget_positions
+from patchgen_core.parity.random_values import reseed
 from patchgen_core.parity.routing import Choices, Following, Recording
+from patchgen_core.phases import phase
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,8 +35,8 @@ class Run:
     Attributes:
         values: what is compared: the model's own loss, every output, ``gradient of <parameter>``, the norm of all
             gradients and the gradient of the input embeddings. None for a parameter that got no gradient.
-        layers: the output of every module, in the order in which they finished, by path; a module that ran more
-            than once has ``path (2)`` and so on.
+        layers: if they are kept, the output of every module, in the order in which they finished, by path; a module
+            that ran more than once has ``path (2)`` and so on.
         layer_gradients: the gradient of the loss by these outputs, as far as it got there.
         layer_inputs: the floating tensors that every module was given, by the same names.
         kinds: the class names of the modules by path.
@@ -59,6 +62,7 @@ def run_model(
     *,
     logits_alone: bool = True,
     like: Run | None = None,
+    layers: bool = False,
 ) -> Run:
     """Run a batch forward and backward.
 
@@ -73,6 +77,7 @@ def run_model(
         logits_alone: whether to run that second time.
         like: the run that this one is compared with: where rounding decides what a router chooses, this one chooses
             the same.
+        layers: whether to keep what every module is given and gives, which takes long.
     """
     run = Run(kinds={path: type(module).__name__ for path, module in model.named_modules()})
     parameter = next(model.parameters())
@@ -83,15 +88,21 @@ def run_model(
     embedded: list[torch.Tensor] = []
     with ExitStack() as stack:
         stack.enter_context(_process_group() if batch.as_rank else nullcontext())
-        stack.enter_context(_watched(model, run, active, embedded))
-        stack.enter_context(recorder.recording(active) if recorder is not None else nullcontext())
+        stack.enter_context(_watched(model, embedded))
+        if layers:
+            stack.enter_context(_kept_layers(model, run))
+        if recorder is not None:
+            stack.enter_context(_followed(model, active))
+            stack.enter_context(recorder.recording(active))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
-        torch.manual_seed(0)
-        output, run.choices = _routed(model, inputs, like)
+        reseed(parameter.device)
+        with phase("forward"):
+            output, run.choices = _routed(model, inputs, like)
         outputs = dict(_floating(output))
         loss = outputs.get(LOSS)
         loss = _objective(outputs) if loss is None else loss
-        loss.backward()  # type: ignore[no-untyped-call]
+        with phase("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
     run.loss = _kept(loss)
     run.values.update({name: _kept(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
     if "labels" in inputs and "logits" not in outputs:
@@ -143,8 +154,8 @@ def _routed(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None)
 
 
 def _logits(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> dict[str, torch.Tensor]:
-    torch.manual_seed(0)
-    with torch.no_grad():
+    reseed(next(model.parameters()).device)
+    with phase("forward for the logits"), torch.no_grad():
         output, _ = _routed(model, {name: value for name, value in inputs.items() if name != "labels"}, like)
     return {name: _kept(value) for name, value in _floating(output) if name == "logits"}
 
@@ -176,20 +187,46 @@ def _objective(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 @contextmanager
-def _watched(model: PreTrainedModel, run: Run, active: list[str], embedded: list[torch.Tensor]) -> Iterator[None]:
-    """Keep what every module gives, and know which ones are at it."""
+def _followed(model: PreTrainedModel, active: list[str]) -> Iterator[None]:
+    """Know which modules are at it."""
+    paths = {module: path for path, module in model.named_modules()}
+
+    def enter(module: nn.Module, _: Any) -> None:
+        if module in paths:
+            active.append(paths[module])
+
+    def leave(module: nn.Module, _: Any, __: Any) -> None:
+        if module in paths:
+            active.pop()
+
+    with ExitStack() as stack:
+        stack.callback(register_module_forward_pre_hook(enter).remove)
+        stack.callback(register_module_forward_hook(leave).remove)
+        yield
+
+
+@contextmanager
+def _watched(model: PreTrainedModel, embedded: list[torch.Tensor]) -> Iterator[None]:
+    """Keep the gradients that come to the input embeddings."""
+
+    def note(_: nn.Module, __: Any, output: Any) -> None:
+        if isinstance(output, torch.Tensor) and output.requires_grad:
+            _on_gradient(output, lambda gradient: embedded.append(gradient.detach().clone()))
+
+    embeddings = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    with ExitStack() as stack:
+        if isinstance(embeddings, nn.Module):
+            stack.callback(embeddings.register_forward_hook(note).remove)
+        yield
+
+
+@contextmanager
+def _kept_layers(model: PreTrainedModel, run: Run) -> Iterator[None]:
+    """Keep what every module is given and gives."""
     with ExitStack() as stack:
         for path, module in model.named_modules():
-            for handle in _watch(path, module, run, active):
+            for handle in _keep(path, module, run):
                 stack.callback(handle.remove)
-        embeddings = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
-        if isinstance(embeddings, nn.Module):
-
-            def note(_: nn.Module, __: Any, output: Any) -> None:
-                if isinstance(output, torch.Tensor) and output.requires_grad:
-                    _on_gradient(output, lambda gradient: embedded.append(gradient.detach().clone()))
-
-            stack.callback(embeddings.register_forward_hook(note).remove)
         yield
 
 
@@ -197,14 +234,12 @@ def _on_gradient(value: torch.Tensor, note: Callable[[torch.Tensor], None]) -> N
     value.register_hook(note)  # type: ignore[no-untyped-call]
 
 
-def _watch(path: str, module: nn.Module, run: Run, active: list[str]) -> Iterator[Any]:
+def _keep(path: str, module: nn.Module, run: Run) -> Iterator[Any]:
     def enter(_: nn.Module, args: Any, kwargs: Any) -> None:
-        active.append(path)
         given = tuple(_kept(value) for _, value in _floating((args, kwargs)))
         run.layer_inputs[_nth(path, run.layer_inputs)] = given
 
     def leave(_: nn.Module, __: Any, output: Any) -> None:
-        active.pop()
         value = next((value for _, value in _floating(output)), None)
         if value is None:
             return

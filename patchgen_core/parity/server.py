@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from patchgen_core.parity.verdict import CheckVerdict
 
 Request = dict[str, Any]
+_IMPORTING = "importing torch and transformers"
 _HEADS = ("ForCausalLM", "ForConditionalGeneration")
 
 
 def serve() -> None:
     """Answer requests until standard input ends."""
+    from patchgen_core.phases import take
     from patchgen_core.processes import say_where
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -42,7 +44,7 @@ def serve() -> None:
     for line in _requests():
         request = json.loads(line)
         sys.path[:] = request["search"]
-        answers.write(json.dumps(_answer(request)) + "\n")
+        answers.write(json.dumps({**_answer(request), "seconds": take()}) + "\n")
         answers.flush()
 
 
@@ -68,11 +70,13 @@ def _requests() -> Iterator[str]:
 def _set_up(device: str) -> None:
     """Have Triton's kernels interpreted where there is no GPU, before anything imports triton."""
     from patchgen_core.parity.interpreter import switch_on, use_cpu
+    from patchgen_core.phases import phase
 
     if device == "cpu":
         use_cpu()
-    switch_on()
-    import torch
+    with phase(_IMPORTING):
+        switch_on()
+        import torch
 
     torch.set_num_threads(1)  # toy models are too small to share out
     # its convolutions give other bits by where in memory their inputs lie
@@ -140,6 +144,16 @@ def _doctor(request: Request) -> dict[str, Any]:
     return asdict(look_around(request["device"], lambda: _register(request)))
 
 
+def _prepare(request: Request) -> dict[str, Any]:
+    """Import what the checks import that are going to be asked for, while others run."""
+    from patchgen_core.parity import plans
+
+    if "plan" in request["checks"]:
+        plans.prepare_ranks()
+    importlib.import_module("transformers.modeling_utils")
+    return {}
+
+
 def _device(_: Request) -> dict[str, Any]:
     """Where models run."""
     from patchgen_core.parity.interpreter import device_type
@@ -173,18 +187,18 @@ def _converter(request: Request) -> dict[str, Any]:
     from patchgen_core.parity.converters import check_converter
 
     factory = _one_function(
-        importlib.import_module(request["beside"]),
+        _import(request["beside"]),
         lambda name: name.startswith("create_") and name.endswith("checkpoint_tensor_converter"),
         "create_<model>_checkpoint_tensor_converter(model)",
     )
-    upstream = importlib.import_module(request["upstream"])
+    upstream = _import(request["upstream"])
     return _all_heads(request, lambda cls: check_converter(cls, factory, upstream_class=_same(cls, upstream)))
 
 
 def _plan(request: Request) -> dict[str, Any]:
     from patchgen_core.parity.plans import check_plan
 
-    module = importlib.import_module(request["beside"])
+    module = _import(request["beside"])
     make = _one_function(module, lambda name: name == "get_parallel_plan", "get_parallel_plan()")
     return _all_heads(request, lambda cls: check_plan(cls, _for_class(make, cls)))
 
@@ -239,7 +253,14 @@ def _generated(request: Request) -> ModuleType:
         from patchgen_core.import_server import give_text
 
         give_text(request["module"], request["path"], request["text"])
-    return importlib.import_module(request["module"])
+    return _import(request["module"])
+
+
+def _import(name: str) -> ModuleType:
+    from patchgen_core.phases import phase
+
+    with phase("importing modules"):
+        return importlib.import_module(name)
 
 
 def _parity(request: Request) -> dict[str, Any]:
@@ -247,7 +268,7 @@ def _parity(request: Request) -> dict[str, Any]:
     from patchgen_core.parity.check import check_parity
     from patchgen_core.parity.request import unpack_request
 
-    upstream = importlib.import_module(request["upstream"])
+    upstream = _import(request["upstream"])
     asked = unpack_request(request["parity"])
     return _verdict(check_parity(_generated(request), upstream, asked, _references()))
 
@@ -273,6 +294,7 @@ def _heads(module: ModuleType) -> Iterator[type[PreTrainedModel]]:
 
 
 _CHECKS: dict[str, Callable[[Request], dict[str, Any]]] = {
+    "prepare": _prepare,
     "device": _device,
     "kernels": _kernels,
     "kernel": _kernel,

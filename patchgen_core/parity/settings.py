@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.declarations import DTYPES
+from patchgen_core.arguments import DTYPES
 from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_you_mean
 
 KEYS = ("toy_root", "tolerance", "dtypes", "batches")

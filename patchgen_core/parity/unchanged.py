@@ -13,6 +13,9 @@ from typing import Any
 
 import torch
 
+from patchgen_core.parity.interpreter import device_type
+from patchgen_core.parity.random_values import reseed
+
 
 @dataclass(frozen=True)
 class _Setting:
@@ -88,7 +91,7 @@ def _folder() -> str:
 
 
 def _seed() -> None:
-    torch.manual_seed(0)
+    reseed(device_type())
     random.seed(0)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(0)

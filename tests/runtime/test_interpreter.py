@@ -43,6 +43,38 @@ ADAPTED = """
         errors[str(dtype)] = (out.double() - right.double()).abs().max().item()
     print(json.dumps({"notes": notes, "errors": errors}))
 """
+REFUSED = """
+    import json
+    from patchgen_core.parity.interpreter import switch_on
+
+    switch_on()
+    import torch, triton, triton.language as tl
+
+    @triton.jit
+    def kernel(x_ptr, KIND: tl.constexpr):
+        eight = tl.load(x_ptr + tl.arange(0, 8))
+        four = tl.load(x_ptr + tl.arange(0, 4))
+        if KIND == "sizes":
+            eight = eight + four
+        if KIND == "no power of two":
+            eight = tl.zeros((6,), tl.float32)
+        if KIND == "no integer":
+            eight = tl.zeros((8.0,), tl.float32)
+        if KIND == "store":
+            tl.store(x_ptr + tl.arange(0, 4), eight)
+        tl.store(x_ptr + tl.arange(0, 8), eight + 1)
+
+    def said(kind):
+        x = torch.zeros(8)
+        try:
+            kernel[(1,)](x, KIND=kind)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        return x.tolist()
+
+    kinds = ("nothing", "sizes", "no power of two", "no integer", "store")
+    print(json.dumps({kind: said(kind) for kind in kinds}))
+"""
 LATE = """
     import triton
     {then}
@@ -94,6 +126,14 @@ def test_switching_on_says_what_it_adapted_and_adapts_once(adapted: Any) -> None
     assert [note for note in first if note.startswith("adapter: ")] == first[1:]
     assert any("tanh" in note for note in first)
     assert second == first[:1]
+
+
+def test_kernels_that_do_not_compile_are_refused_by_the_adapted_interpreter() -> None:
+    said = answer(REFUSED)
+    assert said.pop("nothing") == [1.0] * 8
+    assert [kind for kind, text in said.items() if "Error" not in text] == []
+    assert "incompatible dimensions" in said["sizes"]
+    assert "power of 2" in said["no power of two"]
 
 
 @pytest.mark.parametrize("then", ["", "import os; os.environ['TRITON_INTERPRET'] = '1'"])

@@ -167,6 +167,20 @@ def test_module_that_gets_no_gradient_is_where_they_part(work: Workspace) -> Non
     assert "none instead of" in " ".join(row)
 
 
+def test_what_is_wrong_once_is_told_although_it_is_right_when_it_runs_again(work: Workspace) -> None:
+    once = """
+    gate = gate * (1 if hasattr(self, "ran") else 2)
+    self.ran = True
+    return"""
+    verdict = compare(work, MLP.replace("\n    return", once))
+    problem, table = verdict.problems[0], verdict.tables[0]
+    assert problem.message.endswith("parts from Hugging Face eager, and agrees when the same batch is run again")
+    assert "tensors differ, allowed at most" in problem.hint
+    assert "The first" not in problem.hint
+    assert "Forward agrees" not in problem.hint
+    assert {row[-1] for row in table.rows} == {"differs"}
+
+
 def test_lines_that_did_not_run_are_not_shown(work: Workspace) -> None:
     branch = "    if x.dim() == 7:\n        return x * 7\n    gate, up"
     verdict = compare(work, MLP.replace("    gate, up", branch).replace("(gate) * up", "(gate) + up"))
