@@ -1,6 +1,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 EXTRAS := parity,xdist,dev
+# the oldest that pyproject.toml allows: tests change from one ruff to the other
+OLDEST_RUFF := 0.12.0
 
 .PHONY: gate test tests test-core lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
 
@@ -51,11 +53,13 @@ bench: .venv/installed  ## what everything costs; the last of them fails when a 
 	$(BIN)/python benchmarks/slots.py
 	$(BIN)/python benchmarks/parity.py
 	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/check.py
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target .venv/other-ruff ruff==$(OLDEST_RUFF)
 	touch $@
 
 clean:

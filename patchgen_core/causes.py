@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from patchgen_core.artifacts import unified_diff
 from patchgen_core.codegen.header import FORMAT, Fingerprint, read_fingerprint, read_label
 from patchgen_core.codegen.plan import short_hash
-from patchgen_core.codegen.source import DEFINITIONS
+from patchgen_core.codegen.source import DEFINITIONS, Definition
 from patchgen_core.results import Artifact, Cause
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -148,11 +148,12 @@ def _parse(text: str) -> ast.Module:
 
 def compare_definitions(old: str, new: str) -> Changes:
     """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed."""
-    if not (is_python(old) and is_python(new)):
+    try:
+        before, after = _definitions(old), _definitions(new)
+    except (SyntaxError, ValueError):
         return Changes()
-    before, after = _definitions(old), _definitions(new)
     return Changes(
-        tuple(name for name in after if name in before and before[name] != after[name]),
+        tuple(name for name in after if name in before and not before[name].is_same(after[name])),
         tuple(
             name for name in after if name not in before and name.rpartition(".")[0] not in set(after) - set(before)
         ),
@@ -162,22 +163,47 @@ def compare_definitions(old: str, new: str) -> Changes:
     )
 
 
-def _definitions(text: str) -> dict[str, str]:
-    """What each top-level class, method and function says; a class without its methods."""
-    found: dict[str, str] = {}
+@dataclass
+class _Said:
+    """What the definitions of a name say, a class without its methods: their lines, and their syntax trees."""
+
+    lines: list[str] = field(default_factory=list)
+    nodes: list[ast.AST] = field(default_factory=list)
+
+    def is_same(self, other: _Said) -> bool:
+        """Whether they say the same, however it is written; what is written the same does, and is told faster."""
+        return self.lines == other.lines or list(map(ast.dump, self.nodes)) == list(map(ast.dump, other.nodes))
+
+
+def _definitions(text: str) -> dict[str, _Said]:
+    """What each top-level class, method and function says."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    found: dict[str, _Said] = {}
     for node in _parse(text).body:
         if not isinstance(node, DEFINITIONS):
             continue
-        rest = node
-        if isinstance(node, ast.ClassDef):
-            own = [s for s in node.body if isinstance(s, DEFINITIONS)]
-            found[node.name] = ""
-            for method in own:
-                name = f"{node.name}.{method.name}"
-                found[name] = found.get(name, "") + ast.dump(method)
-            rest = ast.ClassDef(**{**dict(ast.iter_fields(node)), "body": [s for s in node.body if s not in own]})
-        found[node.name] = ast.dump(rest)
+        if not isinstance(node, ast.ClassDef):
+            found[node.name] = _Said(_lines(lines, node), [node])
+            continue
+        own = [s for s in node.body if isinstance(s, DEFINITIONS)]
+        rest = ast.ClassDef(**{**dict(ast.iter_fields(node)), "body": [s for s in node.body if s not in own]})
+        inside = {number for method in own for number in _numbers(method)}
+        found[node.name] = _Said([lines[n - 1] for n in _numbers(node) if n not in inside], [rest])
+        for method in own:
+            said = found.setdefault(f"{node.name}.{method.name}", _Said())
+            said.lines += _lines(lines, method)
+            said.nodes.append(method)
     return found
+
+
+def _lines(lines: list[str], node: Definition) -> list[str]:
+    return [lines[number - 1] for number in _numbers(node)]
+
+
+def _numbers(node: Definition) -> range:
+    """The lines of a definition, its decorators included."""
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return range(first, (node.end_lineno or node.lineno) + 1)
 
 
 def reverse_diff(text: str, diff: str) -> str | None:

@@ -78,9 +78,10 @@ def normalize(texts: Sequence[Text], project: Project) -> list[Normalized]:
 def _run_batch(texts: Sequence[Text], settings: Path | None, roots: list[str], project: Project) -> list[Normalized]:
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         inspected, fixed = (Path(folder).resolve() / name for name in ("inspected", "fixed"))
+        inspected.mkdir()
         base = settings.parent if settings else project.base
         find_ruff()  # sysconfig, which it asks, must not be asked by two threads before it was by one
-        inspection = _Inspection(_write(texts, base, inspected), inspected)
+        inspection = _Inspection([inspected / f"{number}.py" for number in range(len(texts))], texts)
         inspection.start()  # it takes as long as the fixes do
         paths = _write(texts, base, fixed)
         options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
@@ -88,12 +89,12 @@ def _run_batch(texts: Sequence[Text], settings: Path | None, roots: list[str], p
         ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
         run_ruff(["check", "--fix", "--exit-zero", *options, *ignore, *map(str, paths)], fixed)
         complaints = inspection.complaints()
-        whole = [path for path, found in zip(paths, complaints) if all(complaint.name for complaint in found)]
-        if whole:
-            run_ruff(["format", *options, *map(str, whole)], fixed)
+        is_whole = [all(complaint.name for complaint in found) for found in complaints]
+        if any(is_whole):
+            run_ruff(["format", *options, *(str(path) for path, fine in zip(paths, is_whole) if fine)], fixed)
         return [
-            Normalized(path.read_bytes().decode() if path in whole else text.text, found)
-            for path, text, found in zip(paths, texts, complaints)
+            Normalized(path.read_bytes().decode() if fine else text.text, found)
+            for path, text, found, fine in zip(paths, texts, complaints, is_whole)
         ]
 
 
@@ -111,11 +112,18 @@ def _write(texts: Sequence[Text], base: Path, root: Path) -> list[Path]:
 
 
 class _Inspection(Thread):
-    """Looks for syntax errors and undefined names, whatever the project's settings and comments ignore."""
+    """Looks for syntax errors and undefined names, whatever the project's settings and comments ignore.
 
-    def __init__(self, paths: Sequence[Path], folder: Path) -> None:
+    Args:
+        paths: where the texts are written for that, in one folder.
+        texts: the texts.
+    """
+
+    def __init__(self, paths: Sequence[Path], texts: Sequence[Text]) -> None:
         super().__init__(daemon=True)
-        self._paths, self._folder = paths, folder
+        self._paths = paths
+        for path, text in zip(paths, texts):
+            path.write_bytes(text.text.encode())
         self._output = ""
         self._error: PatchgenError | None = None
 
@@ -124,7 +132,7 @@ class _Inspection(Thread):
         arguments = ["check", "--isolated", "--select=F821", "--ignore-noqa", "--no-cache", "--quiet"]
         arguments += ["--exit-zero", "--output-format=json", *map(str, self._paths)]
         try:
-            self._output = run_ruff(arguments, self._folder)
+            self._output = run_ruff(arguments, self._paths[0].parent)
         except PatchgenError as error:
             self._error = error
 

@@ -1,0 +1,1 @@
+"""``patchgen --watch``: generates again what a save touches, and shows what changed."""

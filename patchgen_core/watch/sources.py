@@ -1,0 +1,71 @@
+"""Parsed files that outlive a run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from patchgen_core.codegen.source import SourceCache, SourceFile
+
+MOST_LINES = 60_000
+"""Lines of the files that are kept, of about 1.7 KiB each; the files that were used least recently go."""
+
+_State = tuple[int, int, int]
+
+
+class KeptSources(SourceCache):
+    """Parses a file again only when it has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._states: dict[Path, _State | None] = {}
+
+    def get(self, path: Path) -> SourceFile:
+        """The parsed file, of which :meth:`forget_changed` has not found a change.
+
+        Raises:
+            PatchgenError: it cannot be read, decoded or parsed.
+        """
+        if path not in self._files:
+            self._states[path] = _state(path)
+        source = super().get(path)
+        self._files[path] = self._files.pop(path)
+        return source
+
+    def forget_changed(self, paths: Collection[Path]) -> None:
+        """Forget the files that were changed: these, and those that look other than when they were read."""
+        for path in list(self._files):
+            state = self._states.get(path)
+            if path in paths or state is None or state != _state(path):
+                self._forget(path)
+
+    def forget_oldest(self) -> None:
+        """Forget the files that were used least recently, when there are more than are kept."""
+        total = self._count()
+        for path, source in list(self._files.items()):
+            if total <= MOST_LINES:
+                return
+            total -= source.text.count("\n")
+            self._forget(path)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it holds less than half of what it may."""
+        return self._count() < MOST_LINES // 2
+
+    def _count(self) -> int:
+        return sum(source.text.count("\n") for source in self._files.values())
+
+    def _forget(self, path: Path) -> None:
+        del self._files[path]
+        self._states.pop(path, None)
+
+
+def _state(path: Path) -> _State | None:
+    """What tells that a file was written; None when it cannot be told."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
