@@ -115,15 +115,16 @@ def _draft(
         found = announce(project, path, loader, name=name)
         made = [_generate(project, outcome, output, loader.sources) for outcome in found]
     files = {place(project, file): source.digest for file, source in read.items()}
-    return [_with_inputs(entry, files) if isinstance(entry, _Draft) else entry for entry in made]
+    return [_with_inputs(project, entry, files) if isinstance(entry, _Draft) else entry for entry in made]
 
 
-def _with_inputs(draft: _Draft, files: Mapping[str, str]) -> _Draft:
+def _with_inputs(project: Project, draft: _Draft, files: Mapping[str, str]) -> _Draft:
     """The draft with what its result depends on."""
     assert draft.outcome.loaded is not None
     upstream, source, seen = draft.plan.upstream, draft.plan.source, draft.outcome.loaded.seen
     inputs: dict[Question, Any] = dict(seen.answers)
-    inputs |= {("file", file): contents for file, contents in files.items() if file != str(source.path)}
+    own = place(project, source.path)
+    inputs |= {("file", file): contents for file, contents in files.items() if file != own}
     inputs["upstream", upstream.module] = upstream_answer(upstream, source.digest)
     return replace(draft, outcome=replace(draft.outcome, inputs=inputs, doubt=seen.doubt))
 
@@ -182,7 +183,8 @@ def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
         key = (draft.plan.source.path, draft.home.parent)
         if key not in bases:
             bases[key] = len(texts)
-            home = draft.home.with_name(f"{draft.home.stem}__upstream.py")
+            # its name is upstream's: settings by file name then treat it alike, whichever configs are made
+            home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
             texts.append(Text(home, absolute_upstream(draft.plan)))
     before = Machine(project)
     answers = [_ruff_answers(before, draft) for draft in drafts]

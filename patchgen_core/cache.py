@@ -90,8 +90,8 @@ class Cache:
             output: output folder instead of the usual one.
             machine: answers what the results depend on.
         """
-        file = self._file(path, name, machine)
         try:
+            file = self._file(path, name, machine)
             with open(file, "rb") as stream:
                 entry = json.loads(stream.read())
                 is_old = os.fstat(stream.fileno()).st_mtime < time.time() - _DAY
@@ -116,37 +116,20 @@ class Cache:
         for outcome in outcomes:
             by_path.setdefault(outcome.path, []).append(outcome)
         try:
-            for path, made in by_path.items():
-                self._keep(path, name, made, machine)
+            kept = ((self._file(path, name, machine), _entry(made)) for path, made in by_path.items())
+            entries = [(file, entry) for file, entry in kept if entry]
+            for note, text in _NOTES.items() if entries and not self.folder.exists() else ():
+                write_files([(self.folder / note, text)])
+            write_files(entries)
             self._bound()
         except PatchgenError as error:
             self.failure = f"'{display_path(self.folder)}' {error.problems[0].message}"
 
-    def _keep(self, path: Path, name: str | None, outcomes: Sequence[Outcome], machine: Machine) -> None:
-        """Keep what a config file makes, if what that depends on is known.
-
-        Raises:
-            PatchgenError: it cannot be written.
-        """
-        if not outcomes or any(o.artifact is None or o.inputs is None or o.doubt for o in outcomes):
-            return
-        inputs = {question: answer for o in outcomes for question, answer in (o.inputs or {}).items()}
-        if None in (answer for (kind, _), answer in inputs.items() if kind in ("file", "ruff", "own", "upstream")):
-            return
-        entry = {
-            "inputs": sorted([kind, about, answer] for (kind, about), answer in inputs.items()),
-            "configs": [_config(outcome) for outcome in outcomes],
-        }
-        for note, text in _NOTES.items() if not self.folder.exists() else ():
-            write_files([(self.folder / note, text)])
-        write_files([(self._file(path, name, machine), json.dumps(entry, separators=(",", ":")))])
-
     def _bound(self) -> None:
         """Remove the results that were used least recently, when there are more than are kept."""
-        files = list(self._files())
-        if len(files) <= LIMIT:
+        if len(self._paths()) <= LIMIT:
             return
-        by_use = sorted(files, key=lambda file: file.used)
+        by_use = sorted(self._files(), key=lambda file: file.used)
         _remove(file.path for file in by_use[: -LIMIT * 3 // 4])
 
     def info(self) -> CacheInfo:
@@ -160,22 +143,25 @@ class Cache:
         Raises:
             PatchgenError: one cannot be removed.
         """
-        files = list(self._files())
-        _remove(file.path for file in files)
-        return len(files)
+        paths = self._paths()
+        _remove(paths)
+        return len(paths)
 
     def _files(self) -> Iterator[_Kept]:
         """The results that are there; what goes meanwhile is not one of them."""
-        try:
-            names = os.listdir(self.folder / _RESULTS)
-        except OSError:
-            return
-        for path in (self.folder / _RESULTS / name for name in names if _ENTRY.fullmatch(name)):
+        for path in self._paths():
             try:
                 found = path.stat()
             except OSError:
                 continue
             yield _Kept(path, found.st_size, found.st_mtime)
+
+    def _paths(self) -> list[Path]:
+        folder = self.folder / _RESULTS
+        try:
+            return [folder / name for name in os.listdir(folder) if _ENTRY.fullmatch(name)]
+        except OSError:
+            return []
 
     def _file(self, path: Path, name: str | None, machine: Machine) -> Path:
         key = [self._common, machine.place(path), name, machine.answer("file", machine.place(path) or "")]
@@ -185,10 +171,11 @@ class Cache:
     def _common(self) -> list[Any]:
         """What every result of the project depends on."""
         project = self.project
+        roots = (project.search_root, *project.import_roots)
         options = [
             *(project.package_prefix, project.legacy_patches_prefix, project.ruff_isolated),
             *(list(project.ruff_extra_ignore), list(project.real_imports)),
-            *(os.path.relpath(path, project.base) for path in (project.search_root, *project.import_roots)),
+            *(Path(os.path.relpath(path, project.base)).as_posix() for path in roots),
         ]
         python = [sys.implementation.name, *sys.version_info, sys.flags.optimize]
         return [_FORMAT, _generator(), python, run_ruff(["--version"], project.base), options]
@@ -225,6 +212,20 @@ def _touch(file: Path) -> None:
         os.utime(file)
     except OSError:
         return
+
+
+def _entry(outcomes: Sequence[Outcome]) -> str:
+    """What is kept of a config file; empty when it is not known what that depends on."""
+    if not outcomes or any(o.artifact is None or o.inputs is None or o.doubt for o in outcomes):
+        return ""
+    inputs = {question: answer for o in outcomes for question, answer in (o.inputs or {}).items()}
+    if None in (answer for (kind, _), answer in inputs.items() if kind in ("file", "ruff", "own", "upstream")):
+        return ""
+    entry = {
+        "inputs": sorted([kind, about, answer] for (kind, about), answer in inputs.items()),
+        "configs": [_config(outcome) for outcome in outcomes],
+    }
+    return json.dumps(entry, separators=(",", ":"))
 
 
 def _config(outcome: Outcome) -> dict[str, Any]:

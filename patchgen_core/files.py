@@ -49,12 +49,13 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
         PatchgenError: one cannot be written.
     """
     prepared: list[tuple[Path, str]] = []
+    tidied: set[Path] = set()
     done = []
     path = Path()
     try:
         for path, text in files:
             if read_text(path) != text:
-                prepared.append((path, _prepare(path, text)))
+                prepared.append((path, _prepare(path, text, tidied)))
         while prepared:
             path, temporary = prepared[0]
             os.replace(temporary, os.path.realpath(path))
@@ -68,13 +69,18 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
     return done
 
 
-def _prepare(path: Path, text: str) -> str:
-    """Write ``text`` beside ``path`` with the permissions it will have; returns the temporary file."""
+def _prepare(path: Path, text: str, tidied: set[Path]) -> str:
+    """Write ``text`` beside ``path`` with the permissions it will have; returns the temporary file.
+
+    ``tidied`` holds the folders that leftovers were removed from.
+    """
     import tempfile
 
     target = Path(os.path.realpath(path))
     target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target.parent)
+    if target.parent not in tidied:
+        _remove_leftovers(target.parent)
+        tidied.add(target.parent)
     handle, temporary = tempfile.mkstemp(prefix=f"{_temporary_prefix()}{os.getpid()}-", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:

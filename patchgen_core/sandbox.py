@@ -18,9 +18,7 @@ from patchgen_core.codegen.source import SourceCache, SourceFile, blocks
 from patchgen_core.inputs import Seen, is_absent, place
 from patchgen_core.project import Project
 from patchgen_core.stubs import StubModule, StubValueError, is_stub, stub_builtins
-from patchgen_core.watching import watched_builtins, watched_module
-
-_OWN = ("patchgen", "patchgen_core", "pytest_patchgen")
+from patchgen_core.watching import OWN, watched_builtins, watched_module
 
 
 class Sandbox:
@@ -46,6 +44,9 @@ class Sandbox:
     def execute(self, name: str, path: Path) -> types.ModuleType:
         """Execute a file as the module ``name``."""
         source = self.sources.get(path)
+        code = compiled(source)
+        if _names_file(code):
+            self.seen.note("root", "", str(self.project.base))
         module = types.ModuleType(name)
         is_package = path.name == "__init__.py"
         module.__file__ = str(path)
@@ -56,9 +57,6 @@ class Sandbox:
         self.modules[name], self.namespaces[name] = module, module.__dict__
         previous = sys.modules.get(name)
         sys.modules[name] = module  # dataclasses look the module of a class up
-        code = compiled(source)
-        if _names_file(code):
-            self.seen.note("root", "", str(self.project.base))
         try:
             exec(code, module.__dict__)
         finally:
@@ -133,7 +131,7 @@ class Sandbox:
     def is_real(self, name: str) -> bool:
         """Whether a module is imported as it is: the standard library, patchgen and what the project names."""
         top = name.partition(".")[0]
-        if top in sys.stdlib_module_names or top in _OWN:
+        if top in sys.stdlib_module_names or top in OWN:
             return True
         return any(name == real or name.startswith(f"{real}.") for real in self.project.real_imports)
 
@@ -178,7 +176,7 @@ class _Importer:
             else:
                 seen.suspect(f"it tries to import {name}")
             raise
-        if top not in sys.stdlib_module_names and top not in _OWN:
+        if top not in sys.stdlib_module_names and top not in OWN:
             seen.suspect(f"it imports {name} for real")
         return watched_module(module, seen)
 

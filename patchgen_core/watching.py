@@ -33,7 +33,9 @@ _PURE = frozenset(
 _FIXED = frozenset([("sys", "version_info")])
 """What never changes for one version of Python."""
 
-_OWN = ("patchgen", "patchgen_core", "pytest_patchgen")
+OWN = ("patchgen", "patchgen_core", "pytest_patchgen")
+"""The packages of patchgen."""
+
 _DSL = frozenset(("patchgen_core.spec", "patchgen_core.declarations"))
 """Where the functions of patchgen stand that see nothing but their arguments."""
 
@@ -75,13 +77,13 @@ class _WatchedModule(types.ModuleType):
 def watched_module(module: types.ModuleType, seen: Seen) -> types.ModuleType:
     """What stands in a config for a module of the standard library or of patchgen."""
     top = module.__name__.partition(".")[0]
-    is_told = top in _PURE or top not in (*sys.stdlib_module_names, *_OWN)
+    is_told = top in _PURE or top not in (*sys.stdlib_module_names, *OWN)
     return module if is_told or isinstance(module, _WatchedModule) else _WatchedModule(module, seen)
 
 
 def _is_told(module: types.ModuleType, name: str, value: Any) -> bool:
     """Whether something of a module is the same on every machine."""
-    if module.__name__.partition(".")[0] not in _OWN:
+    if module.__name__.partition(".")[0] not in OWN:
         return (module.__name__, name) in _FIXED
     return not isinstance(value, types.FunctionType) or value.__module__ in _DSL
 

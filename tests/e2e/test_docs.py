@@ -112,13 +112,16 @@ def check_rules(kind: str, text: str, folder: Path) -> None:
 
 
 def check_bash(text: str) -> None:
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    makefile, pyproject = ((ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "pyproject.toml"))
     for line in text.splitlines():
         command = line.split("#")[0].split()
         if command[0] == "make":
             assert f"\n{command[1]}:" in makefile, line
         else:
-            assert command == ["pip", "install", '"pytest-patchgen[parity,xdist]"'], line
+            found = re.fullmatch(r'pip install "pytest-patchgen\[([\w,]+)\]"', line)
+            assert found, line
+            for extra in found[1].split(","):
+                assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE), line
 
 
 def check_fence(language: str, options: dict[str, str], text: str, folder: Path) -> None:

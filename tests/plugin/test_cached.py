@@ -100,6 +100,6 @@ def test_folder_that_cannot_be_used_is_a_warning(pytester: pytest.Pytester, gate
 def test_selected_item_is_passed_from_the_cache(pytester: pytest.Pytester, gated: Workspace) -> None:
     gated.write("conftest.py", LOADED)
     run(pytester, gated, *DRIFT)
-    done = run(pytester, gated, "--patchgen", f"{CONFIG}::drift", "-s", "-p", "no:cacheprovider", apart=True)
+    done = run(pytester, gated, *DRIFT, f"{CONFIG}::drift", "-s", apart=True)
     assert done.ret == 0
     assert "generator" not in done.stdout.str()
