@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from patchgen_core.codegen.source import SourceCache
+from patchgen_core.compiling import compiled_for_real
 from patchgen_core.declarations import Helper, ImportSpec, Patch
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.inputs import Seen, place
 from patchgen_core.project import Project
-from patchgen_core.sandbox import Sandbox, compiled, import_path
+from patchgen_core.sandbox import Sandbox, import_path
 from patchgen_core.spec import PatchConfig
 from patchgen_core.stubs import Stub, StubValueError, is_stub, stub_path
 from patchgen_core.upstream import installed_file
@@ -157,7 +158,7 @@ class Loader:
             loaded.__package__ = module.rpartition(".")[0]
             sys.modules[module] = loaded
             try:
-                exec(compiled(source), loaded.__dict__)
+                exec(compiled_for_real(source, self.project), loaded.__dict__)
             except PatchgenError:
                 raise
             except (Exception, SystemExit) as error:
@@ -277,15 +278,16 @@ class _ProjectFinder:
         if file is None or file.name == "__init__.py" or not file.is_relative_to(self.project.search_root):
             return None
         loader = _ProjectLoader(name, str(file))
-        loader.sources = self.sources
+        loader.sources, loader.project = self.sources, self.project
         return importlib.util.spec_from_file_location(name, file, loader=loader)
 
 
 class _ProjectLoader(importlib.machinery.SourceFileLoader):
     sources: SourceCache
+    project: Project
 
     def get_code(self, fullname: str) -> types.CodeType:
-        return compiled(self.sources.get(Path(self.path)))
+        return compiled_for_real(self.sources.get(Path(self.path)), self.project)
 
 
 def _raised_at(error: BaseException, path: Path, project: Project) -> Location:

@@ -1,7 +1,6 @@
 """Executing a config with stubs in place of third-party modules."""
 
 from __future__ import annotations
-import __future__
 
 import ast
 import builtins
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.codegen.index import index_module
-from patchgen_core.codegen.source import SourceCache, SourceFile, blocks
+from patchgen_core.codegen.source import SourceCache, blocks
+from patchgen_core.compiling import compiled
 from patchgen_core.inputs import Seen, is_absent, place
 from patchgen_core.project import Project
 from patchgen_core.stubs import StubModule, StubValueError, is_stub, stub_builtins
@@ -255,33 +255,7 @@ def _catches_import(handler: ast.expr | None) -> bool:
     return bool(names & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
-def compiled(source: SourceFile) -> types.CodeType:
-    """A config's code.
-
-    Patches declared under ``if TYPE_CHECKING:`` count, so such a block runs. Annotations stay unevaluated:
-    nothing needs their values, and a replacement's may use names that only upstream's module has.
-    """
-    tree, flags = _with_type_checking(source.tree), __future__.annotations.compiler_flag
-    code: types.CodeType = compile(tree, str(source.path), "exec", flags, dont_inherit=True)
-    return code
-
-
 def _names_file(code: types.CodeType) -> bool:
     """Whether code may ask for the path of its file, which is another one in another checkout."""
     inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
     return "__file__" in code.co_names or any(map(_names_file, inner))
-
-
-def _with_type_checking(tree: ast.Module) -> ast.Module:
-    """The tree with ``if TYPE_CHECKING:`` made true where the block holds more than imports."""
-    body: list[ast.stmt] = []
-    for statement in tree.body:
-        if (
-            isinstance(statement, ast.If)
-            and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
-            and not all(isinstance(s, (ast.Import, ast.ImportFrom, ast.Pass)) for s in statement.body)
-        ):
-            test = ast.copy_location(ast.Constant(True), statement.test)
-            statement = ast.copy_location(ast.If(test, statement.body, statement.orelse), statement)
-        body.append(statement)
-    return ast.Module(body, tree.type_ignores)

@@ -54,6 +54,14 @@ class Kind:
 
 def deco(function):
     return function
+
+
+def for_methods(function):
+    return type(function).__mro__[5]
+
+
+def made(name):
+    return for_methods
 """
 FOLDER = "proj/models/toy"
 
@@ -471,6 +479,13 @@ SAME = {
     "a class without methods": "@config.replace_class('Norm')\nclass Fast:\n    x = 1\n",
     "helpers": "@config.add_helper\nclass Helper:\n    x = 1\n"
     "@config.add_helper_after('Norm')\ndef late():\n    return Helper\n",
+    "a third-party decorator that wants a method": "from third import for_methods, made\n"
+    "config.add_import('third', names=['for_methods', 'made'])\n"
+    "@config.replace_function('rotate')\n@for_methods\n@made('x')\ndef f(x, y):\n    return x\n"
+    "@config.replace_class('Norm')\n@for_methods\nclass Fast:\n    x = 1\n",
+    "decorators that count": "import functools\nfrom .base import keep\n"
+    "config.add_import('functools', is_from_import=False)\nconfig.add_helper(keep)\n"
+    "@config.override_method('Norm.forward')\n@keep\n@functools.cache\ndef f(self, x):\n    return x\n",
     "a sibling's": "from .base import config as base\nconfig.patches.extend(base.patches)\n"
     "config.helpers.extend(base.helpers)\nconfig.exclude.extend(base.exclude)\n",
     "a sibling's class": "from .base import Fast\nconfig.replace_class('Norm', Fast)\n",
@@ -484,6 +499,7 @@ def test_light_and_full_loading_generate_the_same_bytes(work: Workspace, text: s
         "@config.override_method('Norm.forward')\ndef fast_forward(self, x):\n    return helper(x)\n"
         "@config.add_helper\ndef helper(x):\n    return x\n@config.add_helper\nclass Extra: ...\n"
         "class Fast:\n    def forward(self, x):\n        return x\nconfig.exclude_from_output('unused')\n"
+        "def keep(function):\n    return function\n"
     )
     work.write(f"{FOLDER}/base.py", PREAMBLE + base)
     work.config(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -52,6 +53,28 @@ class Zoo:
         assert diff in red.stdout
         assert self.patchgen("--check", "--fix").returncode == 0
         assert self.patchgen("--check").returncode == 0
+
+
+FULLY = """
+import json
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.drift import check
+from patchgen_core.loading import Loader
+from patchgen_core.project import load_project
+
+project = load_project()
+report = check(project, loader=Loader(project, SourceCache(), full=True), artifacts=True)
+print(json.dumps([[r.outcome.label, r.outcome.loading, r.status, *map(str, r.causes)] for r in report.results]))
+"""
+
+
+def test_full_loading_makes_the_same_bytes() -> None:
+    """What is checked in is what light loading makes, as the zoo's own gate says."""
+    done = subprocess.run([sys.executable, "-c", FULLY], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    assert [result for result in results if result[1:] != ["imported", "clean"]] == []
+    assert len(results) == len(list((ROOT / "examples/zoo").glob("*/*_patch_gen_config.py")))
 
 
 @pytest.fixture
