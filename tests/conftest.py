@@ -15,6 +15,7 @@ import pytest
 
 import pytest_patchgen
 from patchgen_core.artifacts import make_artifacts
+from patchgen_core.cache import ENVIRONMENT as CACHE_FOLDER
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.codegen.source import SourceCache
@@ -175,6 +176,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """An empty project whose upstream folder is importable here."""
     workspace = Workspace(tmp_path)
     monkeypatch.syspath_prepend(str(workspace.site))
+    monkeypatch.delenv(CACHE_FOLDER, raising=False)
     return workspace
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from patchgen_core.cache import Cache
 from patchgen_core.codegen.source import SourceCache
-from patchgen_core.drift import check, fix
+from patchgen_core.drift import check
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.project import Project
 from patchgen_core.report.data import drift_data
-from tests.conftest import PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace
+from tests.conftest import PREAMBLE, Workspace
 
 BASE, HEIR, OTHER = (f"toy/{name}_gpu_patch_gen_config.py" for name in ("toy", "heir", "other"))
 FAMILY = ["heir", "other", "toy"]
@@ -72,21 +72,6 @@ def same(work: Workspace) -> Checked:
     found = checked(work)
     assert drift_data(found.report) == drift_data(work.check())
     return found
-
-
-def make_family(work: Workspace) -> None:
-    """Write three clean configs, of which the second takes a function of the first; their results are kept."""
-    work.upstream(UPSTREAM_TEXT)
-    work.config(PATCH, BASE)
-    heir = f"""
-from proj.models.toy.toy_gpu_patch_gen_config import norm_forward
-{preamble("heir.py")}
-config.override_method("Norm.forward", replacement=norm_forward)
-"""
-    work.config("", HEIR, preamble=heir)
-    work.config(PATCH.replace("x * 2", "x * 3"), OTHER, preamble("other.py"))
-    fix(checked(work).report)
-    assert checked(work).reused == FAMILY
 
 
 def rewrite(path: Path, old: str, new: str) -> None:

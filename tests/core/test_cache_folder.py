@@ -22,23 +22,10 @@ from tests.core.cached import (
     OTHER,
     checked,
     entries,
-    make_family,
     preamble,
     rewrite,
     same,
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_folder_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(ENVIRONMENT, raising=False)
-
-
-@pytest.fixture
-def family(work: Workspace) -> Workspace:
-    make_family(work)
-    return work
-
 
 # --- a folder in any state -------------------------------------------------------------------------
 
