@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import Location, PatchgenError, display_path
-from patchgen_core.files import digest, file_digest, write_files
+from patchgen_core.files import digest, file_digest, text_digest, write_files
 from patchgen_core.inputs import Machine
 from patchgen_core.project import Project
 from patchgen_core.results import ConfigResult, Outcome
@@ -235,12 +235,8 @@ def _config(outcome: Outcome) -> dict[str, Any]:
         "label": outcome.label,
         "line": outcome.line,
         "target": artifact.plan.config.target_file,
-        "files": [_text_digest(text) for _, text in artifact.files],
+        "files": [text_digest(text) for _, text in artifact.files],
     }
-
-
-def _text_digest(text: str) -> str:
-    return digest(text.encode("utf-8", "surrogateescape"))
 
 
 def _result(project: Project, path: Path, output: Path | None, config: dict[str, Any]) -> ConfigResult | None:

@@ -30,6 +30,11 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def text_digest(text: str) -> str:
+    """A hash of what a file holds that a text was written into."""
+    return digest(text.encode("utf-8", "surrogateescape"))
+
+
 def file_digest(path: Path) -> str | None:
     """A hash of a file's contents; None when they cannot be read."""
     try:

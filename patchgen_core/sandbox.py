@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.source import SourceCache, blocks
 from patchgen_core.compiling import compiled
 from patchgen_core.inputs import Seen, is_absent, place
@@ -125,7 +124,7 @@ class Sandbox:
         path = self.own_file(package)
         if path is None:
             return False
-        index = index_module(self.sources.get(path).tree)
+        index = self.sources.get(path).index
         return name in index.names or "*" in index.imports or "__getattr__" in index.functions
 
     def is_real(self, name: str) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from patchgen_core.adopt.effects import Effect, Probed, Use, Value
-from patchgen_core.codegen.index import ModuleIndex, index_module
 from patchgen_core.codegen.source import FUNCTIONS, Definition, SourceFile
 from patchgen_core.errors import Problem
 
@@ -83,7 +82,7 @@ class _Parts:
 class _Writer:
     def __init__(self, probed: Probed, source: SourceFile, target_file: str) -> None:
         self.probed, self.source, self.target_file = probed, source, target_file
-        self.index: ModuleIndex = index_module(source.tree)
+        self.index = source.index
         self.parts = _Parts()
         self.patched: set[str] = set()
         self.function = probed.patcher.rpartition(":")[2]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from patchgen_core.codegen.index import ModuleIndex, index_module
+from patchgen_core.codegen.index import ModuleIndex
 from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function, SourceFile
 from patchgen_core.codegen.targets import methods
 from patchgen_core.contracts.scopes import Call, Scope, Use
@@ -29,10 +29,10 @@ class Module:
         """The syntax tree."""
         return self.source.tree
 
-    @cached_property
+    @property
     def index(self) -> ModuleIndex:
         """What the top level binds."""
-        return index_module(self.tree)
+        return self.source.index
 
     @cached_property
     def _walked(self) -> Walker:

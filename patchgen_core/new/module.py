@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.source import Function, SourceFile
 from patchgen_core.contracts.module import last_name
 from patchgen_core.new.model_types import ModelType
@@ -31,21 +30,21 @@ class UpstreamSource:
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
         """Its classes that are defined once and at the top level, in its order."""
-        found = index_module(self.source.tree).classes
+        found = self.source.index.classes
         top = {id(node) for node in self.source.tree.body}
         return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1 and id(nodes[0]) in top}
 
     @cached_property
     def functions(self) -> dict[str, Function]:
         """Its functions that are defined once and at the top level."""
-        found = index_module(self.source.tree).functions
+        found = self.source.index.functions
         top = {id(node) for node in self.source.tree.body}
         return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1 and id(nodes[0]) in top}
 
     @cached_property
     def names(self) -> set[str]:
         """Every name that it binds."""
-        return index_module(self.source.tree).names
+        return self.source.index.names
 
     @cached_property
     def homes(self) -> dict[str, str]:
@@ -130,7 +129,7 @@ class UpstreamSource:
 
 def homes_of(source: SourceFile, module: str) -> dict[str, str]:
     """Where each name of a module is imported from, as an absolute module; its own names from itself."""
-    index = index_module(source.tree)
+    index = source.index
     found = dict.fromkeys(index.definitions, module)
     for name, bindings in index.imports.items():
         statement, alias = bindings[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.files import digest, file_digest
+from patchgen_core.files import file_digest, text_digest
 from patchgen_core.inputs import Machine, Question
 from patchgen_core.project import Project
 from patchgen_core.results import ConfigResult, Outcome
@@ -116,7 +116,7 @@ def _settings(project: Project, folder: str) -> list[Path]:
 def _outputs(outcome: Outcome) -> Iterator[tuple[Path, str | None]]:
     if outcome.artifact is not None:
         for path, text in outcome.artifact.files:
-            yield path, digest(text.encode("utf-8", "surrogateescape"))
+            yield path, text_digest(text)
     elif outcome.output is not None:  # known from the cache, which has looked at them
         for path in (outcome.output, outcome.output.with_suffix(".diff")):
             yield path, file_digest(path)
