@@ -70,16 +70,36 @@ def make_artifacts(
         found += _draft(project, path, name, output, loader)
         if progress is not None:
             progress(number + 1, len(paths))
-    found = _reject_collisions(found)
-    drafts = [entry for entry in found if isinstance(entry, _Draft)]
-    finished = iter(_finish(project, drafts))
-    return [next(finished) if isinstance(entry, _Draft) else entry for entry in found]
+    return _finish_drafts(project, found)
 
 
 def make_outcome(project: Project, loaded: LoadedConfig, sources: SourceCache) -> Outcome:
     """Generate one config that is loaded already; nothing is written."""
-    draft = _generate(project, _announced(loaded, project.output_folder(loaded.path)), None, sources)
-    return draft if isinstance(draft, Outcome) else _finish(project, [draft])[0]
+    return make_outcomes(project, [loaded], sources)[0]
+
+
+def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: SourceCache) -> list[Outcome]:
+    """Generate configs that are loaded already; nothing is written.
+
+    Args:
+        project: the project they belong to; its ``upstream`` says which release they are generated against.
+        configs: the configs.
+        sources: parsed files.
+
+    Returns:
+        One outcome for each config, in the order given.
+
+    Raises:
+        PatchgenError: ruff cannot run.
+    """
+    announced = (_announced(loaded, project.output_folder(loaded.path)) for loaded in configs)
+    return _finish_drafts(project, [_generate(project, outcome, None, sources) for outcome in announced])
+
+
+def _finish_drafts(project: Project, found: list[Outcome | _Draft]) -> list[Outcome]:
+    found = _reject_collisions(found)
+    finished = iter(_finish(project, [entry for entry in found if isinstance(entry, _Draft)]))
+    return [next(finished) if isinstance(entry, _Draft) else entry for entry in found]
 
 
 def announce(project: Project, path: Path, loader: Loader, *, name: str | None = None) -> list[Outcome]:
@@ -135,7 +155,7 @@ def _generate(project: Project, outcome: Outcome, output: Path | None, sources: 
         return outcome
     config, folder = loaded.config, project.output_folder(loaded.path)
     try:
-        upstream = find_upstream(config.source_module, location=config.location)
+        upstream = find_upstream(config.source_module, project.upstream, config.location)
         plan = make_plan(config, upstream, sources, loaded.modules, loaded.label)
         target = (output or folder) / config.target_file
         for taken in (loaded.path, upstream.path):

@@ -81,7 +81,7 @@ class Machine:
             "installed": lambda about: self.place(installed_file(about)),
             "absent": lambda about: is_absent(project, about),
             "root": lambda about: str(project.base),
-            "upstream": _upstream,
+            "upstream": self._upstream,
             "ruff": self._ruff,
             "own": self._own,
         }
@@ -106,6 +106,14 @@ class Machine:
     def path(self, about: str) -> Path:
         """The path that a question is about."""
         return self.project.base / about
+
+    def _upstream(self, module: str) -> list[Any] | None:
+        try:
+            found = find_upstream(module, self.project.upstream)
+        except PatchgenError:
+            return None
+        contents = file_digest(found.path)
+        return None if contents is None else upstream_answer(found, contents)
 
     def _ruff(self, about: str) -> str | None:
         try:
@@ -178,12 +186,3 @@ def ruff_questions(machine: Machine, module: Path, *texts: str) -> list[Question
 def upstream_answer(module: UpstreamModule, contents: str) -> list[Any]:
     """The answer to what an upstream module is, of which the hash of the contents is known."""
     return [module.distribution, module.version, contents, module.package == module.module]
-
-
-def _upstream(module: str) -> list[Any] | None:
-    try:
-        found = find_upstream(module)
-    except PatchgenError:
-        return None
-    contents = file_digest(found.path)
-    return None if contents is None else upstream_answer(found, contents)

@@ -40,6 +40,8 @@ class Project:
         cache_dir: folder that results are kept in, from ``root``; the environment variable ``PATCHGEN_CACHE_DIR``
             wins over it.
         parity: the settings of ``[tool.patchgen.parity]``.
+        upstream: folders that upstream's modules are looked for in before the installed ones, such as those of
+            another release (:mod:`patchgen_core.upgrade.releases`).
         root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
             and the working directory for a relative one.
     """
@@ -57,6 +59,7 @@ class Project:
     kernels: tuple[str, ...] = ()
     cache_dir: str = ".patchgen_cache"
     parity: ParitySettings = field(default_factory=ParitySettings)
+    upstream: tuple[Path, ...] = ()
     root: Path | None = None
 
     def __post_init__(self) -> None:
@@ -298,7 +301,7 @@ def _root_above(search_root: Path) -> Path:
 
 
 def _project(path: Path, table: Mapping[str, Any]) -> Project:
-    types = {f.name: str(f.type) for f in fields(Project) if f.name != "root"}
+    types = {f.name: str(f.type) for f in fields(Project) if f.name not in ("root", "upstream")}
     problems = []
     values: dict[str, Any] = {}
 

@@ -24,15 +24,7 @@ def settle_names(
     ``name_map`` leads to a helper of its own.
     """
     added = frozenset(helper.name for helper in helpers)
-    known: dict[int, str | None] = {}
-    for patch in patches:
-        if patch.replacement is not None:
-            key = id(patch.patch.replacement)
-            # An object with two targets has no one name: only a reference in its own body has.
-            known[key] = patch.dotted if known.get(key, patch.dotted) == patch.dotted else None
-    for helper in helpers:
-        known.setdefault(id(helper.helper.definition), helper.name)
-
+    known = _known_objects(patches, helpers)
     problems: list[Problem] = []
     settled_patches, settled_helpers = [], []
     for patch in patches:
@@ -50,6 +42,35 @@ def settle_names(
         except PatchgenError as error:
             problems += error.problems
     return settled_patches, settled_helpers, problems
+
+
+def generated_names(
+    patch: PlannedPatch, patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelper]
+) -> dict[str, str]:
+    """What the generated module calls the globals of a replacement that stand for declared objects.
+
+    Args:
+        patch: the patch whose replacement is meant; its names are not settled yet.
+        patches, helpers: all of its config.
+    """
+    if patch.replacement is None:
+        return {}
+    known = _known_objects(patches, helpers)
+    names = _references(patch.replacement, known, patch.patch.replacement, patch.dotted)
+    return _unmapped(names, patch.patch.name_map, frozenset(helper.name for helper in helpers))
+
+
+def _known_objects(patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelper]) -> dict[int, str | None]:
+    """What the generated module calls the objects that a config declares, by their identity."""
+    known: dict[int, str | None] = {}
+    for patch in patches:
+        if patch.replacement is not None:
+            key = id(patch.patch.replacement)
+            # An object with two targets has no one name: only a reference in its own body has.
+            known[key] = patch.dotted if known.get(key, patch.dotted) == patch.dotted else None
+    for helper in helpers:
+        known.setdefault(id(helper.helper.definition), helper.name)
+    return known
 
 
 def _settle_patch(patch: PlannedPatch, known: Mapping[int, str | None], added: frozenset[str]) -> Replacement | None:

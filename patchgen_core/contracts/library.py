@@ -17,7 +17,7 @@ class Library:
     """Reads each module once.
 
     Args:
-        project: whose own modules it finds as well.
+        project: whose own modules it finds as well, and whose ``upstream`` comes before what is installed.
         sources: the run's parsed files.
     """
 
@@ -56,7 +56,7 @@ class Library:
 
     def _read(self, name: str) -> Module | None:
         try:
-            path: Path = self.project.module_path(name) or find_upstream(name).path
+            path: Path = self.project.module_path(name) or find_upstream(name, self.project.upstream).path
             return Module(self.sources.get(path), name)
         except PatchgenError:
             return None
