@@ -30,13 +30,17 @@ ENVIRONMENT = "PATCHGEN_CACHE_DIR"
 LIMIT = 4096
 """How many results are kept, of 2 to 6 KiB each; the ones that were used least recently go."""
 
+RELEASES = "releases"
+"""The folder of a cache that holds other releases of upstream."""
+
 _FORMAT = 1
 _ENTRY = re.compile(r"[0-9a-f]{40}\.json")
 _DAY = 24 * 60 * 60
 _RESULTS = "results"
+_TAG = "CACHEDIR.TAG"
 _NOTES = {
     ".gitignore": "*\n",
-    "CACHEDIR.TAG": "Signature: 8a477f597d28d172789f06886806bc55\n# Results of patchgen, made again when gone.\n",
+    _TAG: "Signature: 8a477f597d28d172789f06886806bc55\n# Results of patchgen, made again when gone.\n",
 }
 
 
@@ -48,11 +52,15 @@ class CacheInfo:
         folder: where it is.
         results: how many results.
         size: of their files, in bytes.
+        releases: the other releases of upstream that are kept, such as ``transformers 5.9.0``.
+        release_size: of their files, in bytes.
     """
 
     folder: Path
     results: int
     size: int
+    releases: tuple[str, ...] = ()
+    release_size: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,8 +126,8 @@ class Cache:
         try:
             kept = ((self._file(path, name, machine), _entry(made)) for path, made in by_path.items())
             entries = [(file, entry) for file, entry in kept if entry]
-            for note, text in _NOTES.items() if entries and not self.folder.exists() else ():
-                write_files([(self.folder / note, text)])
+            if entries:
+                prepare_folder(self.folder)
             write_files(entries)
             self._bound()
         except PatchgenError as error:
@@ -134,8 +142,17 @@ class Cache:
 
     def info(self) -> CacheInfo:
         """What it holds."""
+        from patchgen_core.upgrade.kept import kept_releases
+
         files = list(self._files())
-        return CacheInfo(self.folder, len(files), sum(file.size for file in files))
+        releases = kept_releases(self.folder / RELEASES)
+        return CacheInfo(
+            self.folder,
+            len(files),
+            sum(file.size for file in files),
+            tuple(map(str, releases)),
+            sum(release.size for release in releases),
+        )
 
     def clear(self) -> int:
         """Remove every result, and nothing else that lies in the folder; returns how many there were.
@@ -146,6 +163,16 @@ class Cache:
         paths = self._paths()
         _remove(paths)
         return len(paths)
+
+    def clear_releases(self) -> int:
+        """Remove every release of upstream that is kept, and nothing else; returns how many there were.
+
+        Raises:
+            PatchgenError: one cannot be removed.
+        """
+        from patchgen_core.upgrade.kept import remove_releases
+
+        return remove_releases(self.folder / RELEASES)
 
     def _files(self) -> Iterator[_Kept]:
         """The results that are there; what goes meanwhile is not one of them."""
@@ -179,6 +206,24 @@ class Cache:
         ]
         python = [sys.implementation.name, *sys.version_info, sys.flags.optimize]
         return [_FORMAT, _generator(), python, run_ruff(["--version"], project.base), options]
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make a folder for what is kept, with notes for git and for backups; one that is there stays as it is.
+
+    Raises:
+        PatchgenError: it cannot be made.
+    """
+    if not folder.exists():
+        write_files((folder / note, text) for note, text in _NOTES.items())
+
+
+def is_prepared(folder: Path) -> bool:
+    """Whether :func:`prepare_folder` made a folder."""
+    try:
+        return (folder / _TAG).read_text(encoding="utf-8") == _NOTES[_TAG]
+    except (OSError, ValueError):
+        return False
 
 
 def cache_folder(project: Project) -> Path:

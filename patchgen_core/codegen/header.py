@@ -84,6 +84,12 @@ def read_fingerprint(text: str) -> Fingerprint | None:
     return Fingerprint(int(marks[1]), source[1], version[1], marks[2], marks[3], marks[4], sealed)
 
 
+def read_version(text: str) -> str | None:
+    """The version that a generated file says it is based on, whichever generator of its kind wrote it."""
+    found = _VERSION.search(text[:2000])
+    return found[1] if found else None
+
+
 def read_label(text: str) -> str:
     """What the config of a generated file was called when it was written; empty when the header does not say."""
     lines = (line for line in text[:2000].split("\n") if line.startswith(_CONFIG))

@@ -205,6 +205,12 @@ class SourceCache:
         self._recorded[path] = self._files[path]
         return self._files[path]
 
+    def fork(self) -> SourceCache:
+        """Another cache that begins with the files of this one."""
+        forked = SourceCache()
+        forked._files.update(self._files)
+        return forked
+
     def clear(self) -> None:
         """Forget every file: what a config was loaded into refers to this object for as long as Python keeps that."""
         self._files.clear()

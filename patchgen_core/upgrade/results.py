@@ -1,0 +1,358 @@
+"""What an upgrade finds out: plain data, which every front end prints, sends or saves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from patchgen_core.errors import Location, Problem
+
+Kind = Literal[
+    "unchanged",
+    "cosmetic",
+    "changed",
+    "signature changed",
+    "decorators changed",
+    "moved",
+    "gone",
+    "now upstream",
+    "new code",
+    "added",
+]
+"""What happened to a piece of upstream between two releases.
+
+``unchanged``: the same text. ``cosmetic``: other text, the same syntax tree. ``changed``: other statements.
+``signature changed`` and ``decorators changed``: those, whatever else changed. ``moved``: it has another name, or
+stands elsewhere. ``gone``: nothing like it is there. ``now upstream``: the new release does what the patch did.
+``new code``: code that the patch's reason may apply to. ``added``: the patch adds it; neither release has it.
+"""
+
+Risk = Literal["safe", "review", "must change"]
+"""What to do about it: nothing but generate anew, look at it, or change the config."""
+
+RISKS: tuple[Risk, ...] = ("must change", "review", "safe")
+"""From the worst on."""
+
+Origin = Literal["installed", "cache", "download", "wheel", "folder", "checked-in files"]
+"""Where a release was read from."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A piece of upstream that a patch, or a config as a whole, is about or relies on, and what happened to it.
+
+    Attributes:
+        kind: what happened.
+        about: what it is called in the old release, or in the new one where only that has it: ``Qwen3MLP.forward``,
+            ``Qwen3Config.rope_theta``, ``transformers.cache_utils.Cache``.
+        relation: what it is to the patch: ``target``, ``caller``, ``output``, ``base``, ``import``, ``field``,
+            ``used``, ``alike`` (new code), ``anchor`` (a helper follows it), ``helper`` (upstream has its name),
+            ``excluded``, ``dropped``, ``module``.
+        detail: what exactly, in one sentence without its full stop; empty where the kind says all.
+        risk: what to do about it.
+        diff: a unified diff of upstream's own change; empty for none.
+    """
+
+    kind: Kind
+    about: str
+    relation: str
+    detail: str = ""
+    risk: Risk = "safe"
+    diff: str = ""
+
+    def __str__(self) -> str:
+        what = self.about if self.relation == "target" else f"{self.relation} {self.about}"
+        return f"{what} {self.kind}: {self.detail}" if self.detail else f"{what} {self.kind}"
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A place where both sides changed the same and neither follows from the other.
+
+    Attributes:
+        line: 1-based line of the replacement's text where ours stands.
+        reason: why it cannot be decided, in one sentence without its full stop.
+        base, ours, theirs: what each has there; empty where one has nothing.
+        merged_line: 1-based line of the merged text where ours stands.
+    """
+
+    line: int
+    reason: str
+    base: str
+    ours: str
+    theirs: str
+    merged_line: int = 0
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The result of merging two changes of one definition.
+
+    Attributes:
+        text: the result; with conflicts, our text with all that could be merged, and ours where it could not.
+        how: what it took: ``same`` (nothing of upstream's change was missing), ``lines``, or ``syntax``.
+        conflicts: what could not be merged.
+        notes: what was assumed on the way, such as an argument that was renamed on both sides.
+    """
+
+    text: str
+    how: Literal["same", "lines", "syntax"]
+    conflicts: tuple[Conflict, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there is no conflict."""
+        return not self.conflicts
+
+
+@dataclass(frozen=True)
+class Rebase:
+    """A replacement as it would be for the new release.
+
+    Attributes:
+        location: file and line of its ``def`` or ``class`` in the project.
+        ours: its text as it stands there, moved to column 0, with its own decorators.
+        merged: what it becomes.
+        diff: unified diff from ``ours`` to what it becomes.
+        marked: the text with conflict markers; empty when there are none.
+        needs: statements of imports that its file lacks for the merged text, such as
+            ``from transformers.utils import can_return_tuple``.
+    """
+
+    location: Location
+    ours: str
+    merged: Merged
+    diff: str
+    marked: str = ""
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PatchVerdict:
+    """What a new release does to one patch.
+
+    Attributes:
+        kind: the patch's kind, as in the header of the generated file.
+        target: its target.
+        description: why the patch is there.
+        location: where it is declared.
+        verdict: what happened to the target.
+        risk: the worst of all findings' risks.
+        findings: what happened to the target, which comes first, and to what the patch relies on. What is unchanged
+            is left out, but for the target.
+        new_name: what the target is called now, if it moved.
+        rebase: the replacement carried over; None where there is nothing to carry over.
+        problems: why the patch cannot be applied to the new release, or breaks a contract there.
+    """
+
+    kind: str
+    target: str
+    description: str
+    location: Location
+    verdict: Kind
+    risk: Risk
+    findings: tuple[Finding, ...]
+    new_name: str = ""
+    rebase: Rebase | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class ConfigVerdict:
+    """What a new release does to one config.
+
+    Attributes:
+        config: what reports call the config.
+        path: its file.
+        line: 1-based line where it is declared.
+        module: upstream's module.
+        old, new: the versions that are compared; ``old`` is empty when it is not known.
+        origin: where the old text is from.
+        risk: the worst risk of patches, findings and problems.
+        patches: one verdict for each patch, worst first, then in upstream's order.
+        findings: what concerns the config and no patch of it: helpers' anchors, excluded names, dropped imports,
+            the module itself.
+        problems: why nothing can be generated against the new release, or what breaks a contract there and did not
+            before; those of patches are there as well.
+        notes: what could not be found out, and why.
+    """
+
+    config: str
+    path: str
+    line: int
+    module: str
+    old: str
+    new: str
+    origin: Origin | None
+    risk: Risk
+    patches: tuple[PatchVerdict, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """How many patches have which verdict: ``3 unchanged, 1 changed``."""
+        counts: dict[str, int] = {}
+        for patch in self.patches:
+            counts[patch.verdict] = counts.get(patch.verdict, 0) + 1
+        return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no patch"
+
+
+@dataclass(frozen=True)
+class UpgradeReport:
+    """What a new release does to a project.
+
+    Attributes:
+        distribution: upstream's distribution, such as ``transformers``.
+        new: its version that the project is compared with.
+        configs: one verdict for each config, worst first, then by name.
+        skipped: configs that are not about this distribution, or could not be loaded, each with the reason.
+        failed: problems of configs that could not be loaded.
+        origin: where the new text is from.
+    """
+
+    distribution: str
+    new: str
+    configs: tuple[ConfigVerdict, ...]
+    skipped: tuple[str, ...] = ()
+    failed: tuple[Problem, ...] = ()
+    origin: Origin | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 when nothing must change, 1 when something must, 2 when a config cannot be loaded."""
+        if self.failed:
+            return 2
+        return int(any(config.risk == "must change" for config in self.configs))
+
+    def of_risk(self, risk: Risk) -> tuple[ConfigVerdict, ...]:
+        """The configs of one risk."""
+        return tuple(config for config in self.configs if config.risk == risk)
+
+    @property
+    def clean_merges(self) -> tuple[Rebase, ...]:
+        """The replacements that can be carried over without a conflict and become another text, each once."""
+        found: dict[tuple[str, int], Rebase] = {}
+        for config in self.configs:
+            for patch in config.patches:
+                rebase = patch.rebase
+                if rebase is not None and rebase.merged.is_clean and rebase.diff:
+                    found[rebase.location.file, rebase.location.line] = rebase
+        return tuple(found.values())
+
+
+# --- matrix ----------------------------------------------------------------------------------------
+
+State = Literal["ok", "cosmetic", "changed", "breaks", "absent"]
+"""What a version is to a config or patch, against the version that its generated file is based on: ``absent`` when
+that version has no such model yet, or no more."""
+
+STATES: tuple[State, ...] = ("breaks", "absent", "changed", "cosmetic", "ok")
+"""From the worst on."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A config, or a patch of one, against one version.
+
+    Attributes:
+        version: the version.
+        state: what it is to it.
+        reasons: why, a line each, as far as the problems do not say it; empty for ``ok``.
+        problems: what fails there, with the line in the config.
+    """
+
+    version: str
+    state: State
+    reasons: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True)
+class PatchRow:
+    """A patch against all versions.
+
+    Attributes:
+        kind, target, location: of the patch.
+        cells: one for each version, in the order of the versions.
+        first_broken: the first version after one that works in which it breaks; empty for none. It may lie between
+            two versions of the matrix.
+        last_working: the last version before ``first_broken``; empty for none.
+        is_exact: whether all releases between these two, and between the two below, are known not to exist; without
+            a network they may.
+        first_working: the first version after one that breaks in which it works; empty for none.
+        last_broken: the last version before ``first_working``; empty for none.
+        reasons: why it breaks in ``first_broken``; where that is empty, in ``last_broken``.
+    """
+
+    kind: str
+    target: str
+    location: Location
+    cells: tuple[Cell, ...]
+    first_broken: str = ""
+    last_working: str = ""
+    is_exact: bool = True
+    first_working: str = ""
+    last_broken: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """A config against all versions.
+
+    Attributes:
+        config, path, line, module: as for :class:`ConfigVerdict`.
+        base: the version that its generated file is based on; that of what is installed where none says it; empty
+            when neither is there.
+        cells: one for each version, the worst of its patches and of what concerns the whole module.
+        patches: one row for each patch.
+        first_broken, last_working, is_exact, first_working, last_broken: as for :class:`PatchRow`, of the config as a
+            whole.
+        reasons: why it breaks there, apart from what concerns its patches.
+        notes: what could not be found out, and why.
+    """
+
+    config: str
+    path: str
+    line: int
+    module: str
+    base: str
+    cells: tuple[Cell, ...]
+    patches: tuple[PatchRow, ...] = ()
+    first_broken: str = ""
+    last_working: str = ""
+    is_exact: bool = True
+    first_working: str = ""
+    last_broken: str = ""
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MatrixReport:
+    """Configs against versions.
+
+    Attributes:
+        distribution: upstream's distribution.
+        versions: in ascending order.
+        rows: one for each config, by name.
+        skipped, failed: as for :class:`UpgradeReport`.
+        tried: the versions that were looked at beside ``versions``, to find where something breaks first.
+    """
+
+    distribution: str
+    versions: tuple[str, ...]
+    rows: tuple[MatrixRow, ...]
+    skipped: tuple[str, ...] = ()
+    failed: tuple[Problem, ...] = ()
+    tried: tuple[str, ...] = field(default=())
+
+    @property
+    def exit_code(self) -> int:
+        """0 when no config breaks in the newest version, 1 when one does, 2 when a config cannot be loaded."""
+        if self.failed:
+            return 2
+        return int(any(row.cells and row.cells[-1].state in ("breaks", "absent") for row in self.rows))
