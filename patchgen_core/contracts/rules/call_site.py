@@ -52,11 +52,15 @@ class Layer:
 """
 
 
-class _Keywords:
-    """The keywords that a function's decorators take for themselves."""
+class Keywords:
+    """The keywords that a function's decorators take for themselves.
 
-    def __init__(self, callee: Callee) -> None:
-        names = [decorator_name(d) for d in callee.function.decorator_list] if callee.function else []
+    Attributes:
+        are_known: whether all of its decorators are known to hand on what else they are given.
+    """
+
+    def __init__(self, function: Function | None) -> None:
+        names = [decorator_name(d) for d in function.decorator_list] if function else []
         self.are_known = all(name in _PASSING_ON or name in _TAKING_MORE for name in names)
         self._patterns = [_TAKING_MORE[name] for name in names if name in _TAKING_MORE]
 
@@ -83,7 +87,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _misfit(call: Call, callee: Callee) -> str:
-    keywords = _Keywords(callee)
+    keywords = Keywords(callee.function)
     is_evident = keywords.are_known and not (callee.function and _is_abstract(callee.function))
     return misfit(call.node, callee.signature, keywords) if is_evident else ""
 
@@ -103,7 +107,7 @@ def _fitted_upstream(subject: Subject, call: Call, callee: Callee) -> bool:
     if upstream is None or subject.patch_of(callee.dotted) is None:
         return False
     bound = "." in callee.dotted and not is_static(upstream)
-    return not misfit(call.node, signature_of(upstream, bound), _Keywords(callee))
+    return not misfit(call.node, signature_of(upstream, bound), Keywords(callee.function))
 
 
 def _declared(subject: Subject, callee: Callee) -> Location | None:
