@@ -1,0 +1,171 @@
+"""Configs against one release of upstream: what generates, what breaks a rule, and whose fault it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from patchgen_core.artifacts import make_outcomes
+from patchgen_core.codegen.replacement import read_replacement
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.contracts.library import Library
+from patchgen_core.contracts.run import Contracts
+from patchgen_core.declarations import Patch
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.loading import LoadedConfig
+from patchgen_core.project import Project
+from patchgen_core.results import Outcome
+from patchgen_core.upgrade.reduced import lacks_names, without
+from patchgen_core.upgrade.releases import Release
+from patchgen_core.upgrade.selecting import Key, patches_of
+from patchgen_core.upgrade.sides import Side
+from patchgen_core.upstream import UpstreamModule, find_upstream
+
+_ROUNDS = 3
+"""How often declarations are left out of a config that does not generate."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A problem, and which patch of the config it is about; None for none of them."""
+
+    problem: Problem
+    patch: int | None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What becomes of a config.
+
+    Attributes:
+        problems: why it does not generate; what is wrong with its patches even where another is, too.
+        errors: which contract rules its generated module breaks. Where it does not generate, that is the module of
+            what is left of it without the declarations that keep it from doing so.
+        base: upstream's text with absolute imports, as ruff formats it; empty when nothing generates.
+    """
+
+    problems: tuple[Blame, ...] = ()
+    errors: tuple[Blame, ...] = ()
+    base: str = ""
+
+
+class Against:
+    """A project with the upstream of one release.
+
+    Args:
+        project: the project.
+        release: the release.
+        sources: parsed files; those of the release are added to them.
+        configs: the configs' own parsed files.
+    """
+
+    def __init__(self, project: Project, release: Release, sources: SourceCache, configs: SourceCache) -> None:
+        self.project, self.release = replace(project, upstream=(release.folder,)), release
+        self.sources, self.configs = sources, configs
+        self.library = Library(self.project, sources)
+
+    @cached_property
+    def _contracts(self) -> Contracts:
+        return Contracts(self.project, self.sources)
+
+    @cached_property
+    def _codes(self) -> frozenset[str]:
+        """The rules whose findings are errors."""
+        return frozenset(rule.code for rule in self._contracts.rules if rule.severity == "error")
+
+    def module(self, loaded: LoadedConfig) -> UpstreamModule | None:
+        """A config's upstream module; None when the release has none."""
+        folder = self.release.folder
+        try:
+            found = find_upstream(loaded.config.source_module, (folder,), loaded.config.location)
+        except PatchgenError:
+            return None
+        return found if found.path.is_relative_to(folder) else None
+
+    def side(self, loaded: LoadedConfig) -> Side | None:
+        """A config's upstream module as this release has it; None when it has none."""
+        module = self.module(loaded)
+        if module is None:
+            return None
+        return Side(module, self.sources.get(module.path), self.library, self.release.origin)
+
+    def attempts(self, configs: Mapping[Key, LoadedConfig]) -> dict[Key, Attempt]:
+        """What becomes of configs whose modules the release has.
+
+        Raises:
+            PatchgenError: ruff cannot run, or the project's settings name a rule or module that is not there.
+        """
+        rests = self._rests(self._outcomes(configs))
+        return {key: self._attempt(configs[key], outcomes) for key, outcomes in rests.items()}
+
+    def _outcomes(self, configs: Mapping[Key, LoadedConfig]) -> dict[Key, Outcome]:
+        return dict(zip(configs, make_outcomes(self.project, configs.values(), self.sources)))
+
+    def _rests(self, outcomes: Mapping[Key, Outcome]) -> dict[Key, list[Outcome]]:
+        """What becomes of each config, and of one that does not generate without what keeps it from doing so.
+
+        Where something is left out, something else may be wrong: generating stops at the first kind of problems.
+        """
+        made = {key: [outcome] for key, outcome in outcomes.items()}
+        for _ in range(_ROUNDS):
+            left: dict[Key, LoadedConfig] = {}
+            for key, (*_, outcome) in made.items():
+                if outcome.artifact is None and outcome.loaded is not None:
+                    owners = Owners(outcome.loaded, self.configs)
+                    patches = {number for p in outcome.problems if (number := owners.of(p)) is not None}
+                    rest = without(outcome.loaded, outcome.problems, patches)
+                    left |= {key: rest} if rest is not None else {}
+            if not left:
+                break
+            for key, outcome in self._outcomes(left).items():
+                made[key].append(outcome)
+        return made
+
+    def _attempt(self, loaded: LoadedConfig, outcomes: Sequence[Outcome]) -> Attempt:
+        owners, last = Owners(loaded, self.configs), outcomes[-1]
+        errors: tuple[Problem, ...] = ()
+        if last.artifact is not None:
+            errors = self._contracts.examine(last.artifact, last.path, self._codes).errors
+        problems = [*owners.blames(outcomes[0].problems)]
+        for rest in outcomes[1:]:
+            if rest.loaded is not None and not lacks_names(rest.loaded, loaded):
+                problems += [blame for blame in owners.blames(rest.problems) if blame.patch is not None]
+        base = last.artifact.base if last.artifact is not None else ""
+        return Attempt(tuple(problems), tuple(owners.blames(errors)), base)
+
+
+class Owners:
+    """Which patch of a config a problem is about, told by the line that it names."""
+
+    def __init__(self, loaded: LoadedConfig, sources: SourceCache) -> None:
+        self._patches = patches_of(loaded)
+        self._lines = [_lines(patch, loaded, sources) for patch in self._patches]
+        self._shared = loaded.config.location
+
+    def blames(self, problems: Sequence[Problem]) -> Iterator[Blame]:
+        """The problems, each with the patch that it is about."""
+        return (Blame(problem, self.of(problem)) for problem in problems)
+
+    def of(self, problem: Problem) -> int | None:
+        """The number of the patch; None for none."""
+        at = problem.location
+        if at is None:
+            return None
+        numbers = range(len(self._patches))
+        labelled = [n for n in numbers if f" {self._patches[n].target}:" in problem.message]
+        declared = [n for n in labelled or numbers if self._patches[n].location == at]
+        if declared and (labelled or at != self._shared):
+            return declared[0]
+        return next((n for n in numbers if at.file == self._lines[n][0] and at.line in self._lines[n][1]), None)
+
+
+def _lines(patch: Patch, loaded: LoadedConfig, sources: SourceCache) -> tuple[str, range]:
+    """File and lines of a patch's replacement."""
+    assert patch.location is not None
+    try:
+        found = read_replacement(patch.replacement, sources, loaded.modules, patch.location)
+    except PatchgenError:
+        return "", range(0)
+    first = found.location.line
+    return found.location.file, range(first, first + found.text.count("\n") + 1)

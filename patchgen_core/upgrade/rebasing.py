@@ -1,0 +1,172 @@
+"""Replacements carried over from one release of upstream to another."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchgen_core.artifacts import unified_diff
+from patchgen_core.codegen.imports import absolute_imports
+from patchgen_core.codegen.naming import generated_names
+from patchgen_core.codegen.rename import map_prefixes, rename_definition, rename_globals
+from patchgen_core.codegen.replacement import Replacement
+from patchgen_core.codegen.source import Definition, SourceCache, shift, string_lines
+from patchgen_core.codegen.targets import PlannedPatch, Targets, methods
+from patchgen_core.declarations import Patch
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.loading import LoadedConfig
+from patchgen_core.upgrade.config_imports import missing_imports
+from patchgen_core.upgrade.merging import mark_conflicts, merge_definition
+from patchgen_core.upgrade.patched import read_helpers
+from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
+from patchgen_core.upgrade.selecting import patches_of
+from patchgen_core.upgrade.sides import Side
+
+CARRIED: tuple[Kind, ...] = ("changed", "signature changed", "decorators changed", "moved")
+"""The verdicts on a target after which there may be something to carry over."""
+_COPIES = ("method_override", "class_replacement", "function_replacement")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The three texts of a patch that are merged: upstream's two in the words of the config.
+
+    Attributes:
+        replacement: what the patch puts in its target's place.
+        base, ours, theirs: upstream's old text, the replacement's, and upstream's new one; with decorators where the
+            replacement brings its own.
+    """
+
+    replacement: Replacement
+    base: str
+    ours: str
+    theirs: str
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether upstream's two say the same."""
+        return ast.dump(ast.parse(self.base)) == ast.dump(ast.parse(self.theirs))
+
+
+class Rebaser:
+    """Carries the replacements of one config over.
+
+    Args:
+        loaded: the config.
+        old, new: upstream's module in both releases.
+        sources: the config's parsed files.
+    """
+
+    def __init__(self, loaded: LoadedConfig, old: Side, new: Side, sources: SourceCache) -> None:
+        self.loaded, self.old, self.new, self.sources = loaded, old, new, sources
+        self._patches = patches_of(loaded)
+        self._helpers = tuple(read_helpers(loaded, sources))
+        resolved = (self._resolve(old, patch) for patch in self._patches)
+        self._planned = [planned for planned in resolved if planned is not None]
+
+    def _resolve(self, side: Side, patch: Patch) -> PlannedPatch | None:
+        module = side.upstream.module
+        targets = Targets(module, side.source.tree, side.source.index, self.sources, self.loaded.modules)
+        try:
+            return targets.resolve(patch)
+        except PatchgenError:
+            return None
+
+    def rebase(self, verdict: PatchVerdict) -> Rebase | None:
+        """A patch's replacement as it would be for the new release; None where there is nothing to carry over.
+
+        Args:
+            verdict: what happened to the patch's target.
+        """
+        patch = next((p for p in self._patches if is_on(verdict, p, self.loaded)), None)
+        texts = self.texts(patch, verdict.new_name) if patch is not None and verdict.verdict in CARRIED else None
+        if texts is None or (texts.is_unchanged and verdict.verdict != "moved"):
+            return None
+        ours, text = texts.replacement, texts.ours
+        merged = merge_definition(texts.base, text, texts.theirs)
+        file = self.sources.get(Path(ours.location.file))
+        needs = missing_imports(merged.text, file, self.new.source, self.new.upstream) if merged.text != text else ()
+        diff = unified_diff(f"{text}\n", f"{merged.text}\n", ours.name, f"{ours.name} (carried over)")
+        marked = "" if merged.is_clean else mark_conflicts(text, merged)
+        return Rebase(ours.location, text, merged, diff, marked, needs)
+
+    def texts(self, patch: Patch, new_name: str = "") -> Texts | None:
+        """What is merged for a patch; None where its replacement is no copy of upstream's code, or a release lacks the
+        target or has several definitions of it.
+
+        Args:
+            patch: a patch of the config.
+            new_name: what its target is called in the new release, if that is another name.
+        """
+        old = self._resolve(self.old, patch)
+        new = self._resolve(self.new, replace(patch, target=new_name) if new_name else patch)
+        if patch.kind not in _COPIES or old is None or new is None or old.replacement is None:
+            return None
+        base, theirs = _definition(self.old, old), _definition(self.new, new)
+        if base is None or theirs is None:
+            return None
+        ours, names = old.replacement, self._names_of_ours(old)
+        with_decorators = not old.method or not patch.keep_decorators
+        sides = (self._as_ours(base, ours, names, patch), ours, self._as_ours(theirs, ours, names, patch))
+        return Texts(ours, *(_text(side, with_decorators) for side in sides))
+
+    def _names_of_ours(self, patch: PlannedPatch) -> dict[str, str]:
+        """What the replacement calls the classes and functions of the generated module, by their names there."""
+        names = generated_names(patch, self._planned, self._helpers)
+        found: dict[str, str] = {}
+        for ours, generated in names.items():
+            if "." not in generated:
+                found.setdefault(generated, ours)
+        return found
+
+    def _as_ours(
+        self, upstream: Replacement, ours: Replacement, names: Mapping[str, str], patch: Patch
+    ) -> Replacement:
+        """Upstream's definition in the words of the config: its own name, and those that it knows classes by."""
+        unmapped = {new: old for old, new in patch.name_map.items()}
+        text = map_prefixes(upstream.text, unmapped)
+        decorators = tuple(map_prefixes(decorator, unmapped) for decorator in upstream.decorators)
+        mapped = upstream.with_text(text, decorators)
+        with contextlib.suppress(PatchgenError):  # a local name is in the way: the difference stays one of ours
+            mapped = rename_globals(mapped, names)
+        return rename_definition(mapped, ours.name)
+
+
+def _definition(side: Side, planned: PlannedPatch) -> Replacement | None:
+    """Upstream's definition that a patch is about, as a replacement; None when there are several."""
+    nodes: list[Definition] = list(planned.nodes)
+    if planned.method:
+        nodes = [found for node in nodes for found in methods(node, planned.method, planned.accessor)]
+    if len(nodes) != 1:
+        return None
+    node, source = nodes[0], side.source
+    first, last = source.first_line(node), source.last_line(node)
+    keep = {line - first for line in range(first, last + 1) if line in source.string_lines}
+    lines = shift(source.lines[first - 1 : last], source.indent(node.lineno), "", keep)
+    text = "\n".join(lines[node.lineno - first :])
+    text = absolute_imports(text, side.upstream.package, source.path, node.lineno)
+    spans = [source.decorator_lines(decorator) for decorator in node.decorator_list]
+    return Replacement(
+        name=node.name,
+        is_class=isinstance(node, ast.ClassDef),
+        package=side.upstream.package,
+        comments=(),
+        decorators=tuple("\n".join(lines[start - first : end - first + 1]) for start, end in spans),
+        text=text,
+        string_lines=frozenset(line - 1 for line in string_lines(ast.parse(text))),
+        namespace={},
+        location=Location(str(source.path), node.lineno),
+    )
+
+
+def _text(replacement: Replacement, with_decorators: bool) -> str:
+    """The text that is merged; a method keeps upstream's decorators, which are no part of it then."""
+    return "\n".join([*replacement.decorators, replacement.text]) if with_decorators else replacement.text
+
+
+def is_on(verdict: PatchVerdict, patch: Patch, loaded: LoadedConfig) -> bool:
+    """Whether a verdict is on a patch of a config."""
+    return (patch.location or loaded.config.location, patch.target) == (verdict.location, verdict.target)

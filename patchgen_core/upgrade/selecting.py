@@ -1,0 +1,96 @@
+"""The configs of a project that one package is upstream of."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.declarations import Patch
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.loading import LoadedConfig, Loader
+from patchgen_core.project import Project, no_configs
+
+PACKAGE = "transformers"
+Key = tuple[str, str]
+"""A config's file, and the variable in it."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The configs of a project that one package is upstream of.
+
+    Attributes:
+        project, package: the project and the package.
+        configs: the configs, without the version that they may be pinned to.
+        skipped, failed: as for :class:`~patchgen_core.upgrade.results.UpgradeReport`.
+        sources: the configs' parsed files.
+    """
+
+    project: Project
+    package: str
+    configs: tuple[LoadedConfig, ...]
+    skipped: tuple[str, ...]
+    failed: tuple[Problem, ...]
+    sources: SourceCache = field(repr=False)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Upstream's modules that the configs are about, each once."""
+        return tuple(dict.fromkeys(loaded.config.source_module for loaded in self.configs))
+
+
+def select_configs(project: Project, paths: Sequence[Path] = (), package: str = PACKAGE) -> Selection:
+    """Load the configs that a package is upstream of.
+
+    Args:
+        project: the project.
+        paths: config files; all of the project by default.
+        package: name of the package.
+
+    Raises:
+        PatchgenError: the project has no config.
+    """
+    sources = SourceCache()
+    loader = Loader(project, sources)
+    found: list[LoadedConfig] = []
+    skipped: list[str] = []
+    failed: list[Problem] = []
+    paths = list(paths) or project.find_configs()
+    if not paths:
+        raise no_configs(project)
+    for path in paths:
+        try:
+            configs = loader.load(path)
+        except PatchgenError as error:
+            failed += error.problems
+            continue
+        for loaded in configs:
+            top = str(loaded.config.source_module).partition(".")[0]
+            if top == package:
+                found.append(unpinned(loaded))
+            else:
+                skipped.append(f"{loaded.label}: its upstream is {top}, not {package}")
+    return Selection(project, package, tuple(found), tuple(skipped), tuple(failed), sources)
+
+
+def unpinned(loaded: LoadedConfig) -> LoadedConfig:
+    """A config without the version that it is pinned to, which another release never is."""
+    if loaded.config.transformers_version is None:
+        return loaded
+    config = copy.copy(loaded.config)
+    config.transformers_version = None
+    return replace(loaded, config=config)
+
+
+def key_of(loaded: LoadedConfig) -> Key:
+    """What a config goes by here."""
+    return str(loaded.path), loaded.name
+
+
+def patches_of(loaded: LoadedConfig) -> list[Patch]:
+    """A config's patches, each with a line."""
+    patches = [patch for patch in loaded.config.patches if isinstance(patch, Patch)]
+    return [patch if patch.location else replace(patch, location=loaded.config.location) for patch in patches]

@@ -1,0 +1,244 @@
+"""Comparing the configs of a project with another release of upstream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from patchgen_core.codegen.source import SourceCache, parse_source
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.garbage import without_collector
+from patchgen_core.loading import LoadedConfig
+from patchgen_core.results import Progress
+from patchgen_core.upgrade.against import Against, Attempt, Blame
+from patchgen_core.upgrade.comparing import Comparison, compare_config
+from patchgen_core.upgrade.rebasing import Rebaser, is_on
+from patchgen_core.upgrade.recorded import recorded_upstream, recorded_version, why_not_recorded
+from patchgen_core.upgrade.releases import Release, Releases
+from patchgen_core.upgrade.results import (
+    RISKS,
+    ConfigVerdict,
+    Finding,
+    PatchVerdict,
+    Rebase,
+    Risk,
+    UpgradeReport,
+)
+from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
+from patchgen_core.upgrade.sides import Side
+from patchgen_core.upstream import UpstreamModule
+
+
+@without_collector()
+def upgrade(
+    selection: Selection,
+    release: Release,
+    releases: Releases,
+    *,
+    since: str | None = None,
+    progress: Progress | None = None,
+) -> UpgradeReport:
+    """What a release does to configs.
+
+    Args:
+        selection: the configs.
+        release: the release to compare with.
+        releases: finds the releases that the configs' generated files are based on.
+        since: compare with this version instead.
+        progress: told how many of how many configs are done.
+
+    Raises:
+        PatchgenError: a release cannot be had, ruff cannot run, or a setting names no contract rule.
+    """
+    run = _Upgrade(selection, release, releases, since)
+    verdicts = []
+    for number, loaded in enumerate(selection.configs):
+        verdicts.append(run.verdict(loaded))
+        if progress is not None:
+            progress(number + 1, len(selection.configs))
+    verdicts.sort(key=lambda v: (RISKS.index(v.risk), v.config))
+    return UpgradeReport(selection.package, release.version, tuple(verdicts), selection.skipped, selection.failed)
+
+
+class _Upgrade:
+    def __init__(self, selection: Selection, release: Release, releases: Releases, since: str | None) -> None:
+        self.selection, self.release, self.releases, self.since = selection, release, releases, since
+        self.sources = selection.sources
+        self._sides: dict[Path, _AllAgainst] = {}
+        self.new = self._against(release)
+
+    def _against(self, release: Release) -> _AllAgainst:
+        if release.folder not in self._sides:
+            self._sides[release.folder] = _AllAgainst(self.selection, release)
+        return self._sides[release.folder]
+
+    def verdict(self, loaded: LoadedConfig) -> ConfigVerdict:
+        """What the release does to one config."""
+        new = self.new.side(loaded)
+        try:
+            old, before = self._old(loaded)
+        except PatchgenError as error:
+            return self._without_old(loaded, error)
+        base = self.new.attempt(loaded).base
+        if new is not None and old.is_recorded and base:
+            new = replace(new, source=parse_source(new.upstream.path, base))  # which ruff has formatted as well
+        comparison = compare_config(loaded, old, new, self.sources, self.release.modules)
+        blames = self._new_problems(loaded, before)
+        rebaser = Rebaser(loaded, old, new, self.sources) if new is not None else None
+        patches = [self._complete(loaded, verdict, rebaser, blames) for verdict in comparison.patches]
+        patches.sort(key=lambda verdict: RISKS.index(verdict.risk))
+        problems = tuple(dict.fromkeys(blame.problem for blame in blames))
+        return self._config_verdict(loaded, old, comparison, tuple(patches), problems)
+
+    def _complete(
+        self, loaded: LoadedConfig, verdict: PatchVerdict, rebaser: Rebaser | None, blames: Sequence[Blame]
+    ) -> PatchVerdict:
+        """A patch's verdict with its replacement carried over and with the problems that are its own."""
+        rebase = rebaser.rebase(verdict) if rebaser is not None else None
+        patches = patches_of(loaded)
+        own = tuple(
+            blame.problem
+            for blame in blames
+            if blame.patch is not None and is_on(verdict, patches[blame.patch], loaded)
+        )
+        findings = tuple(_settled(verdict.findings, rebase))
+        risks = [finding.risk for finding in findings]
+        risk = worst([*risks, "must change"] if own else risks)
+        return replace(verdict, rebase=rebase, problems=tuple(dict.fromkeys(own)), findings=findings, risk=risk)
+
+    def _config_verdict(
+        self,
+        loaded: LoadedConfig,
+        old: Side,
+        comparison: Comparison,
+        patches: tuple[PatchVerdict, ...],
+        problems: tuple[Problem, ...],
+    ) -> ConfigVerdict:
+        risks: list[Risk] = [patch.risk for patch in patches]
+        risks += [finding.risk for finding in comparison.findings]
+        risks += ["must change"] * bool(problems)
+        return ConfigVerdict(
+            loaded.label,
+            str(loaded.path),
+            loaded.config.location.line,
+            loaded.config.source_module,
+            old.version,
+            self.release.version,
+            old.origin,
+            worst(risks),
+            patches,
+            comparison.findings,
+            problems,
+            comparison.notes,
+        )
+
+    def _without_old(self, loaded: LoadedConfig, error: PatchgenError) -> ConfigVerdict:
+        """Nothing to compare with: what can be told is whether the config generates."""
+        problems = tuple(dict.fromkeys(blame.problem for blame in self._new_problems(loaded, None)))
+        notes = tuple(f"nothing is compared: {problem.message}" for problem in error.problems)
+        return ConfigVerdict(
+            loaded.label,
+            str(loaded.path),
+            loaded.config.location.line,
+            loaded.config.source_module,
+            "",
+            self.release.version,
+            None,
+            "must change" if problems else "review",
+            problems=problems,
+            notes=notes,
+        )
+
+    def _old(self, loaded: LoadedConfig) -> tuple[Side, _AllAgainst | None]:
+        """Upstream as the config's generated file has it, and the release, when that is at hand.
+
+        The installed release, one of the cache, else the checked-in files; as the last resort it is downloaded.
+
+        Raises:
+            PatchgenError: there is none of them.
+        """
+        module = loaded.config.source_module
+        output = self.selection.project.output_folder(loaded.path) / loaded.config.target_file
+        installed = self.releases.installed()
+        version = self.since or recorded_version(output) or (installed.version if installed else None)
+        if version is None:
+            message = f"no generated file says which version of {self.selection.package} this config is for"
+            raise PatchgenError(message, loaded.config.location, "Name it with --from.")
+        known = installed if installed is not None and installed.version == version else None
+        known = known or self.releases.cached(version, self.selection.modules)
+        if known is None and (recorded := recorded_upstream(output)) is not None and recorded.version == version:
+            upstream = UpstreamModule(module, output, self.selection.package, version)
+            return Side(upstream, parse_source(output, recorded.text), None, "checked-in files"), None
+        before = self._against(known or self._fetch(version, output))
+        side = before.side(loaded)
+        if side is None:
+            message = f"{self.selection.package} {version} has no module '{module}'"
+            raise PatchgenError(message, loaded.config.location, "Name a version that has it with --from.")
+        return side, before
+
+    def _fetch(self, version: str, output: Path) -> Release:
+        """An old release that neither this machine nor a generated file has.
+
+        Raises:
+            PatchgenError: it cannot be had; says why the generated file does not hold it either.
+        """
+        try:
+            return self.releases.find(version, self.selection.modules)
+        except PatchgenError as error:
+            reason = why_not_recorded(output)
+            if not reason or self.since is not None:
+                raise
+            problems = [replace(p, message=f"{p.message}; and {reason}") for p in error.problems]
+            raise PatchgenError.from_problems(problems) from None
+
+    def _new_problems(self, loaded: LoadedConfig, before: _AllAgainst | None) -> tuple[Blame, ...]:
+        """Why the config does not generate, and what breaks a contract that the old release's module honours."""
+        attempt = self.new.attempt(loaded)
+        known = {_said(blame) for blame in before.attempt(loaded).errors} if before is not None else set()
+        return (*attempt.problems, *(blame for blame in attempt.errors if _said(blame) not in known))
+
+
+class _AllAgainst:
+    """All configs of a selection against one release."""
+
+    def __init__(self, selection: Selection, release: Release) -> None:
+        self.selection, self.release = selection, release
+        self._against = Against(selection.project, release, SourceCache(), selection.sources)
+
+    def side(self, loaded: LoadedConfig) -> Side | None:
+        """A config's upstream module; None when the release has none of its name."""
+        return self._against.side(loaded)
+
+    def attempt(self, loaded: LoadedConfig) -> Attempt:
+        """What becomes of a config."""
+        message = f"{self.selection.package} {self.release.version} has no module '{loaded.config.source_module}'"
+        absent = Blame(Problem(message, loaded.config.location), None)
+        return self._attempts.get(key_of(loaded)) or Attempt(problems=(absent,))
+
+    @cached_property
+    def _attempts(self) -> dict[Key, Attempt]:
+        configs = {key_of(c): c for c in self.selection.configs if self._against.module(c) is not None}
+        return self._against.attempts(configs)
+
+
+def worst(risks: Iterable[Risk]) -> Risk:
+    """The worst of some risks; safe for none."""
+    return min(risks, key=RISKS.index, default="safe")
+
+
+def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Finding]:
+    """The findings; one of a target whose change the replacement has already needs no work."""
+    has_all = rebase is not None and not rebase.diff and rebase.merged.is_clean
+    for finding in findings:
+        if has_all and finding.relation == "target" and finding.kind != "moved":
+            said = f"{finding.detail}; the replacement has it" if finding.detail else "the replacement has it"
+            yield replace(finding, detail=said, risk="safe")
+        else:
+            yield finding
+
+
+def _said(blame: Blame) -> tuple[object, ...]:
+    """What tells one problem from another, whichever release it is of."""
+    return blame.problem.code, blame.problem.message, blame.problem.location
