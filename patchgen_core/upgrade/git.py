@@ -1,0 +1,71 @@
+"""What git says about a project's files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from patchgen_core.errors import Location, PatchgenError, Problem
+
+_ALLOW = "commit or stash first, or pass --allow-dirty"
+_RENAMED = ("R", "C")
+_UNKNOWN = "??"
+_WRITTEN = (".py", ".diff")
+
+
+def refuse_dirty(root: Path) -> None:
+    """Make sure that everything below a folder is committed, so that git can take back what is written.
+
+    Args:
+        root: the folder. Files that git ignores do not count, nor do reports and the like that it does not know.
+
+    Raises:
+        PatchgenError: something is not committed; names the files. Or git cannot tell.
+    """
+    changed = uncommitted_files(root)
+    if changed:
+        message = "this file has changes that are not committed"
+        hints = [""] * (len(changed) - 1) + [f"What is written could not be told from them: {_ALLOW}."]
+        raise PatchgenError.from_problems(
+            [Problem(message, Location(str(path)), hint) for path, hint in zip(changed, hints)]
+        )
+
+
+def uncommitted_files(root: Path) -> list[Path]:
+    """The files below a folder whose contents are not committed; of those that git does not know, the ones that
+    may be written: Python files and diffs.
+
+    Raises:
+        PatchgenError: there is no git, or the folder is in none of its work trees.
+    """
+    top = Path(_git(root, "rev-parse", "--show-toplevel").rstrip("\n"))
+    entries = iter(_git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--", ".").split("\0"))
+    found = []
+    for entry in entries:
+        if entry:
+            state, path = entry[:2], top / entry[3:]
+            if state != _UNKNOWN or path.suffix in _WRITTEN:
+                found.append(path)
+            if any(letter in _RENAMED for letter in state):
+                next(entries, None)  # where it was before
+    return sorted(found)
+
+
+def _git(root: Path, *arguments: str) -> str:
+    import subprocess
+
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(["git", "-C", str(root), *arguments], env=environment, capture_output=True, check=False)
+    except OSError as error:
+        raise _untold(root, f"git cannot be run ({error.strerror})") from None
+    if done.returncode:
+        lines = os.fsdecode(done.stderr).strip().splitlines() or [f"exit code {done.returncode}"]
+        raise _untold(root, lines[0].removeprefix("fatal: "))
+    return os.fsdecode(done.stdout)
+
+
+def _untold(root: Path, reason: str) -> PatchgenError:
+    message = f"git cannot tell which files are committed: {reason}"
+    hint = "Without it nothing that is written can be taken back: keep a copy, and pass --allow-dirty."
+    return PatchgenError(message, Location(str(root)), hint)
