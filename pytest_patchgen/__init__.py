@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--patchgen-report",
         metavar="PATH",
-        help="write the results to a .json or .md file (implies --patchgen)",
+        help="write the results to a .json, .md or .html file (implies --patchgen)",
     )
     group.addoption(
         "--patchgen-device",

@@ -180,10 +180,11 @@ class Reporter:
 
     def _write(self, report: GateReport) -> None:
         if self.path is not None:
-            from patchgen_core.report.parity_plot import with_pictures
+            if self.path.suffix != ".html":  # which has its own
+                from patchgen_core.report.parity_plot import with_pictures
 
-            report, self.no_picture = with_pictures(report, self.path)
-            self.pictures = [record.picture for record in report.records if record.picture]
+                report, self.no_picture = with_pictures(report, self.path)
+                self.pictures = [record.picture for record in report.records if record.picture]
             write_report(report, self.path, self.config.rootpath)
         if is_github(os.environ) and self.records:
             write_step_summary(report, os.environ)

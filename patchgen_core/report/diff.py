@@ -179,7 +179,7 @@ def _highlighted(hunk: Hunk) -> Iterator[tuple[Line | Fold, Text | None]]:
         if isinstance(line, Line) and line.kind != " ":
             block.append(line)
             continue
-        changed = _changed_words(block)
+        changed = changed_words(block)
         for number, entry in enumerate(block):
             text = _code(syntax, entry)
             for start, end in changed.get(number, ()):
@@ -195,7 +195,7 @@ def _highlighted(hunk: Hunk) -> Iterator[tuple[Line | Fold, Text | None]]:
 
 
 def _code(syntax: Syntax, line: Line) -> Text:
-    text = syntax.highlight(_visible(line.text))
+    text = syntax.highlight(visible(line.text))
     text.right_crop(1)  # the newline
     text.no_wrap = False
     if line.kind != " ":
@@ -203,13 +203,13 @@ def _code(syntax: Syntax, line: Line) -> Text:
     return text
 
 
-def _visible(code: str) -> str:
+def visible(code: str) -> str:
     """A line of code without tabs, with pictures of its control characters, and no longer than can be read."""
     shown = code.expandtabs(4).translate(_PICTURES)
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} [{len(shown) - _LONGEST} more characters]"
 
 
-def _changed_words(block: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:
+def changed_words(block: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:
     """Spans of changed words by the line's place in a block of removed and added lines.
 
     Nothing for lines that only come or only go, or that have little in common.
@@ -238,5 +238,5 @@ def _words(block: Sequence[Line], kind: str) -> list[tuple[str, int, int]]:
         (match[0], number, match.start())
         for number, line in enumerate(block)
         if line.kind == kind
-        for match in _WORD.finditer(_visible(line.text))
+        for match in _WORD.finditer(visible(line.text))
     ]

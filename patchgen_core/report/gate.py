@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>&~|#])")
-_ESCAPED = r"\\\1"
 _ORDER = ("drift", "import", "contract", "parity", "converter", "plan", "kernel")
 _WORST: tuple[Status, ...] = ("error", "drifted", "failed", "fixed", "skipped", "clean")
 
@@ -265,10 +262,10 @@ def check_report_name(path: Path) -> None:
     """Refuse a report file of unknown format.
 
     Raises:
-        PatchgenError: its name ends in neither ``.json`` nor ``.md``.
+        PatchgenError: its name ends in none of ``.json``, ``.md`` and ``.html``.
     """
-    if path.suffix not in (".json", ".md"):
-        raise PatchgenError(f"report file '{display_path(path)}' ends in neither .json nor .md")
+    if path.suffix not in (".json", ".md", ".html"):
+        raise PatchgenError(f"report file '{display_path(path)}' ends in none of .json, .md and .html")
 
 
 def with_unused(report: GateReport) -> GateReport:
@@ -289,12 +286,17 @@ def with_unused(report: GateReport) -> GateReport:
 
 
 def write_report(report: GateReport, path: Path, root: Path) -> None:
-    """Write a report as JSON or Markdown, by the ending of its name; makes the folder.
+    """Write a report as JSON, Markdown or HTML, by the ending of its name; makes the folder.
 
     Raises:
         PatchgenError: the ending is another, or the file cannot be written.
     """
     check_report_name(path)
+    if path.suffix == ".html":
+        from patchgen_core.report.html.pages import write_gate
+
+        write_gate(report, path, root)
+        return
     text = gate_markdown(report, path.parent) if path.suffix == ".md" else gate_json(report, root)
     write_files([(path, text)])
 
@@ -353,13 +355,14 @@ def gate_markdown(report: GateReport, folder: Path | None = None, is_whole: bool
 
 def _details(record: Record, folder: Path | None, is_whole: bool) -> Iterable[str]:
     from patchgen_core.report.diff import plain_diff
+    from patchgen_core.report.markdown import escape, fence
     from patchgen_core.report.tables import table_markdown
 
     for cause in record.causes:
-        yield f"- {_SPECIAL.sub(_ESCAPED, str(cause))}"
+        yield f"- {escape(str(cause))}"
     shown = [*map(str, record.errors), *(f"warning: {problem}" for problem in record.warnings)]
     if shown:
-        yield from ["", *_fence("\n".join(shown))]
+        yield from ["", *fence("\n".join(shown))]
     if record.picture and folder is not None:
         name = os.path.relpath(record.picture, folder).replace(os.sep, "/")
         yield from ["", f"![errors by layer](<{name}>)"]
@@ -367,11 +370,4 @@ def _details(record: Record, folder: Path | None, is_whole: bool) -> Iterable[st
         yield from ["", *table_markdown(table, is_whole)]
     for diff in [*(c.upstream_diff for c in record.causes), *(f.telling for f in record.files if not f.missing)]:
         if diff:
-            yield from ["", *_fence(plain_diff(diff, folded=True).plain.rstrip("\n"), "diff")]
-
-
-def _fence(text: str, language: str = "") -> Iterable[str]:
-    mark = "```"
-    while mark in text:
-        mark += "`"
-    return [f"{mark}{language}", text, mark]
+            yield from ["", *fence(plain_diff(diff, folded=True).plain.rstrip("\n"), "diff")]

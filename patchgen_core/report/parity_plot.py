@@ -30,9 +30,17 @@ _RED, _BLUE, _GREY, _GREEN = "#c0392b", "#2c6fbb", "#8a8a8a", "#2e8b57"
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """A row of a table of layers, as numbers."""
+class Layer:
+    """A row of a table of layers, as numbers.
 
+    Attributes:
+        name: the module's path.
+        label: its path and class, as a picture has room for them.
+        error, allowed: the relative error and its limit; the error of a value that is none is not finite.
+        is_right: whether the limit is kept.
+    """
+
+    name: str
     label: str
     error: float
     allowed: float
@@ -68,7 +76,12 @@ def with_pictures(report: GateReport, path: Path) -> tuple[GateReport, str]:
 
 def telling_layers(tables: Sequence[Table]) -> Table | None:
     """The first table of layers, forward or backward; of one comparison the one that tells more comes first."""
-    return next((table for table in tables if table.title.rpartition(": ")[2] in (LAYERS, BACKWARD)), None)
+    return next(filter(has_layers, tables), None)
+
+
+def has_layers(table: Table) -> bool:
+    """Whether a table's rows are layers, forward or backward."""
+    return table.title.rpartition(": ")[2] in (LAYERS, BACKWARD)
 
 
 def _file_name(record: Record) -> str:
@@ -91,7 +104,7 @@ def draw(table: Table, path: Path, title: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    layers = _window([_layer(table, row) for row in table.rows])
+    layers = _window(layers_of(table))
     figure = Figure(figsize=(10, _INCHES_BESIDE + _INCHES_A_ROW * max(len(layers), 8)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -102,21 +115,26 @@ def draw(table: Table, path: Path, title: str) -> None:
     figure.savefig(path, dpi=130, metadata={"Software": None})  # without the version that drew it
 
 
-def _layer(table: Table, row: Sequence[str]) -> _Layer:
+def layers_of(table: Table) -> list[Layer]:
+    """The rows of a table of layers as numbers, in their order."""
+    return [_layer(table, row) for row in table.rows]
+
+
+def _layer(table: Table, row: Sequence[str]) -> Layer:
     cells = dict(zip(table.columns, row))
     label = f"{shorten(cells['module'], _LABEL)}  {cells['class']}"
-    return _Layer(label, float(cells["relative"]), float(cells["allowed"]), cells["verdict"] == RIGHT)
+    return Layer(cells["module"], label, float(cells["relative"]), float(cells["allowed"]), cells["verdict"] == RIGHT)
 
 
-def _window(layers: Sequence[_Layer]) -> Sequence[_Layer]:
+def _window(layers: Sequence[Layer]) -> Sequence[Layer]:
     """As many layers as can be read, from a little above the first that differs."""
     first = next((number for number, layer in enumerate(layers) if not layer.is_right), 0)
     start = max(0, min(first - _BEFORE, len(layers) - _MOST_ROWS))
     return layers[start : start + _MOST_ROWS]
 
 
-def _fill(axes: Axes, layers: Sequence[_Layer]) -> None:
-    low, high = _limits(layers)
+def _fill(axes: Axes, layers: Sequence[Layer]) -> None:
+    low, high = limits(layers)
     rows = range(len(layers))
     shown = [min(max(layer.error, low), high) for layer in layers]
     allowed = [max(layer.allowed, low) for layer in layers]
@@ -148,19 +166,19 @@ def _fill(axes: Axes, layers: Sequence[_Layer]) -> None:
     axes.figure.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
 
 
-def _color(layer: _Layer) -> str:
+def _color(layer: Layer) -> str:
     return _BLUE if layer.is_right else _RED
 
 
-def _limits(layers: Sequence[_Layer]) -> tuple[float, float]:
-    """The powers of ten around all figures that a logarithmic axis can show."""
+def limits(layers: Sequence[Layer]) -> tuple[float, float]:
+    """The powers of ten around all figures, for a logarithmic axis."""
     figures = [f for layer in layers for f in (layer.error, layer.allowed) if f > 0 and math.isfinite(f)] or [1.0]
     high = math.ceil(math.log10(max(figures)) + 0.01)
     low = max(math.floor(math.log10(min(figures))) - 1, high - _MOST_DECADES)
     return 10.0**low, 10.0**high
 
 
-def _mark_parting(axes: Axes, layers: Sequence[_Layer]) -> None:
+def _mark_parting(axes: Axes, layers: Sequence[Layer]) -> None:
     first = next((number for number, layer in enumerate(layers) if not layer.is_right), None)
     if first is None:
         return

@@ -278,7 +278,7 @@ def test_report_command_merges_prints_and_writes(
         "config1.py",
     ]
     assert main(["report", *paths, "-o", "all.txt"]) == 2
-    assert "ends in neither .json nor .md" in capsys.readouterr().err
+    assert "ends in none of .json, .md and .html" in capsys.readouterr().err
 
 
 # --- merging ---------------------------------------------------------------------------------------

@@ -110,10 +110,20 @@ def test_report_files(red: Workspace, pytester: pytest.Pytester, workers: tuple[
     assert "-        return x * 3\n+        return x * 2\n" in html
 
 
+def test_report_as_a_page(red: Workspace, pytester: pytest.Pytester) -> None:
+    said = section(run(pytester, red, "--patchgen-report=report.html"))
+    assert "report: report.html" in said
+    page = (red.root / "report.html").read_text()
+    assert "<title>red: patchgen gate</title>" in page
+    words = re.sub("<[^>]+>", "", page)
+    assert "        return x * 3\n        return x * 2\n" in words
+    assert f"{CONFIG}:" in words
+
+
 def test_report_of_another_ending_is_refused_before_anything_runs(gated: Workspace, pytester: pytest.Pytester) -> None:
     result = run(pytester, gated, "--patchgen-report=report.txt")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert result.errlines[0] == "ERROR: patchgen: report file 'report.txt' ends in neither .json nor .md"
+    assert result.errlines[0] == "ERROR: patchgen: report file 'report.txt' ends in none of .json, .md and .html"
 
 
 def test_listing_items_writes_no_report(gated: Workspace, pytester: pytest.Pytester) -> None:

@@ -1,0 +1,177 @@
+"""Unified diffs as two columns: what was on the left, what is on the right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+
+from patchgen_core.report.diff import FileDiff, Fold, Hunk, Line, changed_words, parse_diff, visible
+from patchgen_core.report.html.markup import Markup, escaped, joined, tag
+from patchgen_core.report.html.syntax import Token, code_lines, marked_up
+
+_MOST_LINES = 400
+"""Lines of one file's diff that a page has; the rest is only counted."""
+_LONG_CONTEXT = 10
+"""So many unchanged lines in a row are folded, but for those next to a change."""
+_BESIDE = 3
+_ALIKE = 0.6
+"""From which ratio on lines that changed are alike."""
+_MOST_PAIRS = 150
+"""So many pairs of lines are compared at most."""
+_Scored = tuple[float, tuple[tuple[int, int], ...]]
+
+
+def diff_view(diff: str, label: str, is_open: bool = False) -> Markup:
+    """A unified diff of Python, folded away under its label and counts; empty for no diff.
+
+    Args:
+        diff: the diff.
+        label: what it shows.
+        is_open: whether it is unfolded at first.
+    """
+    files = parse_diff(diff)
+    lines = [line for file in files for hunk in file.hunks for line in _lines(hunk)]
+    if not lines:
+        return Markup()
+    added, removed = (sum(line.kind == kind for line in lines) for kind in "+-")
+    summary = tag("summary", tag("span", label, class_="label"), " ", _counts(added, removed))
+    return tag("details", summary, *map(_file, files), class_="diff", open=is_open)
+
+
+def text_view(text: str) -> Markup:
+    """A piece of Python as it stands."""
+    lines = [visible(line) for line in text.split("\n")]
+    rows = (Markup(f"<span>{marked_up(tokens)}\n</span>") for tokens in code_lines(lines))
+    return tag("pre", tag("code", *rows), class_="code", tabindex=0)
+
+
+def _counts(added: int, removed: int) -> Markup:
+    def part(count: int, sign: str, name: str) -> Markup:
+        return tag("span", f"{sign}{count}", tag("span", f" {name}", class_="unseen"), class_=f"count {name}")
+
+    return joined([part(added, "+", "added"), part(removed, "\u2212", "removed")], " ")
+
+
+def _lines(hunk: Hunk | Fold) -> list[Line]:
+    return [line for line in hunk.lines if isinstance(line, Line)]
+
+
+def _file(file: FileDiff) -> Markup:
+    parts, left = [tag("div", *(tag("span", name) for name in _names(file)), class_="names")], _MOST_LINES
+    missing = 0
+    for number, hunk in enumerate(file.hunks):
+        lines = _lines(hunk)
+        shown, missing = lines[:left], missing + len(lines[left:])
+        left -= len(shown)
+        if shown:
+            owner = hunk.header.rpartition("@@")[2].strip() if isinstance(hunk, Hunk) else ""
+            if number or owner:
+                parts.append(tag("div", owner or "\u22ef", class_="owner"))
+            parts += _hunk(shown)
+    if missing:
+        parts.append(tag("p", f"{missing} more lines are left out here.", class_="rest"))
+    return tag("div", *parts, class_="file")
+
+
+def _names(file: FileDiff) -> tuple[str, str]:
+    """What both sides are; without the file where only what stands after it in brackets differs."""
+    path, _, old = file.old.partition(" (")
+    same, _, new = file.new.partition(" (")
+    return (old.removesuffix(")"), new.removesuffix(")")) if old and new and path == same else (file.old, file.new)
+
+
+def _hunk(lines: Sequence[Line]) -> Iterator[Markup]:
+    tokens = _tokens(lines)
+    for first, last, is_changed in _runs(lines):
+        own, code = lines[first:last], tokens[first:last]
+        if is_changed:
+            marked = _changed(own, code)
+            yield from (_block(marked[number] for number in part) for part in _parts(own))
+            continue
+        before, after = _BESIDE if first else 0, len(own) - (_BESIDE if last < len(lines) else 0)
+        if after - before <= _LONG_CONTEXT:
+            yield _unchanged(own, code)
+            continue
+        yield _unchanged(own[:before], code[:before])
+        summary = tag("summary", f"{after - before} unchanged lines")
+        yield tag("details", summary, _unchanged(own[before:after], code[before:after]), class_="fold")
+        yield _unchanged(own[after:], code[after:])
+
+
+def _tokens(lines: Sequence[Line]) -> list[tuple[Token, ...]]:
+    """The code of each line, read as a line of the side that it belongs to."""
+    found: list[tuple[Token, ...]] = [()] * len(lines)
+    for left_out in "+-":
+        own = [number for number, line in enumerate(lines) if line.kind not in (left_out, "\\")]
+        for number, code in zip(own, code_lines([visible(lines[number].text) for number in own])):
+            found[number] = code
+    return found
+
+
+def _runs(lines: Sequence[Line]) -> Iterator[tuple[int, int, bool]]:
+    """First and last place of lines that are changed, or are not, one after the other."""
+    start = 0
+    for end in range(1, len(lines) + 1):
+        is_changed = lines[start].kind != " "
+        if end == len(lines) or (lines[end].kind != " ") is not is_changed:
+            yield start, end, is_changed
+            start = end
+
+
+def _block(lines: Iterable[Markup]) -> Markup:
+    return Markup(f"<div class=g>{''.join(lines)}</div>")
+
+
+def _parts(lines: Sequence[Line]) -> list[list[int]]:
+    """Changed lines in blocks in which the first removed and the first added line stand side by side, and so on:
+    where more are removed than added, or fewer, cut so that lines that are alike do."""
+    old, new = ([number for number, line in enumerate(lines) if line.kind == kind] for kind in "-+")
+    is_plain = len(old) + len(new) == len(lines) and 0 < len(old) * len(new) <= _MOST_PAIRS
+    if not is_plain or len(old) == len(new):
+        return [list(range(len(lines)))]
+    parts: list[list[int]] = [[]]
+    last = (-1, -1)
+    for one, two in [*_pairs([lines[n].text for n in old], [lines[n].text for n in new]), (len(old), len(new))]:
+        if (one, two) != (last[0] + 1, last[1] + 1):
+            parts += [[*old[last[0] + 1 : one], *new[last[1] + 1 : two]], []]
+        if one < len(old):
+            parts[-1] += [old[one], new[two]]
+        last = (one, two)
+    return [sorted(part) for part in parts if part]
+
+
+def _pairs(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """The places of lines that are alike, both ascending: those pairs that have most in common in all."""
+    best: list[list[_Scored]] = [[(0.0, ())] * (len(new) + 1) for _ in range(len(old) + 1)]
+    for two, text in enumerate(new):
+        matcher = difflib.SequenceMatcher(None, "", text.strip(), autojunk=False)
+        for one, other in enumerate(old):
+            matcher.set_seq1(other.strip())
+            ratio = matcher.ratio()
+            score, pairs = best[one][two]
+            taken: _Scored = (score + ratio, (*pairs, (one, two))) if ratio >= _ALIKE else (0.0, ())
+            best[one + 1][two + 1] = max(taken, best[one][two + 1], best[one + 1][two], key=lambda entry: entry[0])
+    return list(best[-1][-1][1])
+
+
+def _changed(lines: Sequence[Line], tokens: Sequence[tuple[Token, ...]]) -> list[Markup]:
+    words = changed_words(lines)
+    found = []
+    for number, (line, code) in enumerate(zip(lines, tokens)):
+        if line.kind == "\\":
+            found.append(Markup(f"<span class=x>{escaped(line.text.strip())}</span>"))
+            continue
+        name = "del" if line.kind == "-" else "ins"
+        text = marked_up(code, words.get(number, ()))
+        found.append(Markup(f"<{name} data-n={line.old or line.new}>{text}\n</{name}>"))
+    return found
+
+
+def _unchanged(lines: Sequence[Line], tokens: Sequence[tuple[Token, ...]]) -> Markup:
+    """Lines that both columns have; a screen reader, and a narrow screen, has them once."""
+    if not lines:
+        return Markup()
+    texts = [marked_up(code) for code in tokens]
+    left = "".join(f"<span data-n={line.old}>{text}\n</span>" for line, text in zip(lines, texts))
+    right = "".join(f"<span data-n={line.new}>{text}\n</span>" for line, text in zip(lines, texts))
+    return Markup(f"<div class=g><div>{left}</div><div class=r aria-hidden=true>{right}</div></div>")

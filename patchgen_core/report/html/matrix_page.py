@@ -1,0 +1,242 @@
+"""The page of a matrix: configs and patches against releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from patchgen_core.report.html.markup import Child, Markup, joined, tag
+from patchgen_core.report.html.page import Facet, Page, Section
+from patchgen_core.report.html.parts import (
+    HeatCell,
+    HeatMap,
+    Show,
+    badge,
+    cell,
+    heat_cell,
+    listed,
+    place,
+    problems_view,
+    scrolled_table,
+)
+from patchgen_core.report.matrix_breaks import Reason, find_breaks
+from patchgen_core.upgrade.results import STATES, Cell, MatrixReport, MatrixRow, PatchRow, State
+
+_TONES: dict[State, str] = {"breaks": "bad", "absent": "none", "changed": "warn", "cosmetic": "info", "ok": "good"}
+_BAD: tuple[State, ...] = ("breaks", "absent")
+
+
+def matrix_page(report: MatrixReport, show: Show) -> Page:
+    """The page of a report.
+
+    Args:
+        report: the report.
+        show: how paths are shown.
+    """
+    rows = sorted(report.rows, key=lambda row: STATES.index(_newest(row)))
+    sections = tuple(_section(row, show) for row in rows)
+    newest = report.versions[-1] if report.versions else ""
+    broken = sum(_newest(row) in _BAD for row in rows)
+    bad = "failed" if report.failed else "breaks"
+    facets = (
+        Facet("status", f"In {newest}", tuple((state, _TONES[state]) for state in STATES), is_chips=True),
+        Facet("kind", "In any release", tuple((state, "none") for state in STATES if _is_found(sections, state))),
+        Facet("first", "Breaks from", tuple((v, "none") for v in _edges(rows, "first_broken"))),
+        Facet("works", "Works from", tuple((v, "none") for v in _edges(rows, "first_working"))),
+    )
+    return Page(
+        "matrix",
+        bad if report.exit_code else "ok",
+        "bad" if report.exit_code else "good",
+        f"{report.distribution}: {broken} of {len(rows)} configs break or are absent in {newest or 'no release'}",
+        _facts(report, rows),
+        facets,
+        HeatMap("Configs and releases", report.versions, tuple(map(_heat_row, rows))),
+        joined([problems_view(report.failed, show), _skipped(report.skipped)]),
+        sections,
+        _breaks(report, show),
+    )
+
+
+def _newest(row: MatrixRow) -> State:
+    return row.cells[-1].state if row.cells else "ok"
+
+
+def _is_found(sections: Sequence[Section], state: State) -> bool:
+    return any(state in section.values["kind"] for section in sections)
+
+
+def _edges(rows: Iterable[MatrixRow], name: str) -> list[str]:
+    """The releases from which on a config or a patch breaks, or works, in their order."""
+    found = {getattr(entry, name) for row in rows for entry in (row, *row.patches)}
+    return sorted(found - {""}, key=_order)
+
+
+def _order(version: str) -> tuple[tuple[int, str], ...]:
+    """Numbers in a version compare as numbers."""
+    return tuple((int(part), "") if part.isdigit() else (0, part) for part in version.split("."))
+
+
+def _facts(report: MatrixReport, rows: Sequence[MatrixRow]) -> tuple[tuple[str, str], ...]:
+    bases = sorted({row.base for row in rows if row.base}, key=_order)
+    facts = (
+        ("releases", ", ".join(report.versions)),
+        ("made for", ", ".join(bases)),
+        ("tried besides", ", ".join(report.tried)),
+        ("configs", str(len(rows))),
+        ("patches", str(sum(len(row.patches) for row in rows))),
+        ("exit code", str(report.exit_code)),
+    )
+    return tuple((name, value) for name, value in facts if value)
+
+
+def _skipped(skipped: Sequence[str]) -> Markup:
+    if not skipped:
+        return Markup()
+    return tag("details", tag("summary", f"Left out: {len(skipped)}"), listed(skipped, "plain"))
+
+
+def _breaks(report: MatrixReport, show: Show) -> Markup:
+    """What breaks where, what has one reason together; what breaks in newer releases is unfolded."""
+    parts: list[Markup] = []
+    for found in find_breaks(report):
+        reasons = (_reason(reason, show) for reason in found.reasons)
+        summary = tag("summary", found.title, " ", tag("span", _count(len(found.reasons), "reason"), class_="dim"))
+        parts.append(tag("details", summary, tag("ul", *reasons, class_="plain"), class_="story", open=found.is_ahead))
+    if not parts:
+        return Markup()
+    return tag("section", tag("h2", "What breaks, and why", id="h-breaks"), *parts, aria_labelledby="h-breaks")
+
+
+def _reason(reason: Reason, show: Show) -> Markup:
+    """Why something breaks, and its places; folded away where there are several."""
+    said = "; ".join(reason.lines)
+    places = [joined([str(p), " ", place(p.location, show)]) for p in reason.places]
+    if len(places) == 1:
+        return tag("li", said, tag("p", places[0], class_="dim"))
+    summary = tag("summary", said, " ", tag("span", _count(len(places), "place"), class_="dim"))
+    return tag("li", tag("details", summary, tag("ul", *(tag("li", p) for p in places), class_="plain")))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
+def _heat_row(row: MatrixRow) -> tuple[HeatCell, ...]:
+    """The cells of a config, each with how many of its patches are that."""
+    cells = []
+    for number, entry in enumerate(row.cells):
+        found = _heat_cell(entry)
+        count = sum(patch.cells[number].state == entry.state for patch in row.patches)
+        is_counted = count and entry.state not in ("ok", "absent")
+        cells.append(replace(found, text=f"{found.text} {count}") if is_counted else found)
+    return tuple(cells)
+
+
+def _heat_cell(entry: Cell) -> HeatCell:
+    said = (*entry.reasons, *(problem.title for problem in entry.problems))
+    more = "; ".join(said[:4]) + (f"; {len(said) - 4} more" if len(said) > 4 else "")
+    return HeatCell(entry.state, _TONES[entry.state], more)
+
+
+def _section(row: MatrixRow, show: Show) -> Section:
+    state = _newest(row)
+    path = show(row.path)
+    cells = [*row.cells, *(entry for patch in row.patches for entry in patch.cells)]
+    states = {entry.state for entry in cells}
+    problems = dict.fromkeys(problem.title for entry in cells for problem in entry.problems)
+    return Section(
+        row.config,
+        f"{path}:{row.line}" if row.line else path,
+        state,
+        _TONES[state],
+        _summary(row),
+        joined(_body(row, show)),
+        {
+            "status": (state,),
+            "kind": tuple(name for name in STATES if name in states),
+            "first": tuple(_edges([row], "first_broken")),
+            "works": tuple(_edges([row], "first_working")),
+        },
+        (row.module, *(patch.target for patch in row.patches), *problems),
+    )
+
+
+def _summary(row: MatrixRow) -> str:
+    """The first release that breaks it, or the first that works, or how many releases are what."""
+    entries: list[MatrixRow | PatchRow] = [row, *row.patches]
+    broken = [entry for entry in entries if entry.first_broken]
+    if broken:
+        first = min(broken, key=lambda entry: _order(entry.first_broken))
+        more = f"; so do {len(broken) - 1} more patches later on" if len(broken) > 1 else ""
+        name = first.target if isinstance(first, PatchRow) else "it"
+        return f"{name} breaks in {first.first_broken}{more}"
+    works = [entry.first_working for entry in entries if entry.first_working]
+    if works:
+        return f"works from {max(works, key=_order)} on"
+    counts = [f"{sum(entry.state == state for entry in row.cells)} {state}" for state in STATES]
+    return ", ".join(text for text in counts if not text.startswith("0 "))
+
+
+def _body(row: MatrixRow, show: Show) -> Iterator[Child]:
+    facts = (("module", row.module), ("made for", row.base or "unknown"))
+    yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
+    yield listed(row.notes)
+    versions = [entry.version for entry in row.cells]
+    if row.patches:
+        rows = (_patch_row(patch) for patch in row.patches)
+        yield scrolled_table("Patches and releases", ("patch", *versions, "it breaks"), rows)
+    yield _reasons("The config as a whole", _own(row), show)
+    for patch in row.patches:
+        yield _reasons(patch.target, patch.cells, show, patch)
+
+
+def _patch_row(patch: PatchRow) -> Markup:
+    return tag(
+        "tr",
+        cell(patch.target, is_head=True, is_code=True),
+        *(heat_cell(_heat_cell(entry)) for entry in patch.cells),
+        tag("td", _range(patch)),
+    )
+
+
+def _range(patch: PatchRow) -> str:
+    """From which release on, or up to which, a patch breaks."""
+    found = []
+    if patch.first_broken:
+        found.append(f"from {patch.first_broken} on, works in {patch.last_working}")
+    if patch.first_working:
+        found.append(f"up to {patch.last_broken}, works from {patch.first_working} on")
+    text = "; ".join(found)
+    return text if patch.is_exact or not text else f"{text} (not all between were looked at)"
+
+
+def _own(row: MatrixRow) -> list[Cell]:
+    """The cells of a config without what those of its patches say."""
+    cells = []
+    for number, entry in enumerate(row.cells):
+        of_patches = [patch.cells[number] for patch in row.patches]
+        problems = {problem for cell in of_patches for problem in cell.problems}
+        said = {reason for cell in of_patches for reason in cell.reasons}
+        said |= {f"{patch.target}: {reason}" for patch in row.patches for reason in patch.cells[number].reasons}
+        own = tuple(problem for problem in entry.problems if problem not in problems)
+        cells.append(replace(entry, reasons=tuple(r for r in entry.reasons if r not in said), problems=own))
+    return cells
+
+
+def _reasons(title: str, cells: Sequence[Cell], show: Show, patch: PatchRow | None = None) -> Markup:
+    """Why cells are what they are, those of neighbouring releases together."""
+    parts: list[Markup] = []
+    for (state, reasons, problems), group in groupby(cells, key=lambda c: (c.state, c.reasons, c.problems)):
+        if not (reasons or problems):
+            continue
+        versions = [entry.version for entry in group]
+        span = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
+        line = tag("p", badge(state, _TONES[state]), f" {span}")
+        parts.append(tag("li", line, listed(reasons), problems_view(problems, show)))
+    if not parts:
+        return Markup()
+    at = place(patch.location, show) if patch is not None else None
+    head = tag("div", tag("h4", title), at, class_="head")
+    return tag("div", head, tag("ul", *parts, class_="findings"), class_="record")

@@ -1,0 +1,129 @@
+"""Pieces that several pages have: badges, problems, tables, the heat map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from patchgen_core.errors import Location, Problem
+from patchgen_core.project import CONFIG_SUFFIX
+from patchgen_core.report.html.markup import Child, Markup, joined, tag
+
+Show = Callable[[str], str]
+"""How a path is shown."""
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """A cell of the heat map.
+
+    Attributes:
+        text: what it says.
+        tone: its colour: ``good``, ``info``, ``warn``, ``bad`` or ``none``; empty for no colour.
+        more: what a pointer that rests on it shows.
+    """
+
+    text: str
+    tone: str = "none"
+    more: str = ""
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """What became of each config, column by column.
+
+    Attributes:
+        title: its caption.
+        columns: the heads of its columns.
+        rows: a row for each section of the page, in their order; empty cells for what there is nothing to say of.
+        corner: the head of the column that names them.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[HeatCell, ...], ...]
+    corner: str = "config"
+
+
+def badge(text: str, tone: str) -> Markup:
+    """A word with a colour."""
+    return tag("span", text, class_=f"badge t-{tone}")
+
+
+def config_name(label: str) -> Markup:
+    """What reports call a config; what tells it from others stands out."""
+    end = CONFIG_SUFFIX.removesuffix(".py")
+    stem, suffix = (label[: -len(end)], end) if label.endswith(end) and label != end else (label, "")
+    start, dot, name = stem.rpartition(".")
+    return joined([tag("span", start + dot, class_="dim"), name, tag("span", suffix, class_="dim end")])
+
+
+def place(location: Location | None, show: Show) -> Markup:
+    """A file and a line."""
+    if location is None:
+        return Markup()
+    path = show(location.file)
+    return tag("code", f"{path}:{location.line}" if location.line else path, class_="place")
+
+
+def problems_view(problems: Sequence[Problem], show: Show, kind: str = "error") -> Markup:
+    """Problems as a list, each with its place, its lines and what to do about it."""
+    if not problems:
+        return Markup()
+    tone = "warn" if kind == "warning" else "bad"
+    return tag("ul", *(_problem(problem, show, kind, tone) for problem in problems), class_="problems")
+
+
+def _problem(problem: Problem, show: Show, kind: str, tone: str) -> Markup:
+    head = tag(
+        "p",
+        badge(f"{problem.code} {kind}".lstrip(), tone),
+        " ",
+        tag("span", problem.message, class_="message"),
+        " ",
+        place(problem.location, show),
+    )
+    shown = problem.generated
+    parts: list[Child] = [head, _excerpt(problem.excerpt)]
+    if shown is not None:
+        parts += [tag("p", "In the generated module: ", place(shown.location, show)), _excerpt(shown.text)]
+    if problem.hint:
+        parts.append(tag("p", problem.hint, class_="hint"))
+    return tag("li", *parts, class_=f"problem t-{tone}")
+
+
+def _excerpt(text: str) -> Markup:
+    return tag("pre", tag("code", text), class_="excerpt", tabindex=0) if text else Markup()
+
+
+def listed(lines: Iterable[str], class_: str = "notes") -> Markup:
+    """Sentences as a list; empty for none."""
+    items = [tag("li", line) for line in lines]
+    return tag("ul", *items, class_=class_) if items else Markup()
+
+
+def cell(text: Child, class_: str = "", is_head: bool = False, is_code: bool = False) -> Markup:
+    """A cell of a table; the head of its row where it is one."""
+    content = tag("code", text) if is_code else text
+    scope = "row" if is_head else None
+    return tag("th" if is_head else "td", content, scope=scope, class_=class_ or None)
+
+
+def scrolled_table(title: str, columns: Sequence[str], rows: Iterable[Markup], is_titled: bool = False) -> Markup:
+    """A table that scrolls where it is too wide.
+
+    Args:
+        title: what it shows.
+        columns: the heads of its columns.
+        rows: its rows.
+        is_titled: whether its title is to be seen.
+    """
+    heads = (tag("th", column, scope="col") for column in columns)
+    caption = tag("caption", title, class_=None if is_titled else "unseen")
+    table = tag("table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows))
+    return tag("div", table, class_="scroll", tabindex=0, role="group", aria_label=f"Table: {title}")
+
+
+def heat_cell(entry: HeatCell) -> Markup:
+    """A cell of a table of states."""
+    return tag("td", entry.text, class_=f"t-{entry.tone}" if entry.tone else "void", title=entry.more or None)

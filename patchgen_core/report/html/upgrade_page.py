@@ -1,0 +1,246 @@
+"""The page of an upgrade: what a new release does to every config and patch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from patchgen_core.report.html.diffs import diff_view, text_view
+from patchgen_core.report.html.markup import Child, Markup, joined, tag
+from patchgen_core.report.html.page import Facet, Page, Section
+from patchgen_core.report.html.parts import HeatCell, HeatMap, Show, badge, listed, place, problems_view
+from patchgen_core.upgrade.results import (
+    RISKS,
+    ConfigVerdict,
+    Conflict,
+    Finding,
+    Kind,
+    PatchVerdict,
+    Rebase,
+    Risk,
+    UpgradeReport,
+)
+
+_TONES: dict[Risk, str] = {"must change": "bad", "review": "warn", "safe": "good"}
+_KINDS: tuple[Kind, ...] = (
+    "gone",
+    "moved",
+    "signature changed",
+    "decorators changed",
+    "changed",
+    "now upstream",
+    "new code",
+    "cosmetic",
+    "unchanged",
+    "added",
+)
+"""The order of columns: what needs most work comes first."""
+_CLEAN, _CONFLICT = "merges cleanly", "conflict"
+_HOW = {
+    "same": "Nothing of upstream's change is missing in it",
+    "lines": "Upstream's change is merged in by lines",
+    "syntax": "Upstream's change is merged in on the syntax level",
+}
+
+
+def upgrade_page(report: UpgradeReport, show: Show) -> Page:
+    """The page of a report.
+
+    Args:
+        report: the report.
+        show: how paths are shown.
+    """
+    sections = tuple(_section(config, show) for config in report.configs)
+    kinds = [kind for kind in _KINDS if any(p.verdict == kind for c in report.configs for p in c.patches)]
+    merges = [m for m in (_CLEAN, _CONFLICT) if any(m in section.values["merge"] for section in sections)]
+    rows = tuple(_heat_row(config, kinds, merges) for config in report.configs)
+    found = {kind for section in sections for kind in section.values["kind"]}
+    must = bool(report.of_risk("must change"))
+    tone = "bad" if report.exit_code else "warn" if report.of_risk("review") else "good"
+    verdict = "failed" if report.failed else "must change" if must else "review" if tone == "warn" else "safe"
+    return Page(
+        "upgrade",
+        verdict,
+        tone,
+        f"{report.distribution} {_old(report)}\u2192 {report.new}: {_count(len(report.configs), 'config')}",
+        _facts(report),
+        (
+            Facet("status", "Risk", tuple((risk, _TONES[risk]) for risk in RISKS), is_chips=True),
+            Facet("kind", "Verdict", tuple((kind, "none") for kind in _KINDS if kind in found)),
+            Facet("merge", "Merge", tuple((name, "none") for name in merges)),
+        ),
+        HeatMap("Configs and verdicts", (*kinds, *merges), rows),
+        joined([problems_view(report.failed, show), _skipped(report.skipped)]),
+        sections,
+    )
+
+
+def _old(report: UpgradeReport) -> str:
+    """The release that all configs are compared from, if it is one."""
+    versions = {config.old for config in report.configs}
+    return f"{versions.pop()} " if len(versions) == 1 and "" not in versions else ""
+
+
+def _facts(report: UpgradeReport) -> tuple[tuple[str, str], ...]:
+    bases = Counter(config.old or "unknown" for config in report.configs)
+    origins = sorted({config.origin for config in report.configs if config.origin})
+    patches = Counter(patch.risk for config in report.configs for patch in config.patches)
+    facts = [
+        ("from", ", ".join(f"{version} ({count})" if len(bases) > 1 else version for version, count in bases.items())),
+        ("to", report.new),
+        ("old sources", ", ".join(origins)),
+        ("patches", ", ".join(f"{patches[risk]} {risk}" for risk in RISKS if patches[risk])),
+        ("clean merges", str(len(report.clean_merges))),
+        ("exit code", str(report.exit_code)),
+    ]
+    return tuple((name, value) for name, value in facts if value)
+
+
+def _skipped(skipped: Sequence[str]) -> Markup:
+    if not skipped:
+        return Markup()
+    return tag("details", tag("summary", f"Left out: {len(skipped)}"), listed(skipped, "plain"))
+
+
+def _heat_row(config: ConfigVerdict, kinds: Sequence[Kind], merges: Sequence[str]) -> tuple[HeatCell, ...]:
+    cells = []
+    for kind in kinds:
+        patches = [patch for patch in config.patches if patch.verdict == kind]
+        risk = next((risk for risk in RISKS if any(patch.risk == risk for patch in patches)), None)
+        more = ", ".join(patch.target for patch in patches)
+        cells.append(HeatCell(str(len(patches)), _TONES[risk], more) if risk else HeatCell("\u2013", ""))
+    counts = Counter(chain.from_iterable(_merge(patch) for patch in config.patches))
+    tones = {_CLEAN: "good", _CONFLICT: "bad"}
+    cells += [HeatCell(str(counts[m]), tones[m]) if counts[m] else HeatCell("\u2013", "") for m in merges]
+    return tuple(cells)
+
+
+def _merge(patch: PatchVerdict) -> tuple[str, ...]:
+    rebase = patch.rebase
+    if rebase is None:
+        return ()
+    if not rebase.merged.is_clean:
+        return (_CONFLICT,)
+    return (_CLEAN,) if rebase.diff else ()
+
+
+def _section(config: ConfigVerdict, show: Show) -> Section:
+    findings = [*config.findings, *(finding for patch in config.patches for finding in patch.findings)]
+    kinds = {*(patch.verdict for patch in config.patches), *(finding.kind for finding in findings)}
+    problems = [*config.problems, *(problem for patch in config.patches for problem in patch.problems)]
+    path = show(config.path)
+    return Section(
+        config.config,
+        f"{path}:{config.line}" if config.line else path,
+        config.risk,
+        _TONES[config.risk],
+        config.summary,
+        joined(_body(config, show)),
+        {
+            "status": (config.risk,),
+            "kind": tuple(kind for kind in _KINDS if kind in kinds),
+            "merge": tuple(dict.fromkeys(m for patch in config.patches for m in _merge(patch))),
+        },
+        (
+            config.module,
+            *(patch.target for patch in config.patches),
+            *(finding.about for finding in findings),
+            *(problem.title for problem in problems),
+        ),
+    )
+
+
+def _body(config: ConfigVerdict, show: Show) -> Iterator[Child]:
+    origin = f" (from {config.origin})" if config.origin else ""
+    facts = (("module", config.module), ("compared", f"{config.old or 'unknown'}{origin} \u2192 {config.new}"))
+    yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
+    of_patches = {problem for patch in config.patches for problem in patch.problems}
+    yield problems_view([problem for problem in config.problems if problem not in of_patches], show)
+    yield _findings(config.findings)
+    yield listed(config.notes)
+    telling = [patch for patch in config.patches if not _is_quiet(patch)]
+    yield from (_patch(patch, show) for patch in telling)
+    yield _quiet([patch for patch in config.patches if _is_quiet(patch)])
+
+
+def _is_quiet(patch: PatchVerdict) -> bool:
+    """Whether there is nothing to say of a patch but its verdict."""
+    has_more = patch.problems or patch.rebase or patch.new_name
+    return patch.risk == "safe" and not has_more and not any(f.diff or f.detail for f in patch.findings)
+
+
+def _quiet(patches: Sequence[PatchVerdict]) -> Markup:
+    """Patches that need nothing, by their verdict."""
+    lines = []
+    for kind in _KINDS:
+        targets = [patch.target for patch in patches if patch.verdict == kind]
+        if targets:
+            names = joined((tag("code", target) for target in targets), ", ")
+            lines.append(tag("p", badge(f"{len(targets)} {kind}", "good"), " ", names, class_="quiet"))
+    return joined(lines)
+
+
+def _patch(patch: PatchVerdict, show: Show) -> Markup:
+    said = [badge(patch.verdict, _TONES[patch.risk])]
+    if patch.risk != "safe":
+        said.append(tag("span", patch.risk, class_="dim"))
+    if patch.new_name:
+        said.append(tag("span", "now ", tag("code", patch.new_name)))
+    head = tag("div", tag("h4", patch.target), *said, place(patch.location, show), class_="head")
+    reason = tag("p", f"{patch.kind}: {patch.description}" if patch.description else patch.kind, class_="dim")
+    parts = [
+        problems_view(patch.problems, show),
+        _findings(patch.findings, patch),
+        _rebase(patch.rebase, show) if patch.rebase is not None else None,
+    ]
+    return tag("div", head, reason, *parts, class_="record")
+
+
+def _findings(findings: Iterable[Finding], patch: PatchVerdict | None = None) -> Markup:
+    """What happened, each with upstream's own change; not again what the heading of a patch says."""
+    items = []
+    for finding in findings:
+        is_target = patch is not None and finding.relation == "target"
+        parts: list[Child] = []
+        if not is_target:
+            parts += [f"{finding.relation} ", tag("code", finding.about), " "]
+        if finding.detail or not is_target:
+            parts += [badge(finding.kind, _TONES[finding.risk]), f" {finding.detail}"]
+        line = tag("p", *parts) if parts else Markup()
+        diff = diff_view(finding.diff, f"What upstream changed in {finding.about}", finding.risk != "safe")
+        if line or diff:
+            items.append(tag("li", line, diff))
+    return tag("ul", *items, class_="findings") if items else Markup()
+
+
+def _rebase(rebase: Rebase, show: Show) -> Markup:
+    merged = rebase.merged
+    if merged.is_clean:
+        verdict, said = badge(_CLEAN, "good"), _HOW[merged.how]
+    else:
+        verdict = badge(_count(len(merged.conflicts), "conflict"), "bad")
+        said = "both sides changed the same place"
+    line = tag("p", verdict, " ", place(rebase.location, show), f" {said}.")
+    needs = [tag("p", "Its file then needs:"), text_view("\n".join(rebase.needs))] if rebase.needs else []
+    conflicts = (_conflict(conflict, rebase) for conflict in merged.conflicts)
+    diff = diff_view(rebase.diff, "The replacement, as it is and as it would be", True)
+    return tag("div", line, listed(merged.notes), *needs, *conflicts, diff, class_="rebase")
+
+
+def _conflict(conflict: Conflict, rebase: Rebase) -> Markup:
+    at = rebase.location.line + conflict.line - 1
+    head = tag("p", badge("conflict", "bad"), f" {conflict.reason} ", tag("span", f"(near line {at})", class_="dim"))
+    panes = (
+        tag("div", tag("h5", title), text_view(text) if text else tag("p", "nothing", class_="dim"))
+        for title, text in (
+            ("the replacement", conflict.ours),
+            ("upstream before", conflict.base),
+            ("upstream now", conflict.theirs),
+        )
+    )
+    return tag("div", head, tag("div", *panes, class_="panes"), class_="conflict")
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
