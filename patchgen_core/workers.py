@@ -45,7 +45,7 @@ def check_apart(
     chunks = [paths[first : first + AT_ONCE] for first in range(0, len(paths), AT_ONCE)]
     found: dict[Path, list[ConfigResult]] = {}
     done = 0
-    count = min(len(chunks), _cpus(), _MOST)
+    count = min(len(chunks), cpus(), _MOST)
     idle: SimpleQueue[Server] = SimpleQueue()
     with ThreadPoolExecutor(count) as pool, ExitStack() as servers:
         for _ in range(count):
@@ -87,5 +87,6 @@ def _read(answer: dict[str, Any]) -> Iterator[tuple[Path, list[ConfigResult]]]:
     return iter(by_path.items())
 
 
-def _cpus() -> int:
+def cpus() -> int:
+    """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

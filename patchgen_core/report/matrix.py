@@ -1,0 +1,294 @@
+"""Configs against releases, for a terminal and as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from patchgen_core.errors import display_path
+from patchgen_core.report.data import SCHEMA, problem_data
+from patchgen_core.report.matrix_breaks import Break, Place, find_breaks, short_names
+from patchgen_core.report.tables import shorten
+from patchgen_core.report.terminal import print_problems
+from patchgen_core.upgrade.cells import BROKEN
+from patchgen_core.upgrade.results import Cell, MatrixReport, MatrixRow, PatchRow, State
+
+WORDS: dict[State, tuple[str, str]] = {
+    "breaks": ("BRK", "breaks (how many things): it does not generate, or its module breaks a contract rule"),
+    "absent": ("none", "that release has no such module"),
+    "changed": ("chg", "upstream changed what is patched (how many targets); it generates all the same"),
+    "cosmetic": ("cosm", "other text, the same code"),
+    "ok": ("ok", "what is patched is unchanged"),
+}
+"""The word in a cell, and what it means."""
+BASE = "base"
+"""The word in the cell of the version that a generated file is based on, where nothing is wrong."""
+_STYLES: dict[State, str] = {
+    "breaks": "bold red",
+    "absent": "magenta",
+    "changed": "yellow",
+    "cosmetic": "cyan",
+    "ok": "green",
+}
+_PLAIN_WIDTH = 100
+_LONGEST_NAME = 36
+_PLACES = 6
+_GAP = "  "
+
+
+def print_matrix(console: Console, report: MatrixReport, verbose: bool = False) -> None:
+    """Print a matrix: a table, what its words mean, what breaks where, and a summary.
+
+    Args:
+        console: where to.
+        report: the matrix.
+        verbose: show the patches below each config, what changed, and all that breaks.
+    """
+    width = console.width if console.is_terminal else _PLAIN_WIDTH
+    lines = _lines(report, verbose)
+    for block in _blocks(report.versions, lines, width):
+        console.print(block, soft_wrap=True)
+        console.print()
+    if report.rows and report.versions:
+        console.print(_legend(report, verbose), soft_wrap=True)
+    for entry in find_breaks(report):
+        console.print()
+        console.print(_break_text(entry, verbose), soft_wrap=True)
+    if verbose:
+        _print_changes(console, report)
+    _print_rest(console, report)
+    text, style = summary(report)
+    console.print(Text(f"\n{text}", style), soft_wrap=True)
+
+
+def summary(report: MatrixReport) -> tuple[str, str]:
+    """The result in one line, and its style."""
+    count = len(report.rows)
+    if not count or not report.versions:
+        return "There is nothing to show.", "yellow"
+    newest = report.versions[-1]
+    broken = sum(row.cells[-1].state in BROKEN for row in report.rows)
+    configs = f"{count} config{'s' * (count != 1)}"
+    if broken:
+        return f"{configs}: {broken} cannot be generated from {newest} as they should.", "red"
+    return f"{configs}: none breaks in {newest}.", "red" if report.failed else "green"
+
+
+def word(cell: Cell, base: str, count: int = 0) -> str:
+    """What a cell says, without colour.
+
+    Args:
+        cell: the cell.
+        base: the version that the generated file is based on.
+        count: how many things are as the cell says; 0 says nothing about it.
+    """
+    if cell.state == "ok" and cell.version == base:
+        return BASE
+    text = WORDS[cell.state][0]
+    return f"{count} {text}" if count and cell.state in ("breaks", "changed") else text
+
+
+def counted(row: MatrixRow, column: int) -> int:
+    """How many patches of a config, and problems beside them, are as its cell in a column says."""
+    cell = row.cells[column]
+    patched = {problem for patch in row.patches for problem in patch.cells[column].problems}
+    others = sum(problem not in patched for problem in cell.problems)
+    return sum(patch.cells[column].state == cell.state for patch in row.patches) + others
+
+
+# --- the table -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A row of the table: its name, and a word and its style for each version."""
+
+    name: str
+    cells: tuple[tuple[str, str], ...]
+    style: str = "bold"
+
+
+def _lines(report: MatrixReport, verbose: bool) -> list[_Line]:
+    names = short_names([row.config for row in report.rows])
+    lines = []
+    for row in report.rows:
+        cells = [
+            (word(cell, row.base, counted(row, column)), _STYLES[cell.state]) for column, cell in enumerate(row.cells)
+        ]
+        lines.append(_Line(names[row.config], tuple(cells), "bold" if verbose else ""))
+        for patch in row.patches if verbose else ():
+            words = tuple((word(cell, row.base), _STYLES[cell.state]) for cell in patch.cells)
+            lines.append(_Line(f"  {patch.target}", words, ""))
+    return lines
+
+
+def _blocks(versions: Sequence[str], lines: Sequence[_Line], width: int) -> Iterator[Text]:
+    """The table; of more versions than fit side by side, one below the other."""
+    if not lines or not versions:
+        return
+    room = min(max(len(line.name) for line in lines), _LONGEST_NAME)
+    widths = [max(len(version), *(len(line.cells[n][0]) for line in lines)) for n, version in enumerate(versions)]
+    first = 0
+    while first < len(versions):
+        last, used = first + 1, room + len(_GAP) + widths[first]
+        while last < len(versions) and used + len(_GAP) + widths[last] <= width:
+            used += len(_GAP) + widths[last]
+            last += 1
+        yield _block(versions, lines, widths, range(first, last), room)
+        first = last
+
+
+def _block(versions: Sequence[str], lines: Sequence[_Line], widths: Sequence[int], shown: range, room: int) -> Text:
+    text = Text(" " * room)
+    for number in shown:
+        text.append(f"{_GAP}{versions[number]:<{widths[number]}}", "bold")
+    for line in lines:
+        text.rstrip()
+        text.append("\n")
+        text.append(f"{shorten(line.name, room):<{room}}", line.style)
+        for number in shown:
+            said, style = line.cells[number]
+            text.append(_GAP)
+            text.append(f"{said:<{widths[number]}}", style)
+    text.rstrip()
+    return text
+
+
+def _legend(report: MatrixReport, verbose: bool) -> Text:
+    """What the words of the table mean."""
+    shown = [(cell, row.base) for row in report.rows for cell in row.cells]
+    if verbose:
+        shown += [(cell, row.base) for row in report.rows for patch in row.patches for cell in patch.cells]
+    words = {word(cell, base) for cell, base in shown}
+    text = Text()
+    for state, (short, meaning) in WORDS.items():
+        if short in words:
+            text.append(f"{short:<5}", _STYLES[state])
+            text.append(f"{meaning}\n", "dim")
+    if BASE in words:
+        text.append(f"{BASE:<5}", _STYLES["ok"])
+        text.append("the version that the generated file is based on\n", "dim")
+    text.rstrip()
+    return text
+
+
+# --- what breaks, what changed ---------------------------------------------------------------------
+
+
+def _break_text(entry: Break, verbose: bool) -> Text:
+    text = Text(f"{entry.title}:", "bold red" if entry.is_ahead else "bold")
+    for reason in entry.reasons:
+        for line in reason.lines:
+            text.append(f"\n  {line}", "red" if entry.is_ahead else "")
+        places = reason.places if verbose or len(reason.places) <= _PLACES + 1 else reason.places[:_PLACES]
+        for place in places:
+            text.append(f"\n      {place}")
+            text.append(f"  {place.location}", "dim")
+        if len(places) < len(reason.places):
+            text.append(f"\n      ... and {len(reason.places) - len(places)} more: -v shows all", "cyan")
+    return text
+
+
+def _print_changes(console: Console, report: MatrixReport) -> None:
+    """What upstream changed in the targets that are patched, by versions."""
+    names = short_names([row.config for row in report.rows])
+    for row in report.rows:
+        for patch in row.patches:
+            spans = list(spans_of(patch))
+            if spans:
+                place = Place(names[row.config], patch.target, patch.location)
+                console.print(
+                    Text.assemble("\n", (str(place), "bold"), (f"  {place.location}", "dim")), soft_wrap=True
+                )
+            for versions, reasons in spans:
+                for reason in reasons:
+                    console.print(Text.assemble((f"  {versions}  ", "dim"), reason), soft_wrap=True)
+
+
+def spans_of(patch: PatchRow) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What upstream changed in a patch's target: versions next to each other with the same change, and the change."""
+    first = 0
+    for number, cell in enumerate(patch.cells):
+        following = patch.cells[number + 1] if number + 1 < len(patch.cells) else None
+        if following is not None and (following.state, following.reasons) == (cell.state, cell.reasons):
+            continue
+        if cell.state in ("changed", "cosmetic"):
+            start = patch.cells[first].version
+            yield start if start == cell.version else f"{start} to {cell.version}", cell.reasons
+        first = number + 1
+
+
+def _print_rest(console: Console, report: MatrixReport) -> None:
+    notes: dict[str, int] = {}
+    for row in report.rows:
+        for note in row.notes:
+            notes[note] = notes.get(note, 0) + 1
+    for note, count in notes.items():
+        console.print(Text(f"\nnote: {count} config{'s' * (count != 1)}: {note}", "yellow"), soft_wrap=True)
+    for skipped in report.skipped:
+        console.print(Text(f"skipped: {skipped}", "yellow"), soft_wrap=True)
+    if report.failed:
+        console.print()
+        print_problems(console, report.failed)
+
+
+# --- plain data ------------------------------------------------------------------------------------
+
+
+def matrix_data(report: MatrixReport) -> dict[str, Any]:
+    """A matrix as JSON types. Paths are relative to the working directory where they can be."""
+    return {
+        "schema": SCHEMA,
+        "exit_code": report.exit_code,
+        "distribution": report.distribution,
+        "versions": list(report.versions),
+        "tried": list(report.tried),
+        "configs": [
+            {
+                "config": row.config,
+                "path": display_path(row.path),
+                "line": row.line,
+                "module": row.module,
+                "base": row.base or None,
+                **_row_data(row),
+                "notes": list(row.notes),
+                "patches": [
+                    {
+                        "kind": patch.kind,
+                        "target": patch.target,
+                        "file": display_path(patch.location.file),
+                        "line": patch.location.line,
+                        **_row_data(patch),
+                    }
+                    for patch in row.patches
+                ],
+            }
+            for row in report.rows
+        ],
+        "skipped": list(report.skipped),
+        "errors": problem_data(report.failed),
+    }
+
+
+def _row_data(row: MatrixRow | PatchRow) -> dict[str, Any]:
+    return {
+        "first_broken": row.first_broken or None,
+        "last_working": row.last_working or None,
+        "first_working": row.first_working or None,
+        "last_broken": row.last_broken or None,
+        "is_exact": row.is_exact,
+        "reasons": list(row.reasons),
+        "cells": [
+            {
+                "version": cell.version,
+                "state": cell.state,
+                "reasons": list(cell.reasons),
+                "errors": problem_data(cell.problems),
+            }
+            for cell in row.cells
+        ],
+    }
