@@ -4,7 +4,10 @@ EXTRAS := parity,xdist,dev
 # the oldest that pyproject.toml allows: tests change from one ruff to the other
 OLDEST_RUFF := 0.12.0
 
-.PHONY: gate test tests test-core lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
+# of which one is enough, with a chromedriver
+BROWSERS := chromium chromium-browser google-chrome
+
+.PHONY: gate test tests test-core browser releases walk lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -12,12 +15,28 @@ gate: .venv/installed  ## the main job: the gate over examples/zoo
 test: .venv/installed  ## everything that must pass: the tests with the gate over examples/zoo, and beside them the lint
 	$(MAKE) --no-print-directory -j2 tests lint
 
-tests: .venv/installed
+tests: .venv/installed browser releases
 	$(BIN)/python -m pytest -p pytest_patchgen -n auto --dist worksteal
 
 test-core: EXTRAS := xdist,dev
 test-core: .venv/installed  ## what needs neither torch nor transformers
 	$(BIN)/python -m pytest -n auto tests/core tests/contracts tests/plugin
+
+browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian's chromium where there is none
+	@there() { command -v chromedriver && for name in $(BROWSERS); do command -v $$name && return; done; }; \
+	there > /dev/null && exit; \
+	root=$$(test "$$(id -u)" = 0 || echo sudo); \
+	install() { $$root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium chromium-driver; }; \
+	{ install || { $$root apt-get update && install; }; } > .venv/browser.log 2>&1; \
+	there > /dev/null && exit; \
+	echo "the tests of the HTML reports need chromium and chromedriver, which apt-get did not install: see .venv/browser.log" >&2; \
+	exit 1
+
+releases: .venv/installed  ## the releases of transformers that the tests compare
+	$(BIN)/python -m tests.e2e.releases
+
+walk: releases  ## an older zoo upgraded release by release: verdicts, merges, and the gate at the end
+	$(BIN)/python -m tests.e2e.upgrade_walk
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -33,7 +52,7 @@ check-patchgen: .venv/installed
 models: .venv/installed  ## docs/models.md, from a run of the gate over the zoo
 	$(BIN)/python -m tests.e2e.models_page
 
-screenshot: .venv/installed  ## the picture of the README
+screenshot: .venv/installed browser  ## the pictures of the README
 	$(BIN)/python -m tests.e2e.screenshot
 
 sweep: .venv/installed  ## all models of transformers: the generator, the contract rules, toy configs, parity
@@ -54,6 +73,8 @@ bench: .venv/installed  ## what everything costs; the last of them fails when a 
 	$(BIN)/python benchmarks/parity.py
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/watch.py
+	$(BIN)/python benchmarks/merges.py
+	$(BIN)/python benchmarks/matrix.py
 	$(BIN)/python benchmarks/check.py
 
 .venv/installed: pyproject.toml constraints.txt

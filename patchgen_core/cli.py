@@ -11,30 +11,26 @@ import gc
 import io
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.commands import COMMANDS, add_printing, make_console, print_json, split_codes
 from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.progress import show_progress
 from patchgen_core.project import Project, load_project, no_configs
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from rich.progress import Progress as Bar
-
     from patchgen_core.cache import Cache
     from patchgen_core.codegen.source import SourceCache
     from patchgen_core.loading import Loader
     from patchgen_core.report.record import Record
-    from patchgen_core.results import DriftReport, Progress
+    from patchgen_core.results import DriftReport
 
 Main = Callable[..., int]
 
-_PROGRESS_AFTER = 1.0
 _CHECK = "check"
 
 
@@ -76,7 +72,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         description="Generate patched Hugging Face modeling files, and check that the checked-in ones are current.",
         epilog="'patchgen check' is 'patchgen --check' and the contract rules; 'patchgen rule' lists these; "
         "'patchgen report --help' tells of merging reports, 'patchgen new --help' of a first config, "
-        "'patchgen adopt --help' of moving over from monkey patches. "
+        "'patchgen adopt --help' of moving over from monkey patches, 'patchgen upgrade --help' and "
+        "'patchgen matrix --help' of other releases of transformers. "
         "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
     )
     add = parser.add_argument
@@ -94,6 +91,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     add("--watch", action="store_true", help="check all, rewrite what drifted, and again on every save until Ctrl-C")
     add("--select", metavar="CODES", help="check the contract rules of these codes, or beginnings of codes")
     add("--ignore", metavar="CODES", help="with contract rules: leave these out")
+    add("--html", type=Path, metavar="FILE", help="with --check: write the results as a page, one file, as well")
     add("--no-cache", action="store_true", help="use no results of earlier runs, and keep none")
     add_printing(parser, "print results as JSON")
     parser.set_defaults(contracts=False)
@@ -142,6 +140,8 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
         parser.error("--watch goes with none of --check, --fix, --list, --dry-run, --diff and --json")
     if options.fix and not options.check:
         parser.error("--fix goes with --check")
+    if options.html is not None and not options.check:
+        parser.error("--html goes with check")
     if options.prune and not options.fix:
         parser.error("--prune goes with --check --fix")
     for option in ("select", "ignore"):
@@ -209,7 +209,7 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
     if not paths:
         raise no_configs(project)
     cache = None if options.no_cache else Cache(project)
-    with _progress(options) as progress:
+    with show_progress(options) as progress:
         results = generate_and_write(
             project,
             paths,
@@ -249,7 +249,7 @@ def _check(options: argparse.Namespace, project: Project) -> int:
     paths, name = _paths(options, project) or None, options.config_name
     cache = None if options.no_cache else Cache(project)
     loader = _loader(project) if options.contracts else None  # which then reads no file again
-    with _progress(options) as progress:
+    with show_progress(options) as progress:
         report = check(
             project,
             paths,
@@ -265,6 +265,10 @@ def _check(options: argparse.Namespace, project: Project) -> int:
     if options.fix:
         report = fix(report, options.prune)
     exit_code = max(report.exit_code, int(any(record.is_bad for record in contracts)))
+    if options.html is not None:
+        from patchgen_core.report.html.pages import write_drift
+
+        write_drift(report, contracts, options.html)
     if options.json:
         from patchgen_core.report.data import drift_data
 
@@ -320,35 +324,3 @@ def _print_error(error: PatchgenError, options: argparse.Namespace) -> None:
     from patchgen_core.report.terminal import print_problems
 
     print_problems(make_console(options, stderr=True), error.problems)
-
-
-@contextmanager
-def _progress(options: argparse.Namespace) -> Iterator[Progress | None]:
-    """A progress bar on a terminal, once a run has taken a second."""
-    if options.json or not sys.stderr.isatty():
-        yield None
-        return
-    started = time.monotonic()
-    bars: list[Bar] = []
-
-    def advance(done: int, total: int) -> None:
-        if not bars and time.monotonic() - started > _PROGRESS_AFTER:
-            bars.append(_start_bar(options))
-        for bar in bars:
-            bar.update(bar.task_ids[0], completed=done, total=total)
-
-    try:
-        yield advance
-    finally:
-        for bar in bars:
-            bar.stop()
-
-
-def _start_bar(options: argparse.Namespace) -> Bar:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("patchgen"), BarColumn(), MofNCompleteColumn())
-    bar = Progress(*columns, console=make_console(options, True), transient=True)
-    bar.add_task("", total=None)
-    bar.start()
-    return bar

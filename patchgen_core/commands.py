@@ -14,6 +14,8 @@ from patchgen_core.project import Project, load_project
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from patchgen_core.cache import CacheInfo
+
 
 @dataclass(frozen=True)
 class Command:
@@ -70,7 +72,7 @@ def _report_parser(prog: str) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("reports", nargs="+", type=Path, help="report to read, a .json file")
-    add("-o", "--output", type=Path, help="file to write the merged report to, .json or .md")
+    add("-o", "--output", type=Path, help="file to write the merged report to, .json, .md or .html")
     add("-v", "--verbose", action="store_true", help="show a row for every config")
     add_printing(parser, "print the merged report as JSON")
     return parser
@@ -209,10 +211,35 @@ def _doctor(options: argparse.Namespace, project: Project | None) -> int:
     return 0
 
 
+def _upgrade_parser(prog: str) -> argparse.ArgumentParser:
+    from patchgen_core.upgrade.command import build_parser
+
+    return build_parser(prog)
+
+
+def _upgrade(options: argparse.Namespace, project: Project | None) -> int:
+    from patchgen_core.upgrade.command import run
+
+    return run(options, project or load_project())
+
+
+def _matrix_parser(prog: str) -> argparse.ArgumentParser:
+    from patchgen_core.upgrade.matrix_command import build_parser
+
+    return build_parser(prog)
+
+
+def _matrix(options: argparse.Namespace, project: Project | None) -> int:
+    from patchgen_core.upgrade.matrix_command import run
+
+    return run(options, project or load_project())
+
+
 def _cache_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Tell of the results that checks keep for the next run, or remove them. Nothing but time is lost.",
+        description="Tell of the results that checks keep for the next run, and of the releases of upstream that "
+        "'patchgen upgrade' and 'patchgen matrix' keep, or remove both. Nothing but time is lost.",
     )
     parser.add_argument("action", choices=["info", "clear"], help="tell where they are and how many, or remove them")
     add_printing(parser, "print as JSON")
@@ -220,29 +247,61 @@ def _cache_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _cache(options: argparse.Namespace, project: Project | None) -> int:
-    from patchgen_core.cache import LIMIT, Cache
+    from patchgen_core.cache import Cache
 
     cache = Cache(project or load_project())
+    is_clearing = options.action == "clear"
+    removed, releases = (cache.clear(), cache.clear_releases()) if is_clearing else (0, 0)
     info = cache.info()
-    removed = cache.clear() if options.action == "clear" else 0
     if options.json:
-        told = {"folder": str(info.folder), "results": info.results - removed, "limit": LIMIT, "removed": removed}
-        print_json({**told, "bytes": 0 if removed else info.size})
-    elif options.action == "clear":
-        print(f"{removed} results removed from '{display_path(info.folder)}'")
+        print_json(_cache_data(info, removed, releases))
+    elif is_clearing:
+        others = f" and {_count(releases, 'release')}" if releases else ""
+        print(f"{_count(removed, 'result')}{others} removed from '{display_path(info.folder)}'")
     else:
-        size = f"{info.size / 1024:,.0f} KiB" if info.results else "empty"
-        print(f"'{display_path(info.folder)}': {info.results} of at most {LIMIT} results, {size}")
+        print(_cache_text(info))
     return 0
+
+
+def _cache_data(info: CacheInfo, removed: int, releases: int) -> dict[str, Any]:
+    from patchgen_core.cache import LIMIT
+
+    return {
+        "folder": str(info.folder),
+        "results": info.results,
+        "limit": LIMIT,
+        "removed": removed,
+        "bytes": info.size,
+        "releases": list(info.releases),
+        "releases_removed": releases,
+        "release_bytes": info.release_size,
+    }
+
+
+def _cache_text(info: CacheInfo) -> str:
+    from patchgen_core.cache import LIMIT
+
+    size = f"{info.size / 1024:,.0f} KiB" if info.results else "empty"
+    lines = [f"'{display_path(info.folder)}': {info.results} of at most {LIMIT} results, {size}"]
+    if info.releases:
+        count = _count(len(info.releases), "release")
+        lines.append(f"{count}, {info.release_size / 1024**2:,.1f} MiB: {', '.join(info.releases)}")
+    return "\n".join(lines)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
 
 
 COMMANDS = {
     "adopt": Command(_adopt_parser, _adopt),
     "cache": Command(_cache_parser, _cache),
     "doctor": Command(_doctor_parser, _doctor),
+    "matrix": Command(_matrix_parser, _matrix),
     "new": Command(_new_parser, _new),
     "report": Command(_report_parser, _report),
     "rule": Command(_rule_parser, _rule),
     "toy": Command(_toy_parser, _toy),
+    "upgrade": Command(_upgrade_parser, _upgrade),
 }
 """The subcommands by name."""

@@ -22,13 +22,19 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from markdown_it import MarkdownIt
 
+from patchgen_core.api import generate_and_write
+from patchgen_core.causes import reverse_diff
 from patchgen_core.contracts.pages import rules_page
 from patchgen_core.contracts.run import EVERY_RULE
+from patchgen_core.project import load_project
+from patchgen_core.upstream import find_upstream
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -41,7 +47,52 @@ def step_red(folder: Path) -> None:
     path.write_text(text.replace("down_proj = self.down_proj(Liger", "down_proj = 2 * self.down_proj(Liger"))
 
 
-STEPS = {"red": step_red}
+QWEN3 = "transformers.models.qwen3.modeling_qwen3"
+QWEN3_CONFIG = "acme/models/qwen3/qwen3_gpu_patch_gen_config.py"
+
+
+def old_release(site: Path) -> Path:
+    """A folder with Qwen3 as transformers 5.16.1 has it."""
+    diff = (ROOT / "tests/e2e/qwen3-5.16.1.diff").read_text(encoding="utf-8")
+    text = reverse_diff(find_upstream(QWEN3).path.read_text(encoding="utf-8"), diff)
+    assert text is not None, "tests/e2e/qwen3-5.16.1.diff does not lead to the installed transformers"
+    module = site.joinpath(*QWEN3.split(".")).with_suffix(".py")
+    metadata = site / "transformers-5.16.1.dist-info/METADATA"
+    for path in (module, metadata):
+        path.parent.mkdir(parents=True)
+    for package in list(module.relative_to(site).parents)[:-1]:
+        (site / package / "__init__.py").touch()
+    module.write_text(text, encoding="utf-8")
+    metadata.write_text("Metadata-Version: 2.1\nName: transformers\nVersion: 5.16.1\n", encoding="utf-8")
+    return site
+
+
+def step_made_before(folder: Path) -> None:
+    """The project's files are generated against transformers 5.16.1."""
+    with TemporaryDirectory() as temporary:
+        project = replace(load_project(folder), upstream=(old_release(Path(temporary)),))
+        generate_and_write(project, project.find_configs(), save_diff=True)
+
+
+def step_checkout(folder: Path) -> None:
+    """Sources of transformers 5.16.1 lie in the project's folder."""
+    old_release(folder / "transformers-5.16.1")
+
+
+def step_two_deleted(folder: Path) -> None:
+    """Somebody deletes the two patches of the rotary embedding from the config."""
+    path = folder / QWEN3_CONFIG
+    text = path.read_text(encoding="utf-8")
+    first, last = text.index("@config.override_method(\n"), text.index('@config.override_method("Qwen3ForCausalLM')
+    path.write_text(text[:first] + text[last:], encoding="utf-8")
+
+
+STEPS = {
+    "red": step_red,
+    "made-before": step_made_before,
+    "two-deleted": step_two_deleted,
+    "checkout": step_checkout,
+}
 
 
 def fences(page: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:
@@ -61,6 +112,7 @@ def run(command: str, folder: Path) -> tuple[int, str]:
         "COLUMNS": "80",
     }
     env |= {"PYTEST_ADDOPTS": "-p no:randomly -p no:anyio", "CI": "", "GITHUB_ACTIONS": ""}
+    env |= {f"GIT_{who}_{what}": "someone" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 

@@ -1,0 +1,215 @@
+"""What another release of upstream does to a project, as Markdown for the text of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from patchgen_core.errors import Problem, display_path
+from patchgen_core.report.diff import plain_diff
+from patchgen_core.report.markdown import cell, code, details, escape, fence
+from patchgen_core.report.tables import row_markdown
+from patchgen_core.report.upgrade_texts import (
+    Step,
+    by_risk,
+    conflict_location,
+    conflict_text,
+    count,
+    is_quiet,
+    is_said,
+    merge_lines,
+    origins,
+    own_problems,
+    patches_summary,
+    quiet_summary,
+    risk_counts,
+)
+from patchgen_core.report.upgrade_texts import (
+    versions as compared,
+)
+from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, UpgradeReport
+
+LIMIT = 60_000
+"""The most characters. GitHub takes 65,536 as a pull request's text, to which a workflow adds what the gate says."""
+_REMARK = 400
+_WHOLE = 0.6
+"""How much of it goes to the first configs with their diffs, before others are told without theirs."""
+_MOST_ROWS = 100
+_MOST_PLACES = 30
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A part of the text: whole, and in short for where that is too long."""
+
+    whole: str
+    short: str
+
+
+def upgrade_markdown(
+    report: UpgradeReport, steps: Sequence[Step], more: Sequence[str] = (), limit: int = LIMIT
+) -> str:
+    """The report as Markdown: a summary, what is to do, a table, and each config that is not safe, folded away.
+
+    Args:
+        report: the report.
+        steps: of :func:`patchgen_core.report.upgrade_texts.next_steps`.
+        more: paragraphs that follow the summary, such as what was applied.
+        limit: the most characters. Diffs go first, those of the least risk before others; then configs.
+    """
+    title = f"### {escape(compared(report))}"
+    summary = f"{escape(risk_counts(report)).capitalize()}. {escape(origins(report))}".rstrip()
+    blocks = [_same([title, "", summary])]
+    blocks += [_same([paragraph]) for paragraph in more]
+    blocks += [_same(lines) for lines in (_problems(report.failed), _steps(steps), _table(report)) if lines]
+    for config in report.configs:
+        if config.risk != "safe":
+            blocks.append(_Block(*("\n".join(_Config(config, is_whole).lines()) for is_whole in (True, False))))
+    blocks += [_same(lines) for lines in (_safe(report), _skipped(report)) if lines]
+    return _fitted(blocks, limit)
+
+
+def _same(lines: Sequence[str]) -> _Block:
+    text = "\n".join(lines)
+    return _Block(text, text)
+
+
+def _fitted(blocks: Sequence[_Block], limit: int) -> str:
+    """As many blocks as there is room for: the first ones whole, and others in short."""
+    if sum(len(block.whole) + 2 for block in blocks) <= limit:
+        return "\n\n".join(block.whole for block in blocks) + "\n"
+    room = limit - _REMARK
+    kept: list[str] = []
+    for block in blocks:
+        is_early = limit - room + len(block.whole) <= limit * _WHOLE
+        text = block.whole if is_early else block.short
+        if len(text) + 2 > room:
+            break
+        kept.append(text)
+        room -= len(text) + 2
+    for number, text in enumerate(kept):
+        longer = len(blocks[number].whole) - len(text)
+        if longer <= room:
+            kept[number] = blocks[number].whole
+            room -= longer
+    shortened = sum(text != block.whole for text, block in zip(kept, blocks))
+    left = len(blocks) - len(kept)
+    said = [f"{shortened} without diffs"] * bool(shortened) + [f"{left} left out"] * bool(left)
+    remark = f"This text is cut to what GitHub takes: {' and '.join(said)}. The whole is in the report of the run."
+    return "\n\n".join([*kept, f"> {remark}"]) + "\n"
+
+
+# --- the parts -------------------------------------------------------------------------------------
+
+
+def _steps(steps: Iterable[Step]) -> list[str]:
+    lines: list[str] = []
+    for step in steps:
+        lines += [*([""] if lines else []), f"**{escape(step.what)}:**", ""]
+        for location, text in step.places[:_MOST_PLACES]:
+            lines.append(f"- [ ] {code(str(location))} {escape(_short(text))}")
+        if len(step.places) > _MOST_PLACES:
+            lines.append(f"- and {len(step.places) - _MOST_PLACES} more")
+    return lines
+
+
+def _table(report: UpgradeReport) -> list[str]:
+    rows = [config for config in report.configs if config.risk != "safe"]
+    if not rows:
+        return []
+    lines = [row_markdown(["risk", "config", "patches"]), row_markdown(["---"] * 3)]
+    for config in rows[:_MOST_ROWS]:
+        lines.append(row_markdown([config.risk, cell(config.config), patches_summary(config)]))
+    if len(rows) > _MOST_ROWS:
+        lines.append(row_markdown([f"and {len(rows) - _MOST_ROWS} more", "", ""]))
+    return lines
+
+
+def _safe(report: UpgradeReport) -> list[str]:
+    names = [f"- {code(config.config)}: {patches_summary(config)}" for config in report.of_risk("safe")]
+    return details(f"safe to regenerate: {count(len(names), 'config')}", names) if names else []
+
+
+def _skipped(report: UpgradeReport) -> list[str]:
+    names = [f"- {escape(line)}" for line in report.skipped]
+    return details(f"not compared: {count(len(names), 'config')}", names) if names else []
+
+
+def _problems(problems: Iterable[Problem]) -> list[str]:
+    text = "\n".join(map(str, problems))
+    return fence(text) if text else []
+
+
+class _Config:
+    """The text of one config, with upstream's diffs that several of its patches are about only once.
+
+    Args:
+        config: the config.
+        is_whole: whether diffs are in it.
+    """
+
+    def __init__(self, config: ConfigVerdict, is_whole: bool) -> None:
+        self.config, self.is_whole = config, is_whole
+        self._shown: set[str] = set()
+
+    def lines(self) -> list[str]:
+        config = self.config
+        place = f"{code(display_path(config.path))}, from {code(config.module)}"
+        lines = [place, *_list(escape(note) for note in config.notes)]
+        lines += _spaced(_problems(own_problems(config)))
+        lines += self._findings(config.findings)
+        quiet = [patch for patch in config.patches if is_quiet(patch)]
+        for patch in config.patches:
+            if patch not in quiet:
+                lines += ["", *self._patch(patch)]
+        if quiet:
+            others = "The other patches" if len(quiet) < len(config.patches) else "All patches"
+            lines += ["", f"{others}: {quiet_summary(quiet)}."]
+        return details(f"{config.risk}: {config.config} ({patches_summary(config)})", lines)
+
+    def _patch(self, patch: PatchVerdict) -> list[str]:
+        renamed = f" to {code(patch.new_name)}" if patch.new_name else ""
+        lines = [f"**{code(patch.target)}** {patch.verdict}{renamed} ({patch.kind}, {code(str(patch.location))})"]
+        lines += _spaced(_problems(patch.problems))
+        lines += self._findings(patch.findings, patch.verdict)
+        lines += _list(f"{word}: {escape(text)}" for word, text in merge_lines(patch))
+        if patch.rebase is not None:
+            lines += self._rebase(patch.rebase)
+        return lines
+
+    def _findings(self, findings: Sequence[Finding], verdict: str = "") -> list[str]:
+        told = by_risk(findings)
+        lines = _list(f"{finding.risk}: {escape(str(finding))}" for finding in told if not is_said(finding, verdict))
+        for finding in told if self.is_whole else ():
+            if finding.diff and finding.diff not in self._shown:
+                self._shown.add(finding.diff)
+                lines += ["", f"Upstream's own change of {code(finding.about)}:", "", *_diff(finding.diff)]
+        return lines
+
+    def _rebase(self, rebase: Rebase) -> list[str]:
+        lines: list[str] = []
+        for conflict in rebase.merged.conflicts:
+            lines += ["", f"{code(str(conflict_location(rebase, conflict)))}: {escape(conflict.reason)}"]
+            if self.is_whole:
+                names = f"upstream {self.config.old}", f"upstream {self.config.new}"
+                lines += ["", *fence(conflict_text(conflict, *names))]
+        if self.is_whole and rebase.diff:
+            lines += ["", "The replacement, carried over:", "", *_diff(rebase.diff)]
+        return lines
+
+
+def _diff(diff: str) -> list[str]:
+    return fence(plain_diff(diff, folded=True).plain.rstrip("\n"), "diff")
+
+
+def _list(entries: Iterable[str]) -> list[str]:
+    return _spaced([f"- {entry}" for entry in entries])
+
+
+def _spaced(lines: Sequence[str]) -> list[str]:
+    return ["", *lines] if lines else []
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -1,0 +1,258 @@
+"""What is said of an upgrade, whatever shows it: the headline, how a replacement merges, what to do next."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from patchgen_core.errors import Location, Problem
+from patchgen_core.upgrade.results import (
+    RISKS,
+    ConfigVerdict,
+    Conflict,
+    Finding,
+    PatchVerdict,
+    Rebase,
+    Risk,
+    UpgradeReport,
+)
+from patchgen_core.upgrade.versions import ascending, same_version
+
+WORDS: dict[Risk, str] = {"must change": "must change", "review": "review", "safe": "safe to regenerate"}
+"""What reports call a risk."""
+
+_ORIGINS = {
+    "installed": "the installed package",
+    "cache": "the cache",
+    "download": "a downloaded wheel",
+    "wheel": "a wheel",
+    "folder": "a folder",
+    "checked-in files": "the checked-in files",
+}
+
+_MOST_LINES = 16
+
+
+def count(number: int, word: str) -> str:
+    """A number of things: ``1 patch``, ``2 patches``."""
+    return f"{number} {word}{'' if number == 1 else 'es' if word.endswith('ch') else 's'}"
+
+
+def versions(report: UpgradeReport) -> str:
+    """The versions that are compared: ``transformers 5.22.2 → 5.23.0``."""
+    old = ascending(config.old for config in report.configs)
+    since = f"{', '.join(old)} → " if old and not is_same(report) else ""
+    return f"{report.distribution} {since}{report.new}"
+
+
+def is_same(report: UpgradeReport) -> bool:
+    """Whether every config is at the new release already."""
+    return bool(report.configs) and all(same_version(config.old, report.new) for config in report.configs)
+
+
+def risk_counts(report: UpgradeReport) -> str:
+    """How many configs have which risk, worst first: ``3 must change, 16 safe to regenerate``."""
+    counts = {risk: len(report.of_risk(risk)) for risk in RISKS}
+    return ", ".join(f"{number} {WORDS[risk]}" for risk, number in counts.items() if number) or "none compared"
+
+
+def headline(report: UpgradeReport) -> str:
+    """The versions, how many configs there are, and how many of them have which risk."""
+    return f"{versions(report)}, {count(len(report.configs), 'config')}: {risk_counts(report)}."
+
+
+def origins(report: UpgradeReport) -> str:
+    """Where the old and the new text are from, in one sentence; empty when nothing was compared."""
+    found: dict[str, int] = {}
+    for config in report.configs:
+        if config.origin is not None:
+            found[_ORIGINS[config.origin]] = found.get(_ORIGINS[config.origin], 0) + 1
+    if not found:
+        return ""
+    many = len(found) > 1
+    old = " and ".join(f"{name} ({count(number, 'config')})" if many else name for name, number in found.items())
+    if report.origin is not None and list(found) == [_ORIGINS[report.origin]]:
+        return f"Old and new text are from {old}."
+    new = f", the new from {_ORIGINS[report.origin]}" if report.origin is not None else ""
+    return f"The old text is from {old}{new}."
+
+
+# --- one patch -------------------------------------------------------------------------------------
+
+
+def merge_lines(patch: PatchVerdict) -> Iterator[tuple[str, str]]:
+    """How a replacement is carried over: lines, each with a word for what it is. Conflicts are not among them."""
+    rebase = patch.rebase
+    if rebase is None:
+        return
+    merged = rebase.merged
+    if merged.conflicts:
+        yield "conflict", f"upstream's change does not go into {rebase.location} by itself"
+    elif rebase.diff:
+        how = {"syntax": " by syntax", "lines": " by lines", "same": ""}[merged.how]
+        yield "merges", f"cleanly{how} into {rebase.location}"
+    else:
+        yield "merged", "the replacement has upstream's change already"
+    if patch.new_name and merged.is_clean:
+        yield "renames", f"the target to {patch.new_name}"
+    for note in merged.notes:
+        yield "assumed", note
+    for statement in rebase.needs:
+        yield "adds", statement
+
+
+def conflict_location(rebase: Rebase, conflict: Conflict) -> Location:
+    """The place of a conflict in the project: lines of a replacement count from its own decorators on."""
+    (definition,) = (
+        node
+        for node in ast.parse(rebase.ours).body
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+    )
+    return Location(rebase.location.file, rebase.location.line + conflict.line - definition.lineno)
+
+
+def conflict_text(conflict: Conflict, old: str, new: str, most: int = _MOST_LINES) -> str:
+    """What the sides of a conflict have, between the marks that git uses.
+
+    Args:
+        conflict: the conflict.
+        old, new: the versions that are compared.
+        most: the most lines to show of a side.
+    """
+    sides = (("<<<<<<< replacement", conflict.ours), (f"||||||| {old}", conflict.base), ("=======", conflict.theirs))
+    lines = [line for mark, text in sides for line in (mark, *_first_lines(text, most))]
+    return "\n".join([*lines, f">>>>>>> {new}"])
+
+
+def _first_lines(text: str, most: int) -> list[str]:
+    lines = text.split("\n") if text else []
+    left = len(lines) - most
+    return [*lines[:most], f"[{left} more lines]"] if left > 1 else lines
+
+
+def own_problems(config: ConfigVerdict) -> tuple[Problem, ...]:
+    """The problems of a config that are no patch's."""
+    known = {problem for patch in config.patches for problem in patch.problems}
+    return tuple(problem for problem in config.problems if problem not in known)
+
+
+def by_risk(findings: Iterable[Finding], with_safe: bool = False) -> list[Finding]:
+    """Findings, worst first; those that need nothing only on demand."""
+    return sorted((f for f in findings if with_safe or f.risk != "safe"), key=lambda f: RISKS.index(f.risk))
+
+
+def is_said(finding: Finding, verdict: str) -> bool:
+    """Whether a finding says no more than the verdict on the patch's target."""
+    return finding.relation == "target" and finding.kind == verdict and not finding.detail
+
+
+def patches_summary(config: ConfigVerdict) -> str:
+    """How many patches of a config have which verdict; that nothing was compared where that is so."""
+    return config.summary if config.origin is not None else "nothing was compared"
+
+
+def is_quiet(patch: PatchVerdict) -> bool:
+    """Whether there is nothing to say of a patch but its verdict."""
+    return patch.risk == "safe" and not patch.problems and not (patch.rebase is not None and patch.rebase.diff)
+
+
+def quiet_summary(patches: Iterable[PatchVerdict]) -> str:
+    """Patches with nothing to say, by their verdicts: ``2 unchanged, 1 cosmetic``."""
+    counts: dict[str, int] = {}
+    for patch in patches:
+        counts[patch.verdict] = counts.get(patch.verdict, 0) + 1
+    return ", ".join(f"{number} {kind}" for kind, number in counts.items())
+
+
+# --- what to do ------------------------------------------------------------------------------------
+
+Now = Callable[[Location], Location]
+
+
+def _same_place(location: Location) -> Location:
+    return location
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something to do, and the places where.
+
+    Attributes:
+        what: what to do, as a sentence without its full stop.
+        places: where in the project, each with what it is about.
+    """
+
+    what: str
+    places: tuple[tuple[Location, str], ...]
+
+
+_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = (
+    "Delete these patches, upstream does the same now",
+    "Change these patches, they do not fit any more",
+    "Merge these by hand (--apply --write-conflicts marks the places)",
+    "Check these after --apply",
+    "Look at these",
+)
+
+
+def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now = _same_place) -> list[Step]:
+    """What remains for a person to do, most urgent first; each patch once, with the first step that fits it.
+
+    Args:
+        report: the report.
+        written: the replacements that are carried over already.
+        now: where a place is since then.
+    """
+    found: dict[str, dict[tuple[Location, str], None]] = {
+        what: {} for what in (_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK)
+    }
+    for config in report.configs:
+        for patch in config.patches:
+            step = _step(patch, patch.rebase is not None and patch.rebase in written)
+            if step is not None:
+                what, said = step
+                found[what][patch.location, f"{patch.target}: {said}"] = None
+        for problem in own_problems(config):
+            found[_CHANGE][problem.location or Location(config.path, config.line), problem.title] = None
+        for finding in by_risk(config.findings):
+            what = _CHANGE if finding.risk == "must change" else _LOOK
+            found[what][Location(config.path, config.line), str(finding)] = None
+    return [Step(what, tuple((now(at), said) for at, said in places)) for what, places in found.items() if places]
+
+
+def _step(patch: PatchVerdict, is_written: bool) -> tuple[str, str] | None:
+    """The step that fits a patch, and why; None when it needs none."""
+    if patch.verdict in ("now upstream", "gone"):
+        return _DELETE if patch.verdict == "now upstream" else _CHANGE, patch.verdict
+    rebase = patch.rebase
+    if rebase is not None and not rebase.merged.is_clean:
+        return _MERGE, count(len(rebase.merged.conflicts), "conflict")
+    is_merged = is_carried(patch)
+    others = [problem.title for problem in patch.problems if not is_merged]
+    others += [_short(f) for f in by_risk(patch.findings) if not (is_merged and f.relation == "target")]
+    said = others[0] + (f"; and {len(others) - 1} more" if len(others) > 1 else "") if others else ""
+    if is_merged:  # what does not hold after that is told by applying it
+        return (_LOOK if is_written or patch.risk == "review" else _CHECK, said) if said else None
+    if patch.risk == "must change":
+        return _CHANGE, f"it is called {patch.new_name} now" if patch.new_name else said or patch.verdict
+    return (_LOOK, said or patch.verdict) if patch.risk == "review" else None
+
+
+def _short(finding: Finding) -> str:
+    """A finding beside the name of its patch's target."""
+    return str(finding).removeprefix(f"{finding.about} ") if finding.relation == "target" else str(finding)
+
+
+def is_carried(patch: PatchVerdict) -> bool:
+    """Whether ``--apply`` changes a patch: its replacement, or the name of its target."""
+    rebase = patch.rebase
+    return rebase is not None and rebase.merged.is_clean and bool(rebase.diff or patch.new_name)
+
+
+def applying(report: UpgradeReport) -> str:
+    """What ``--apply`` would do."""
+    carried = [patch.rebase for config in report.configs for patch in config.patches if is_carried(patch)]
+    merges = len({rebase.location for rebase in carried if rebase is not None})
+    written = f"carries over {count(merges, 'replacement')}, " if merges else ""
+    return f"{written}generates the files and runs the gate"

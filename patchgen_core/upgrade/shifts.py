@@ -1,0 +1,56 @@
+"""Where lines of files are after the files were edited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from patchgen_core.errors import Location
+from patchgen_core.files import read_text
+
+
+class Shifts:
+    """Follows lines of files through edits.
+
+    Args:
+        files: paths of the files, as they are now.
+
+    Raises:
+        PatchgenError: one cannot be read.
+    """
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._before = {file: _lines(file) for file in dict.fromkeys(files)}
+        self._known: dict[str, list[int]] = {}
+
+    def now(self, location: Location) -> Location:
+        """Where a line is that stood at a location; the nearest line before it that is still there, if it is not.
+
+        Raises:
+            PatchgenError: the file cannot be read.
+        """
+        file = location.file
+        if not location.line or file not in self._before:
+            return location
+        if file not in self._known:
+            self._known[file] = _follow(self._before[file], _lines(file))
+        moved = self._known[file]
+        return replace(location, line=moved[location.line - 1]) if location.line <= len(moved) else location
+
+
+def _lines(file: str) -> list[str]:
+    return (read_text(Path(file)) or "").split("\n")
+
+
+def _follow(before: list[str], after: list[str]) -> list[int]:
+    """For each line before, the 1-based number of its line after."""
+    from difflib import SequenceMatcher
+
+    if before == after:
+        return list(range(1, len(before) + 1))
+    found: list[int] = []
+    for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
+        found += [max(found[-1], 1) if found else 1] * (block.a - len(found))
+        found += range(block.b + 1, block.b + block.size + 1)
+    return found
