@@ -92,14 +92,6 @@ def word(cell: Cell, base: str, count: int = 0) -> str:
     return f"{count} {text}" if count and cell.state in ("breaks", "changed") else text
 
 
-def counted(row: MatrixRow, column: int) -> int:
-    """How many patches of a config, and problems beside them, are as its cell in a column says."""
-    cell = row.cells[column]
-    patched = {problem for patch in row.patches for problem in patch.cells[column].problems}
-    others = sum(problem not in patched for problem in cell.problems)
-    return sum(patch.cells[column].state == cell.state for patch in row.patches) + others
-
-
 # --- the table -------------------------------------------------------------------------------------
 
 
@@ -117,7 +109,7 @@ def _lines(report: MatrixReport, verbose: bool) -> list[_Line]:
     lines = []
     for row in report.rows:
         cells = [
-            (word(cell, row.base, counted(row, column)), _STYLES[cell.state]) for column, cell in enumerate(row.cells)
+            (word(cell, row.base, row.count(column)), _STYLES[cell.state]) for column, cell in enumerate(row.cells)
         ]
         lines.append(_Line(names[row.config], tuple(cells), "bold" if verbose else ""))
         for patch in row.patches if verbose else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from patchgen_core.report.markdown import code, details, escape
-from patchgen_core.report.matrix import WORDS, counted, spans_of, summary, word
+from patchgen_core.report.matrix import WORDS, spans_of, summary, word
 from patchgen_core.report.matrix_breaks import find_breaks, short_names
 from patchgen_core.report.tables import row_markdown
 from patchgen_core.upgrade.results import Cell, MatrixReport, State
@@ -39,7 +39,7 @@ def _table(report: MatrixReport) -> Iterator[str]:
     yield row_markdown(["config", *report.versions])
     yield row_markdown(["---"] * (1 + len(report.versions)))
     for row in report.rows:
-        cells = (_said(cell, row.base, counted(row, column)) for column, cell in enumerate(row.cells))
+        cells = (_said(cell, row.base, row.count(column)) for column, cell in enumerate(row.cells))
         yield row_markdown([code(names[row.config]), *cells])
 
 

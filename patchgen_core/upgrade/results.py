@@ -330,6 +330,13 @@ class MatrixRow:
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def count(self, column: int) -> int:
+        """How many patches, and problems beside them, are as the cell of a column says."""
+        cell = self.cells[column]
+        patched = {problem for patch in self.patches for problem in patch.cells[column].problems}
+        others = sum(problem not in patched for problem in cell.problems)
+        return sum(patch.cells[column].state == cell.state for patch in self.patches) + others
+
 
 @dataclass(frozen=True)
 class MatrixReport:

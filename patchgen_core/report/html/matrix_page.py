@@ -124,11 +124,11 @@ def _count(number: int, word: str) -> str:
 
 
 def _heat_row(row: MatrixRow) -> tuple[HeatCell, ...]:
-    """The cells of a config, each with how many of its patches are that."""
+    """The cells of a config, each with how many things are that."""
     cells = []
     for number, entry in enumerate(row.cells):
         found = _heat_cell(entry)
-        count = sum(patch.cells[number].state == entry.state for patch in row.patches)
+        count = row.count(number)
         is_counted = count and entry.state not in ("ok", "absent")
         cells.append(replace(found, text=f"{found.text} {count}") if is_counted else found)
     return tuple(cells)
