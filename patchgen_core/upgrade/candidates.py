@@ -9,7 +9,7 @@ from pathlib import Path
 from patchgen_core.codegen.source import SourceFile, read_source
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project import Project
-from patchgen_core.upgrade.config_edits import definition_edits, find_place, marked_edits, target_edit
+from patchgen_core.upgrade.config_edits import class_edits, definition_edits, find_place, marked_edits, target_edit
 from patchgen_core.upgrade.line_edits import LineEdit, read_lines
 from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Rebase, UpgradeReport
 
@@ -189,7 +189,7 @@ def _candidate(
         if edits is None:
             return f"the new text does not stay as it is where '{place.node.name}' stands"
         lines.edited(edits).encoded  # noqa: B018 - raises where a character cannot be written
-        renames = [_rename(wish) for wish in wishes if wish.patch.new_name]
+        renames = [rename for wish in wishes if wish.patch.new_name for rename in _renames(wish)]
     except PatchgenError as error:
         return error.problems[0].message
     span = (source.first_line(place.node), place.numbers[-1])
@@ -197,8 +197,7 @@ def _candidate(
         return "it stands inside another definition that is written"
     configs = frozenset({*(use.config for use in uses), *((w.config.path, w.config.config) for w in wishes)})
     name = next(name for name, node in source.definitions if node is place.node)
-    renamed = tuple(dict.fromkeys(filter(None, renames)))
-    return Candidate(rebase, name, path, span, tuple(edits), renamed, configs, is_marked)
+    return Candidate(rebase, name, path, span, tuple(edits), tuple(dict.fromkeys(renames)), configs, is_marked)
 
 
 def _is_outside(project: Project, path: Path) -> str:
@@ -209,8 +208,12 @@ def _is_outside(project: Project, path: Path) -> str:
     return ""
 
 
-def _rename(wish: _Wish) -> tuple[Path, LineEdit] | None:
-    location = wish.patch.location
+def _renames(wish: _Wish) -> Iterator[tuple[Path, LineEdit]]:
+    """The edits that have a config name a patch's target anew, and the class that it is of."""
+    location, old, new = wish.patch.location, wish.patch.target, wish.patch.new_name
     source: SourceFile = read_source(Path(location.file))
-    edit = target_edit(source, location.line, wish.patch.target, wish.patch.new_name)
-    return (source.path, edit) if edit is not None else None
+    target = target_edit(source, location.line, old, new)
+    classes = [name.partition(".")[0] for name in (old, new)]
+    edits = class_edits(source, *classes) if classes[0] != classes[1] else []
+    for edit in ([target] if target is not None else []) + edits:
+        yield source.path, edit

@@ -155,6 +155,24 @@ def target_edit(source: SourceFile, line: int, old: str, new: str) -> LineEdit |
     return None
 
 
+def class_edits(source: SourceFile, old: str, new: str) -> list[LineEdit]:
+    """The edits that have calls of ``drop_decorators`` name a class anew, where it stands as a text.
+
+    Args:
+        source: the file that declares the patches of the class.
+        old, new: the class's names.
+    """
+    found = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "drop_decorators":
+            for value in node.args[:1]:
+                name = value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else ""
+                cls, dot, method = name.partition(".")
+                edit = _text_edit(source, value, f"{new}{dot}{method}") if cls == old else None
+                found += [edit] if edit is not None else []
+    return found
+
+
 def _calls(source: SourceFile, line: int) -> list[ast.Call]:
     """The calls that a line starts or lies in, the innermost last."""
     calls = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call)]

@@ -14,7 +14,7 @@ from patchgen_core.upgrade.applying import apply
 from patchgen_core.upgrade.selecting import select_configs
 from patchgen_core.upgrade.upgrading import upgrade
 from tests.conftest import CONFIG, PREAMBLE, UPSTREAM, Workspace, generated
-from tests.core.upgraded import Upgrading, reasons
+from tests.core.upgraded import NEW_TEXT, OLD_TEXT, Upgrading, reasons
 
 NORM = """
 from acme.models.toy.parts import scale  # noqa: F401
@@ -311,6 +311,17 @@ class TestConfigs:
         assert [problem.message for problem in applied.problems] == [f"upstream {UPSTREAM} has no function 'rotate'"]
         assert not applied.generated
         assert generated(norm.work).read_text() == before
+
+    def test_the_class_of_a_dropped_decorator_is_renamed_with_the_target(self, work: Workspace) -> None:
+        old = OLD_TEXT.replace("class Norm", "@timed\nclass Norm").replace("cached, scale", "cached, scale, timed")
+        new = NEW_TEXT.replace("class Norm", "@timed\nclass RMSNorm")
+        upgrading = Upgrading(work, old, new)
+        path = work.config('config.drop_decorators("Norm", "timed")\n' + NORM)
+        upgrading.generate()
+        applied = upgrading.apply({"Norm.forward": NEW_NORM}, names={"Norm.forward": "RMSNorm.forward"})
+        assert not applied.problems
+        assert 'config.drop_decorators("RMSNorm", "timed")' in path.read_text()
+        assert "\n@timed\n" not in generated(work).read_text()
 
     def test_a_target_that_has_another_name_is_renamed(self, norm: Upgrading) -> None:
         module = norm.folder.joinpath(*UPSTREAM.split(".")).with_suffix(".py")
