@@ -1,0 +1,390 @@
+"""Gemma3 by op slots: a norm that scales by 1 + weight, GEGLU, and losses whose logits may be capped.
+
+Where nothing is bound, the generated module runs upstream's own lines. The SigLIP tower comes from a module of its
+own in transformers, made by ``AutoModel``: nothing here reaches into it.
+
+    patchgen zoo.gemma3.gemma3_gpu_patch_gen_config --diff
+"""
+
+import torch
+from patchgen import PatchConfig
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPast,
+    CausalLMOutputWithPast,
+    SequenceClassifierOutputWithPast,
+)
+from transformers.models.gemma3.configuration_gemma3 import Gemma3Config
+from transformers.models.gemma3.modeling_gemma3 import Gemma3CausalLMOutputWithPast, Gemma3ModelOutputWithPast
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
+
+from zoo.llama.llama_gpu_patch_gen_config import (
+    llama_apply_rotary_pos_emb,
+    llama_for_sequence_classification_forward,
+)
+from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import needs_dummy_forward
+
+# No checkpoint of Gemma3 caps its logits, but the text model's head can: the small model does.
+config = PatchConfig(
+    source_module="transformers.models.gemma3.modeling_gemma3",
+    target_file="patched_modeling_gemma3_gpu.py",
+    description="Gemma3 with op slots for GPU training",
+    toy_config={"text_config": {"final_logit_softcapping": 3.0}},
+)
+
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("transformers.utils", names=["logging"])
+config.add_post_import_block(
+    """
+    slot_rms_norm = OpSlot("rms_norm", "one_plus_weight")
+    slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+    slot_geglu_mlp = OpSlot("geglu_mlp", "standard")
+    slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    slot_seq_cls_loss = OpSlot("cross_entropy_loss", "seq_cls")
+    """
+)
+config.add_helper(needs_dummy_forward)
+
+# With kernels of the hub switched on, this would take the place of what is patched below.
+config.drop_decorators("Gemma3Attention", "use_kernelized_func")
+
+
+# ================================================================
+# Patch: Gemma3RMSNorm.forward
+# 1. fused kernel where one is bound - of 1 + weight, all in float32
+# ================================================================
+@config.override_method("Gemma3RMSNorm.forward", description="Op slot for RMSNorm")
+def gemma3_rms_norm_forward(self, x):
+    # --- Patch.1 ---
+    if slot_rms_norm.has_kernel:
+        return slot_rms_norm(x, self.weight, self.eps)
+    # --- Patch.1 ---
+    output = self._norm(x.float())
+    # Llama does x.to(float16) * w whilst Gemma3 is (x * w).to(float16)
+    # See https://github.com/huggingface/transformers/pull/29402
+    output = output * (1.0 + self.weight.float())
+    return output.type_as(x)
+
+
+# ================================================================
+# Patch: Gemma3MLP.forward
+# 1. fused GELU and product where a kernel is bound
+# ================================================================
+@config.override_method("Gemma3MLP.forward", description="Op slot for GEGLU")
+def gemma3_mlp_forward(self, x):
+    # --- Patch.1 ---
+    if slot_geglu_mlp.has_kernel:
+        if self.config.hidden_activation != "gelu_pytorch_tanh":
+            raise ValueError(f"slot_geglu_mlp computes gelu_pytorch_tanh, not {self.config.hidden_activation!r}")
+        return self.down_proj(slot_geglu_mlp(self.gate_proj(x), self.up_proj(x)))
+    # --- Patch.1 ---
+    down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+    return down_proj
+
+
+config.replace_function(
+    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+
+
+# ================================================================
+# Patch: Gemma3ForCausalLM.forward
+# 1. fused linear cross entropy where a kernel is bound, with the cap of the logits - no logits are made then
+# ================================================================
+@config.override_method("Gemma3ForCausalLM.forward", description="Op slot for the loss")
+def gemma3_for_causal_lm_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.FloatTensor | None = None,
+    labels: torch.LongTensor | None = None,
+    use_cache: bool | None = None,
+    logits_to_keep: int | torch.Tensor = 0,
+    **kwargs: Unpack[TransformersKwargs],
+) -> CausalLMOutputWithPast:
+    # decoder outputs consists of (dec_features, layer_state, dec_hidden, dec_attn)
+    outputs: BaseModelOutputWithPast = self.model(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        **kwargs,
+    )
+
+    hidden_states = outputs.last_hidden_state
+    loss = None
+    logits = None
+    # --- Patch.1 ---
+    if labels is not None and slot_causal_lm_loss.has_kernel:
+        shift_labels = kwargs.get("shift_labels")
+        loss = slot_causal_lm_loss(
+            hidden_states,
+            self.lm_head.weight,
+            labels if shift_labels is None else None,
+            shift_labels=shift_labels,
+            logits_to_keep=logits_to_keep,
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+            softcap=self.config.final_logit_softcapping,
+        )
+    else:
+        # --- Patch.1 ---
+        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
+        slice_indices = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(hidden_states[:, slice_indices, :])
+        if self.config.final_logit_softcapping is not None:
+            logits = logits / self.config.final_logit_softcapping
+            logits = torch.tanh(logits)
+            logits = logits * self.config.final_logit_softcapping
+
+        if labels is not None:
+            loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+
+    return CausalLMOutputWithPast(
+        loss=loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+    )
+
+
+# ================================================================
+# Patch: Gemma3Model.__init__
+# 1. the text model of this module - AutoModel would make upstream's, in which nothing is patched
+# ================================================================
+@config.override_method("Gemma3Model.__init__", description="The patched text model instead of upstream's")
+def gemma3_model_init(self, config: Gemma3Config):
+    super().__init__(config)
+    self.vision_tower = AutoModel.from_config(config=config.vision_config)
+    self.multi_modal_projector = Gemma3MultiModalProjector(config)
+    self.vocab_size = config.text_config.vocab_size
+
+    # --- Patch.1 ---
+    language_model = Gemma3TextModel._from_config(config.text_config)
+    # --- Patch.1 ---
+    self.language_model = language_model
+    self.post_init()
+
+
+# ================================================================
+# Patch: Gemma3Model.dummy_forward
+# 1. new - a rank without pictures takes part in what the ranks of a sharded tower exchange. It is a method of the
+#    model that owns the tower, as the tower's own class is not in this module
+# ================================================================
+@config.override_method("Gemma3Model.dummy_forward", description="The tower on a batch without pictures", add=True)
+def gemma3_model_dummy_forward(self) -> torch.Tensor:
+    """A zero to which every parameter contributes that a picture goes through, of a blank picture."""
+    # --- Patch.1 ---
+    weight, vision = self.vision_tower.get_input_embeddings().weight, self.config.vision_config
+    pixel_values = torch.zeros(
+        (1, vision.num_channels, vision.image_size, vision.image_size), dtype=weight.dtype, device=weight.device
+    )
+    return self.get_image_features(pixel_values, return_dict=True).pooler_output.mean() * 0.0
+    # --- Patch.1 ---
+
+
+# ================================================================
+# Patch: Gemma3Model.forward
+# 1. the tower runs also where a rank has no picture
+# ================================================================
+@config.override_method("Gemma3Model.forward", description="The vision tower runs on every rank")
+def gemma3_model_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    pixel_values: torch.FloatTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    token_type_ids: torch.LongTensor | None = None,
+    inputs_embeds: torch.FloatTensor | None = None,
+    labels: torch.LongTensor | None = None,
+    use_cache: bool | None = None,
+    **lm_kwargs: Unpack[TransformersKwargs],
+) -> tuple | Gemma3ModelOutputWithPast:
+    if (input_ids is None) ^ (inputs_embeds is not None):
+        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+
+    # Replace image id with PAD if the image token if OOV, to avoid index-errors
+    if input_ids is not None and self.config.image_token_id >= self.vocab_size:
+        special_image_mask = input_ids == self.config.image_token_id
+        llm_input_ids = input_ids.clone()
+        llm_input_ids[special_image_mask] = 0
+    else:
+        llm_input_ids = input_ids
+
+    if inputs_embeds is None:
+        inputs_embeds = self.get_input_embeddings()(llm_input_ids)
+
+    # Merge text and images
+    if pixel_values is not None:
+        image_features = self.get_image_features(pixel_values, return_dict=True).pooler_output
+        image_features = image_features.to(inputs_embeds.device, inputs_embeds.dtype)
+        special_image_mask = self.get_placeholder_mask(
+            input_ids, inputs_embeds=inputs_embeds, image_features=image_features
+        )
+        inputs_embeds = inputs_embeds.masked_scatter(special_image_mask, image_features)
+    # --- Patch.1 ---
+    elif needs_dummy_forward(self):
+        inputs_embeds = inputs_embeds + self.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+    # --- Patch.1 ---
+
+    # It may already have been prepared by e.g. `generate`
+    if not isinstance(causal_mask_mapping := attention_mask, dict):
+        mask_kwargs = {
+            "config": self.config.get_text_config(),
+            "inputs_embeds": inputs_embeds,
+            "attention_mask": attention_mask,
+            "past_key_values": past_key_values,
+            "position_ids": position_ids,
+        }
+
+        if token_type_ids is not None:
+            block_sequence_ids = get_block_sequence_ids_for_mask(token_type_ids, device=inputs_embeds.device)
+            causal_mask_mapping = create_masks_for_vision_model(
+                block_sequence_ids=block_sequence_ids,
+                **mask_kwargs,
+            )
+        else:
+            causal_mask_mapping = create_masks_for_generate(**mask_kwargs)
+
+    outputs = self.language_model(
+        attention_mask=causal_mask_mapping,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        return_dict=True,
+        **lm_kwargs,
+    )
+
+    return Gemma3ModelOutputWithPast(
+        last_hidden_state=outputs.last_hidden_state,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+        image_hidden_states=image_features if pixel_values is not None else None,
+    )
+
+
+# ================================================================
+# Patch: Gemma3ForConditionalGeneration.forward
+# 1. fused linear cross entropy where a kernel is bound - no logits are made then. Upstream caps no logits here
+# ================================================================
+@config.override_method("Gemma3ForConditionalGeneration.forward", description="Op slot for the loss")
+def gemma3_for_conditional_generation_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    pixel_values: torch.FloatTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    token_type_ids: torch.LongTensor | None = None,
+    inputs_embeds: torch.FloatTensor | None = None,
+    labels: torch.LongTensor | None = None,
+    use_cache: bool | None = None,
+    logits_to_keep: int | torch.Tensor = 0,
+    **lm_kwargs: Unpack[TransformersKwargs],
+) -> tuple | Gemma3CausalLMOutputWithPast:
+    outputs = self.model(
+        input_ids=input_ids,
+        pixel_values=pixel_values,
+        token_type_ids=token_type_ids,
+        attention_mask=attention_mask,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        labels=labels,
+        return_dict=True,
+        **lm_kwargs,
+    )
+
+    hidden_states = outputs[0]
+    loss = None
+    logits = None
+    # --- Patch.1 ---
+    if labels is not None and slot_causal_lm_loss.has_kernel:
+        shift_labels = lm_kwargs.get("shift_labels")
+        loss = slot_causal_lm_loss(
+            hidden_states,
+            self.lm_head.weight,
+            labels if shift_labels is None else None,
+            shift_labels=shift_labels,
+            logits_to_keep=logits_to_keep,
+            num_items_in_batch=lm_kwargs.get("num_items_in_batch"),
+            ignore_index=lm_kwargs.get("ignore_index", -100),
+        )
+    else:
+        # --- Patch.1 ---
+        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
+        slice_indices = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(hidden_states[:, slice_indices, :])
+        if labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **lm_kwargs
+            )
+
+    return Gemma3CausalLMOutputWithPast(
+        loss=loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+        image_hidden_states=outputs.image_hidden_states,
+    )
+
+
+config.override_method(
+    "Gemma3TextForSequenceClassification.forward",
+    replacement=llama_for_sequence_classification_forward,
+    name_map={"Llama": "Gemma3Text"},
+    description="Op slot for the loss of sequence classification",
+)
+
+
+config.override_method(
+    "Gemma3ForSequenceClassification.classify_sequences",
+    replacement=llama_for_sequence_classification_forward,
+    name_map={"Llama": "Gemma3Text"},
+    description="The patched forward of Gemma3TextForSequenceClassification, for forward to call",
+    add=True,
+)
+
+
+# ================================================================
+# Patch: Gemma3ForSequenceClassification.forward
+# 1. classify_sequences in place of the forward of GenericForSequenceClassification
+# ================================================================
+@config.override_method(
+    "Gemma3ForSequenceClassification.forward", description="Op slot for the loss of sequence classification"
+)
+def gemma3_for_sequence_classification_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    pixel_values: torch.FloatTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    token_type_ids: torch.LongTensor | None = None,
+    inputs_embeds: torch.FloatTensor | None = None,
+    labels: torch.LongTensor | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> SequenceClassifierOutputWithPast:
+    # --- Patch.1 ---
+    return self.classify_sequences(
+        # --- Patch.1 ---
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        position_ids=position_ids,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        pixel_values=pixel_values,
+        token_type_ids=token_type_ids,
+        labels=labels,
+        **kwargs,
+    )

@@ -1,0 +1,224 @@
+"""Qwen3-VL-MoE by op slots: Qwen3-VL with the experts of Qwen3-MoE, and the patches of both.
+
+Where nothing is bound, the generated module runs upstream's own lines.
+
+    patchgen zoo.qwen3_vl_moe.qwen3_vl_moe_gpu_patch_gen_config --diff
+"""
+
+import torch
+from patchgen import PatchConfig
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
+
+from zoo.llama.llama_gpu_patch_gen_config import (
+    llama_apply_rotary_pos_emb,
+    llama_mlp_forward,
+    llama_rms_norm_forward,
+)
+from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
+    Qwen2VLPositions,
+    Qwen2VLVisionMetadata,
+    needs_dummy_forward,
+    qwen2_vl_get_metadata_collate_func,
+    qwen2_vl_get_position_id_func,
+)
+from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import qwen3_moe_experts_forward
+from zoo.qwen3_vl.qwen3_vl_gpu_patch_gen_config import (
+    Qwen3VLVisionMetadata,
+    qwen3_vl_model_forward,
+    qwen3_vl_model_init,
+    qwen3_vl_vision_dummy_forward,
+)
+
+_NAME_MAP = {"Qwen3VL": "Qwen3VLMoe"}
+_OF_QWEN2_VL = {"Qwen2VL": "Qwen3VLMoe"}
+
+config = PatchConfig(
+    source_module="transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe",
+    target_file="patched_modeling_qwen3_vl_moe_gpu.py",
+    description="Qwen3-VL-MoE with op slots for GPU training",
+)
+
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
+config.add_post_import_block(
+    """
+    slot_rms_norm = OpSlot("rms_norm", "standard")
+    slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+    slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+    slot_moe_experts = OpSlot("moe_experts", "standard")
+    slot_load_balancing_loss = OpSlot("moe_load_balancing_loss", "standard")
+    slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    """
+)
+
+# Kernels of the hub, and transformers' own choice of experts, would take the place of what is patched below.
+config.drop_decorators("Qwen3VLMoeTextRMSNorm", "use_kernel_forward_from_hub")
+config.drop_decorators("Qwen3VLMoeTextAttention", "use_kernelized_func")
+config.drop_decorators("Qwen3VLMoeTextExperts", "use_experts_implementation")
+
+config.override_method(
+    "Qwen3VLMoeTextRMSNorm.forward",
+    replacement=llama_rms_norm_forward,
+    name_map={"Llama": "Qwen3VLMoeText"},
+    description="Op slot for RMSNorm",
+)
+config.override_method(
+    "Qwen3VLMoeTextMLP.forward",
+    replacement=llama_mlp_forward,
+    name_map={"Llama": "Qwen3VLMoeText"},
+    description="Op slot for SwiGLU",
+)
+config.override_method(
+    "Qwen3VLMoeTextExperts.forward", replacement=qwen3_moe_experts_forward, description="Op slot for the experts"
+)
+# The positions of the three axes are interleaved before this function, which rotates whole heads.
+config.replace_function(
+    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+
+config.add_helper(needs_dummy_forward)
+config.add_helper(Qwen2VLVisionMetadata)
+config.add_helper(Qwen3VLVisionMetadata, name_map=_NAME_MAP)
+config.add_helper_after("Qwen3VLMoeModel", Qwen2VLPositions, name_map=_OF_QWEN2_VL)
+
+config.override_method(
+    "Qwen3VLMoeVisionModel.dummy_forward",
+    replacement=qwen3_vl_vision_dummy_forward,
+    name_map=_NAME_MAP,
+    description="The tower on a batch without pictures",
+    add=True,
+)
+config.override_method(
+    "Qwen3VLMoeModel.__init__",
+    replacement=qwen3_vl_model_init,
+    name_map=_NAME_MAP,
+    description="The patched text model and tower instead of upstream's",
+)
+config.override_method(
+    "Qwen3VLMoeModel.forward",
+    replacement=qwen3_vl_model_forward,
+    name_map=_NAME_MAP,
+    description="The vision tower runs on every rank",
+)
+
+
+# ================================================================
+# Patch: Qwen3VLMoeForConditionalGeneration.forward
+# 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# 2. load-balancing loss by its slot
+# ================================================================
+@config.override_method("Qwen3VLMoeForConditionalGeneration.forward", description="Op slots for the losses")
+def qwen3_vl_moe_for_conditional_generation_forward(
+    self,
+    input_ids: torch.LongTensor = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.FloatTensor | None = None,
+    labels: torch.LongTensor | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.FloatTensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    mm_token_type_ids: torch.IntTensor | None = None,
+    logits_to_keep: int | torch.Tensor = 0,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple | Qwen3VLMoeCausalLMOutputWithPast:
+    outputs = self.model(
+        input_ids=input_ids,
+        pixel_values=pixel_values,
+        pixel_values_videos=pixel_values_videos,
+        image_grid_thw=image_grid_thw,
+        video_grid_thw=video_grid_thw,
+        mm_token_type_ids=mm_token_type_ids,
+        position_ids=position_ids,
+        attention_mask=attention_mask,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        **kwargs,
+    )
+
+    hidden_states = outputs[0]
+
+    loss = None
+    logits = None
+    # --- Patch.1 ---
+    if labels is not None and slot_causal_lm_loss.has_kernel:
+        shift_labels = kwargs.get("shift_labels")
+        loss = slot_causal_lm_loss(
+            hidden_states,
+            self.lm_head.weight,
+            labels if shift_labels is None else None,
+            shift_labels=shift_labels,
+            logits_to_keep=logits_to_keep,
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    else:
+        # --- Patch.1 ---
+        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
+        slice_indices = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(hidden_states[:, slice_indices, :])
+        if labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
+            )
+
+    aux_loss = None
+    if kwargs.get("output_router_logits", False):
+        # --- Patch.2 ---
+        balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+        aux_loss = balance(
+            outputs.router_logits,
+            self.config.text_config.num_experts,
+            self.config.text_config.num_experts_per_tok,
+            attention_mask,
+        )
+        # --- Patch.2 ---
+        if labels is not None:
+            loss += self.config.text_config.router_aux_loss_coef * aux_loss.to(
+                loss.device
+            )  # make sure to reside in the same device
+
+    return Qwen3VLMoeCausalLMOutputWithPast(
+        loss=loss,
+        aux_loss=aux_loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+        rope_deltas=outputs.rope_deltas,
+        router_logits=outputs.router_logits,
+    )
+
+
+config.override_method(
+    "Qwen3VLMoeForConditionalGeneration.get_position_id_func",
+    replacement=qwen2_vl_get_position_id_func,
+    name_map=_OF_QWEN2_VL,
+    description="Positions for data transforms",
+    add=True,
+)
+config.override_method(
+    "Qwen3VLMoeForConditionalGeneration.get_metadata_collate_func",
+    replacement=qwen2_vl_get_metadata_collate_func,
+    name_map=_OF_QWEN2_VL,
+    description="Metadata of pictures for collate functions",
+    add=True,
+)
+
+
+# ================================================================
+# Patch: Qwen3VLMoeForConditionalGeneration.get_parallel_plan
+# 1. new - a trainer asks the model which parameters it may split
+# ================================================================
+@config.override_method(
+    "Qwen3VLMoeForConditionalGeneration.get_parallel_plan", description="Expert parallel plan for trainers", add=True
+)
+def qwen3_vl_moe_get_parallel_plan(self):
+    # --- Patch.1 ---
+    from zoo.qwen3_vl_moe.parallel_plan import get_parallel_plan
+
+    return get_parallel_plan()
+    # --- Patch.1 ---

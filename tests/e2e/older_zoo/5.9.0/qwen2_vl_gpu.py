@@ -1,0 +1,316 @@
+"""Qwen2-VL by op slots, with what a trainer needs of a model that sees: the vision-language models share it.
+
+Where nothing is bound, the generated module runs upstream's own lines.
+
+    patchgen zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config --diff
+"""
+
+import torch
+from patchgen import PatchConfig
+from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLModel
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
+
+from zoo.llama.llama_gpu_patch_gen_config import (
+    llama_mlp_forward,
+    llama_rms_norm_forward,
+)
+
+config = PatchConfig(
+    source_module="transformers.models.qwen2_vl.modeling_qwen2_vl",
+    target_file="patched_modeling_qwen2_vl_gpu.py",
+    description="Qwen2-VL with op slots for GPU training",
+)
+
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
+config.add_post_import_block(
+    """
+    slot_rms_norm = OpSlot("rms_norm", "standard")
+    slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+    slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    """
+)
+
+# With kernels of the hub switched on, these would take the place of what is patched below.
+config.drop_decorators("Qwen2VLRMSNorm", "use_kernel_forward_from_hub")
+
+config.override_method(
+    "Qwen2VLRMSNorm.forward",
+    replacement=llama_rms_norm_forward,
+    name_map={"Llama": "Qwen2VL"},
+    description="Op slot for RMSNorm",
+)
+config.override_method(
+    "Qwen2MLP.forward", replacement=llama_mlp_forward, name_map={"Llama": "Qwen2"}, description="Op slot for SwiGLU"
+)
+
+
+@config.add_helper
+def needs_dummy_forward(model) -> bool:
+    """Whether other ranks may wait for this one to run a tower that its own batch has nothing for."""
+    return model.training and torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+@config.add_helper
+class Qwen2VLVisionMetadata:
+    """Works out on the host what the vision tower would read back from the device: for a collate function.
+
+    It holds the configuration and no weights, and can be sent to the workers of a data loader.
+    """
+
+    def __init__(self, config) -> None:
+        self.config = config
+
+    def __call__(self, image_grid_thw=None, video_grid_thw=None) -> dict:
+        """Keyword arguments for ``forward``, of grids [pictures, 3] in host memory; leave the grids there too."""
+        grids = {"image": image_grid_thw, "video": video_grid_thw}
+        return {
+            f"{modality}_{name}": value
+            for modality, grid_thw in grids.items()
+            if grid_thw is not None
+            for name, value in self.of(grid_thw).items()
+        }
+
+    def of(self, grid_thw: torch.Tensor) -> dict:
+        """What the tower takes for pictures or videos of these sizes."""
+        return {
+            "position_ids": get_vision_position_ids(grid_thw, self.config.spatial_merge_size),
+            "cu_seqlens": get_vision_cu_seqlens(grid_thw),
+        }
+
+
+@config.add_helper_after("Qwen2VLModel")
+class Qwen2VLPositions:
+    """Positions of text, pictures and videos along three axes: for a data transform.
+
+    It holds the configuration and no weights, and can be sent to the workers of a data loader.
+    """
+
+    get_vision_position_ids = Qwen2VLModel.get_vision_position_ids
+    get_rope_index = Qwen2VLModel.get_rope_index
+
+    def __init__(self, config) -> None:
+        self.config = config
+
+    def __call__(self, **inputs) -> dict[str, torch.Tensor]:
+        """``position_ids`` [3, batch, sequence] and ``rope_deltas`` [batch, 1] of what ``get_rope_index`` takes."""
+        position_ids, rope_deltas = self.get_rope_index(**inputs)
+        return {"position_ids": position_ids, "rope_deltas": rope_deltas}
+
+
+# ================================================================
+# Patch: Qwen2VisionTransformerPretrainedModel.dummy_forward
+# 1. new - a rank without pictures takes part in what the ranks of a sharded tower exchange
+# ================================================================
+@config.override_method(
+    "Qwen2VisionTransformerPretrainedModel.dummy_forward",
+    description="The tower on a batch without pictures",
+    add=True,
+)
+def qwen2_vl_vision_dummy_forward(self) -> torch.Tensor:
+    """A zero to which every parameter of the tower contributes, of the smallest picture that it takes."""
+    # --- Patch.1 ---
+    proj = self.patch_embed.proj
+    weight, side = proj.weight, self.config.spatial_merge_size
+    grid_thw = torch.tensor([[1, side, side]])
+    metadata = Qwen2VLVisionMetadata(self.config).of(grid_thw)
+    made = {key: v.to(weight.device) if isinstance(v, torch.Tensor) else v for key, v in metadata.items()}
+    # weight.new_zeros would be sharded where the weight is
+    size = proj.in_channels * torch.Size(proj.kernel_size).numel()
+    pixel_values = torch.zeros(side * side, size, dtype=weight.dtype, device=weight.device)
+    output = self(pixel_values, grid_thw=grid_thw, return_dict=True, **made)
+    return (output.pooler_output * 0.0).sum()
+    # --- Patch.1 ---
+
+
+# ================================================================
+# Patch: Qwen2VLModel.forward
+# 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+# ================================================================
+@config.override_method("Qwen2VLModel.forward", description="The vision tower runs on every rank")
+def qwen2_vl_model_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.FloatTensor | None = None,
+    use_cache: bool | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.FloatTensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    rope_deltas: torch.LongTensor | None = None,
+    mm_token_type_ids: torch.IntTensor | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple | Qwen2VLModelOutputWithPast:
+    r"""
+    image_grid_thw (`torch.LongTensor` of shape `(num_images, 3)`, *optional*):
+        The temporal, height and width of feature shape of each image in LLM.
+    video_grid_thw (`torch.LongTensor` of shape `(num_videos, 3)`, *optional*):
+        The temporal, height and width of feature shape of each video in LLM.
+    rope_deltas (`torch.LongTensor` of shape `(batch_size, )`, *optional*):
+        The rope index difference between sequence length and multimodal rope.
+    """
+    if inputs_embeds is None:
+        inputs_embeds = self.get_input_embeddings()(input_ids)
+
+    if pixel_values is not None:
+        image_embeds = self.get_image_features(pixel_values, image_grid_thw, **kwargs).pooler_output
+        image_embeds = torch.cat(image_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
+        image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds)
+        inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
+    # --- Patch.1 ---
+    elif needs_dummy_forward(self):
+        inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+    # --- Patch.1 ---
+
+    if pixel_values_videos is not None:
+        video_embeds = self.get_video_features(pixel_values_videos, video_grid_thw, **kwargs).pooler_output
+        video_embeds = torch.cat(video_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
+        _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds)
+        inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
+    # --- Patch.1 ---
+    elif needs_dummy_forward(self):
+        inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
+    # --- Patch.1 ---
+
+    if position_ids is None:
+        position_ids = self.compute_3d_position_ids(
+            input_ids=input_ids,
+            image_grid_thw=image_grid_thw,
+            video_grid_thw=video_grid_thw,
+            inputs_embeds=inputs_embeds,
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            mm_token_type_ids=mm_token_type_ids,
+        )
+
+    outputs = self.language_model(
+        input_ids=None,
+        position_ids=position_ids,
+        attention_mask=attention_mask,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        **kwargs,
+    )
+    return Qwen2VLModelOutputWithPast(
+        last_hidden_state=outputs.last_hidden_state,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+        rope_deltas=self.rope_deltas,
+    )
+
+
+# ================================================================
+# Patch: Qwen2VLForConditionalGeneration.forward
+# 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# ================================================================
+@config.override_method("Qwen2VLForConditionalGeneration.forward", description="Op slot for the loss")
+def qwen2_vl_for_conditional_generation_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.FloatTensor | None = None,
+    labels: torch.LongTensor | None = None,
+    use_cache: bool | None = None,
+    pixel_values: torch.Tensor | None = None,
+    pixel_values_videos: torch.FloatTensor | None = None,
+    image_grid_thw: torch.LongTensor | None = None,
+    video_grid_thw: torch.LongTensor | None = None,
+    rope_deltas: torch.LongTensor | None = None,
+    mm_token_type_ids: torch.IntTensor | None = None,
+    logits_to_keep: int | torch.Tensor = 0,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple | Qwen2VLCausalLMOutputWithPast:
+    r"""
+    image_grid_thw (`torch.LongTensor` of shape `(num_images, 3)`, *optional*):
+        The temporal, height and width of feature shape of each image in LLM.
+    video_grid_thw (`torch.LongTensor` of shape `(num_videos, 3)`, *optional*):
+        The temporal, height and width of feature shape of each video in LLM.
+    rope_deltas (`torch.LongTensor` of shape `(batch_size, )`, *optional*):
+        The rope index difference between sequence length and multimodal rope.
+    """
+    outputs: Qwen2VLModelOutputWithPast = self.model(
+        input_ids=input_ids,
+        pixel_values=pixel_values,
+        pixel_values_videos=pixel_values_videos,
+        image_grid_thw=image_grid_thw,
+        video_grid_thw=video_grid_thw,
+        mm_token_type_ids=mm_token_type_ids,
+        position_ids=position_ids,
+        attention_mask=attention_mask,
+        past_key_values=past_key_values,
+        inputs_embeds=inputs_embeds,
+        use_cache=use_cache,
+        **kwargs,
+    )
+
+    hidden_states = outputs.last_hidden_state
+    loss = None
+    logits = None
+    # --- Patch.1 ---
+    if labels is not None and slot_causal_lm_loss.has_kernel:
+        shift_labels = kwargs.get("shift_labels")
+        loss = slot_causal_lm_loss(
+            hidden_states,
+            self.lm_head.weight,
+            labels if shift_labels is None else None,
+            shift_labels=shift_labels,
+            logits_to_keep=logits_to_keep,
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    else:
+        # --- Patch.1 ---
+        # Only compute necessary logits, and do not upcast them to float if we are not computing the loss
+        slice_indices = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        logits = self.lm_head(hidden_states[:, slice_indices, :])
+        if labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
+            )
+
+    return Qwen2VLCausalLMOutputWithPast(
+        loss=loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+        rope_deltas=outputs.rope_deltas,
+    )
+
+
+# ================================================================
+# Patch: Qwen2VLForConditionalGeneration.get_position_id_func
+# 1. new - positions are made where the data is prepared, before sequences are packed or split over ranks
+# ================================================================
+@config.override_method(
+    "Qwen2VLForConditionalGeneration.get_position_id_func", description="Positions for data transforms", add=True
+)
+def qwen2_vl_get_position_id_func(self):
+    """What makes the positions of a sample; it can be pickled."""
+    # --- Patch.1 ---
+    return Qwen2VLPositions(self.config)
+    # --- Patch.1 ---
+
+
+# ================================================================
+# Patch: Qwen2VLForConditionalGeneration.get_metadata_collate_func
+# 1. new - what depends on the sizes of pictures is made on the host, and the tower waits for nothing
+# ================================================================
+@config.override_method(
+    "Qwen2VLForConditionalGeneration.get_metadata_collate_func",
+    description="Metadata of pictures for collate functions",
+    add=True,
+)
+def qwen2_vl_get_metadata_collate_func(self):
+    """What makes the keyword arguments of ``forward`` that follow from the grids of a batch; it can be pickled."""
+    # --- Patch.1 ---
+    return Qwen2VLVisionMetadata(self.config.vision_config)
+    # --- Patch.1 ---
