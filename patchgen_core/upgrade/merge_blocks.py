@@ -11,6 +11,8 @@ from patchgen_core.upgrade.merge_effects import effects
 from patchgen_core.upgrade.merge_match import Matches, match
 from patchgen_core.upgrade.merge_text import Unit
 
+TELLING = 60
+"""How long a statement's syntax is at least that is known by it: `pass` elsewhere is another one."""
 Statement = Callable[[Unit, Unit, Unit], None]
 
 
@@ -137,11 +139,21 @@ class _Block:
         unit = self.sides.base[number]
         has_mine, has_new = number in self.mine.pairs, number in self.new.pairs
         if has_mine and not has_new and self.sides.ours[self.mine.pairs[number]].dump != unit.dump:
-            raise _Undecided(f"upstream deleted or replaced what you changed: {_short(unit)}")
+            raise _Undecided(f"upstream deleted or replaced what you changed: {short(unit)}")
         if has_new and not has_mine and self.sides.theirs[self.new.pairs[number]].dump != unit.dump:
-            raise _Undecided(f"upstream changed what you deleted or replaced: {_short(unit)}")
+            raise _Undecided(f"upstream changed what you deleted or replaced: {short(unit)}")
+        if not has_mine and not has_new and self._stays(unit):
+            raise _Undecided(f"upstream deleted or replaced what you have elsewhere: {short(unit)}")
         if number in self.new.moved and number in self.mine.moved:
-            raise _Undecided(f"both sides moved a statement: {_short(unit)}")
+            raise _Undecided(f"both sides moved a statement: {short(unit)}")
+
+    def _stays(self, unit: Unit) -> bool:
+        """Whether ours has a statement in other places than upstream does."""
+        counts = [0, 0]
+        for count, side in enumerate((self.sides.ours, self.sides.theirs)):
+            nodes = [node for other in side for node in ast.walk(other.node) if isinstance(node, type(unit.node))]
+            counts[count] = [ast.dump(node) for node in nodes].count(unit.dump)
+        return counts[0] > counts[1] and len(unit.dump) > TELLING
 
     def _drop(self, number: int) -> None:
         """Delete a statement that upstream deleted, or moved."""
@@ -150,7 +162,7 @@ class _Block:
             return
         unit = self.sides.ours[number]
         if not unit.is_apart:
-            raise _Undecided(f"the statement that upstream deleted shares its line: {_short(unit)}")
+            raise _Undecided(f"the statement that upstream deleted shares its line: {short(unit)}")
         start, end = unit.bounds
         if unit.comments != self.sides.base[base].comments:
             start = unit.text.source.line_starts[unit.start - 1]
@@ -214,8 +226,12 @@ class _Block:
                 shared.remove(unit.dump)
                 own = next(u for rival in rivals for u in rival.units if u.dump == unit.dump)
                 note_same(self.edits, own.node, unit.node)
-            elif unit.dump in elsewhere and len(unit.dump) > 60 and unit.dump not in {u.dump for u in self.sides.base}:
-                raise _Undecided(f"both sides added this statement, at different places: {_short(unit)}")
+            elif (
+                unit.dump in elsewhere
+                and len(unit.dump) > TELLING
+                and unit.dump not in {u.dump for u in self.sides.base}
+            ):
+                raise _Undecided(f"both sides added this statement, at different places: {short(unit)}")
             else:
                 rest.append((number, unit))
         return rest
@@ -225,16 +241,16 @@ class _Block:
         moved = [self.new.back[number] for number, _ in rest if number in self.new.back]
         for number in moved:
             if number not in self.mine.pairs:
-                raise _Undecided(f"upstream moved what you deleted or replaced: {_short(self.sides.base[number])}")
+                raise _Undecided(f"upstream moved what you deleted or replaced: {short(self.sides.base[number])}")
             unit = self.sides.ours[self.mine.pairs[number]]
             if unit.dump != self.sides.base[number].dump:
-                raise _Undecided(f"upstream moved what you changed: {_short(unit)}")
+                raise _Undecided(f"upstream moved what you changed: {short(unit)}")
             place = self.mine.pairs[number]
             passed = range(min(place, region.ours[0]), max(place, region.ours[1]))
             mine = [self.sides.ours[n] for n in passed if self._is_own(n)]
             note_same(self.edits, unit.node, self.sides.theirs[self.new.pairs[number]].node)
             if not self.sides.in_class and mine and effects([unit.node]).meets(effects(u.node for u in mine)):
-                raise _Undecided(f"upstream moved a statement that your own code may depend on: {_short(unit)}")
+                raise _Undecided(f"upstream moved a statement that your own code may depend on: {short(unit)}")
 
     def _is_own(self, number: int) -> bool:
         base = self.mine.back.get(number)
@@ -252,7 +268,16 @@ class _Block:
         for count, (_, unit) in enumerate(rest):
             spaced = unit.is_spaced and (count > 0 or (is_behind and line > 1))
             text += ("\n" if spaced else "") + unit.text.moved_lines(unit.first, unit.last, indent) + "\n"
+        text += "\n" if self._is_spaced_behind(rest[-1][0], line) else ""
         self.edits.replace(starts[line - 1], starts[line - 1], text, [unit.node for _, unit in rest])
+
+    def _is_spaced_behind(self, number: int, line: int) -> bool:
+        """Whether upstream has an empty line between a new statement and the next one, and ours none above that."""
+        mine = next((n for n, unit in enumerate(self.sides.ours) if unit.first == line), None)
+        base = None if mine is None else self.mine.back.get(mine)
+        if mine is None or base is None or self.sides.ours[mine].is_spaced:
+            return False
+        return self.new.pairs.get(base) == number + 1 and self.sides.theirs[number + 1].is_spaced
 
     def _place(self, run: Run, region: Region) -> tuple[int, bool]:
         """The line that what upstream added goes before, and whether it follows another statement."""
@@ -279,7 +304,8 @@ def note_same(edits: Edits, ours: ast.stmt, theirs: ast.stmt) -> None:
             edits.same[other] = one
 
 
-def _short(unit: Unit) -> str:
+def short(unit: Unit) -> str:
+    """A statement's first line, for a message."""
     line = unit.text.source.lines[unit.start - 1].strip()
     return f"`{line}`" if len(line) <= 80 else f"`{line[:77]}...`"
 

@@ -14,21 +14,23 @@ from patchgen_core.upgrade.merge_text import Text
 
 @dataclass(frozen=True)
 class NewUse:
-    """A value that a statement uses in the merged text and in neither side.
+    """A value that a statement uses in the merged text and in neither side, or in upstream's only.
 
     Attributes:
         use: the use.
         source: the statement that assigns it, in the merged text; None for none.
         target: the statement that uses it, in the merged text.
+        is_lost: whether it is upstream's: a new statement's value that upstream's text uses there.
     """
 
     use: Use
     source: ast.stmt | None
     target: ast.stmt
+    is_lost: bool = False
 
 
 def find_new_uses(edits: Edits, merged: Text, theirs: Text) -> list[NewUse]:
-    """The uses that neither side has.
+    """The uses that neither side has, and those of upstream's new statements that are no more.
 
     Args:
         edits: the merge, which has no conflicts.
@@ -39,14 +41,22 @@ def find_new_uses(edits: Edits, merged: Text, theirs: Text) -> list[NewUse]:
     labels: dict[ast.stmt, object] = {node: edits.same.get(node, node) for node in statements(theirs.definition)}
     labels |= {node: node for node in statements(ours.definition)}
     labels |= _origins(edits, merged, labels)
+    labels = {node: edits.copies.get(label, label) for node, label in labels.items()}
     by_label = {labels[node]: node for node in statements(merged.definition)}
     sides = [find_uses(t.definition, labels.__getitem__, own) for t, own in ((ours, edits.changed), (theirs, ()))]
     known = {use for side in sides for use in side}
     is_told = _told(sides[0], sides[1], set(by_label))
     found = []
-    for use, node in find_uses(merged.definition, labels.__getitem__, edits.changed).items():
+    uses = find_uses(merged.definition, labels.__getitem__, edits.changed)
+    for use, node in uses.items():
         if use not in known and not is_told(use):
             found.append(NewUse(use, by_label.get(use.source), node))
+    added = {node for node in statements(theirs.definition) if labels[node] is node}
+    there = {(use.source, use.target, use.name) for use in uses}
+    for use in sides[1]:
+        is_kept = use.source in added and use.source in by_label and use.target in by_label
+        if is_kept and (use.source, use.target, use.name) not in there:
+            found.append(NewUse(use, by_label[use.source], by_label[use.target], is_lost=True))
     return sorted(found, key=_place)
 
 
@@ -77,7 +87,7 @@ def _is_class(how: str) -> bool:
 
 def find_bypasses(edits: Edits) -> Iterator[str]:
     """Notes on our own code that returns before upstream's change is reached."""
-    kept = set(edits.same.values())
+    kept = {*edits.same.values(), *edits.copies}
     source = edits.text.source
     for node in statements(edits.text.definition):
         own = node not in kept and isinstance(node, ast.If) and any(isinstance(n, ast.Return) for n in ast.walk(node))

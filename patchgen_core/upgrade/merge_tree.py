@@ -90,8 +90,7 @@ class TreeMerge:
     def block(self, bodies: list[list[ast.stmt]], parent: Unit, in_class: bool) -> None:
         """Merge the statements of a block."""
         base, ours, theirs = (units(text, body) for text, body in zip(self.texts, bodies))
-        sides, nested = without_nested(Sides(base, ours, theirs, parent, in_class))
-        for part in (sides, *nested):
+        for part in without_nested(self.edits, Sides(base, ours, theirs, parent, in_class)):
             merge_block(self.edits, part, self.statement)
 
     def statement(self, base: Unit, ours: Unit, theirs: Unit) -> None:

@@ -119,7 +119,8 @@ def _met(edits: Edits, merged: Text, theirs: Text) -> Iterator[Conflict]:
             continue
         seen.add(new.target)
         by = "" if new.source is None else f": `{merged.source.lines[new.source.lineno - 1].strip()}`"
-        reason = f"'{new.use.name.lstrip('*')}' has another value here than in either text{by}"
+        where = "in upstream's text" if new.is_lost else "in either text"
+        reason = f"'{new.use.name.lstrip('*')}' has another value here than {where}{by}"
         yield _at(edits.text, merged, new.target.lineno, reason)
 
 

@@ -90,6 +90,9 @@ class _Upgrade:
         patches = [self._complete(loaded, verdict, rebaser, blames) for verdict in comparison.patches]
         patches.sort(key=lambda verdict: RISKS.index(verdict.risk))
         problems = tuple(dict.fromkeys(blame.problem for blame in blames))
+        if before is None and any(problem.code for problem in problems):
+            note = f"what breaks a contract rule may have done so with {old.version}: its other modules are not known"
+            comparison = replace(comparison, notes=(*comparison.notes, note))
         return self._config_verdict(loaded, old, comparison, tuple(patches), problems)
 
     def _complete(

@@ -76,11 +76,12 @@ def test_new_code_between_statements_that_stay_is_no_business_of_the_block() -> 
     assert merged.text == OURS.replace(nested(SLICED), nested(CHANGED)).replace(*change).strip()
 
 
-def test_what_ours_has_in_two_blocks_is_a_conflict() -> None:
+def test_blocks_that_do_not_have_the_same_statements_are_a_conflict() -> None:
     twice = OURS.replace("weight, labels)\n", f"weight, labels)\n{nested(SLICED)}")
     merged = merge(BASE, twice, BASE.replace(SLICED, CHANGED))
     assert [conflict.reason for conflict in merged.conflicts] == [
-        "upstream changed what you deleted or replaced: `logits = self.lm_head(hidden_states[:, chosen, :])`"
+        "upstream deleted or replaced what you have elsewhere: "
+        "`chosen = slice(-keep, None) if isinstance(keep, int) else keep`"
     ]
 
 
@@ -90,3 +91,83 @@ def test_what_ours_changed_in_the_block_and_upstream_too_is_a_conflict() -> None
     )
     merged = merge(BASE, ours, BASE.replace(SLICED, CHANGED))
     assert not merged.is_clean
+
+
+KERNEL, FALLBACK = OURS.split("    else:\n")[0] + "    elif labels is not None:\n", "    else:\n"
+BRANCHES = (
+    f"{KERNEL}{nested(SLICED)}        loss = self.loss_function(logits, labels)\n{FALLBACK}{nested(SLICED)}"
+    "    return Output(loss, logits, outputs.attentions)"
+)
+
+
+def test_each_branch_that_has_the_statements_gets_the_change() -> None:
+    merged = merge(BASE, BRANCHES, BASE.replace(SLICED, CHANGED))
+    assert merged.conflicts == ()
+    assert merged.text == BRANCHES.replace(nested(SLICED), nested(CHANGED)).strip()
+    assert merged.notes == (
+        "you have upstream's `chosen = slice(-keep, None) if isinstance(keep, int) else keep` and 1 more in 2 blocks "
+        "of your own: what upstream changed of it is changed there, and other paths are as they were",
+    )
+
+
+def test_statements_that_are_run_twice_are_a_conflict() -> None:
+    again = "".join(f"    if {test}:\n{nested(SLICED)}" for test in ("check", "labels is None"))
+    ours = OURS[: OURS.index("    # ---")] + again + "    return Output(loss, logits, outputs.attentions)"
+    merged = merge(BASE, ours, BASE.replace(SLICED, CHANGED))
+    assert all(conflict.reason.startswith("upstream ") for conflict in merged.conflicts)
+    assert not merged.is_clean
+
+
+def test_an_edited_statement_beside_the_same_ones_is_merged_there() -> None:
+    edited = OURS.replace("chosen, :])", "chosen, :]).float()")
+    merged = merge(BASE, edited, BASE.replace(SLICED, CHANGED))
+    expected = OURS.replace(nested(SLICED), nested(CHANGED.replace("(hidden_states)\n", "(hidden_states).float()\n")))
+    assert merged.conflicts == ()
+    assert merged.text == expected.strip()
+
+
+def test_what_upstream_adds_behind_goes_along_where_only_the_block_has_the_value() -> None:
+    scaled = BASE.replace("    return", "    logits = logits.float()\n    return")
+    merged = merge(BASE, OURS, scaled)
+    assert merged.conflicts == ()
+    assert merged.text == OURS.replace("    return", "        logits = logits.float()\n    return").strip()
+    both = BASE.replace("    return", "    loss = loss + self.penalty(outputs.router)\n    return")
+    assert not merge(BASE, OURS, both).is_clean
+
+
+def test_what_upstream_deleted_and_ours_has_twice_is_not_forgotten() -> None:
+    again = BRANCHES.replace(nested(SLICED), nested(SLICED) * 2)
+    gone = BASE.replace(SLICED, "    logits = None\n")
+    reasons = [conflict.reason for conflict in merge(BASE, again, gone).conflicts]
+    assert any(reason.startswith("upstream deleted or replaced what you have elsewhere") for reason in reasons)
+
+
+CALL = "{} = compute_{}({}, scale={}, bias=None)".format
+
+
+def chain(*lines: str) -> str:
+    return "def f(p, q, flag):\n" + "".join(f"    {line}\n" for line in lines) + "    return p, q, x, z\n"
+
+
+def branches(kernel: str, *lines: str) -> list[str]:
+    """Statements in two of three branches."""
+    block = [f"    {line}" for line in lines]
+    return ["if flag:", f"    {kernel}", "elif p > q:", *block, "else:", *block]
+
+
+def test_new_code_among_the_statements_that_is_not_for_the_block() -> None:
+    first, second = CALL("z", 0, "p, p", 35), CALL("x", 1, "q, q", 37)
+    rest = [CALL("z", 0, "p, z", 73), CALL("x", 1, "p, q", 50)]
+    ours = chain("x = None", *branches("x = z = own(p)", first, second), *rest)
+    theirs = chain(CALL("z", 3, "q, q", 13), "a = compute_4(p, 0)", f"{first} + a", second, *rest)
+    assert not merge(chain(first, second, *rest), ours, theirs).is_clean
+
+
+def test_new_code_that_the_statements_need() -> None:
+    above = [CALL("y", 2, "q, p", 34), CALL("x", 0, "y, p", 81)]
+    moved = [CALL("p", 2, "y, x", 17), CALL("z", 3, "q, q", 7), CALL("w", 2, "p, y", 42)]
+    gone, rest = CALL("x", 2, "z, w", 50), [CALL("z", 1, "y, w", 49), CALL("x", 1, "z, x", 80)]
+    changed = [*moved[:2], moved[2].replace("= ", "= compute_4(1) + ")]
+    theirs = chain(*above, CALL("y", 3, "y, x", 6), *changed, *rest)
+    ours = chain(*above, *branches("p = w = z = None", *moved), gone, *rest)
+    assert not merge(chain(*above, *moved, gone, *rest), ours, theirs).is_clean

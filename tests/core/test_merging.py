@@ -390,3 +390,54 @@ def test_code_that_returns_first_is_pointed_out() -> None:
     merged = merge(base, ours, base.replace("a(x)", "a(x, 1)"))
     assert_clean(merged, ours.replace("a(x)", "a(x, 1)"))
     assert merged.notes == ("your `if kernel:` returns before what upstream changed, so that path is as it was",)
+
+
+def test_a_value_of_upstreams_that_no_longer_gets_to_what_uses_it() -> None:
+    first = "    a = compute_something(x, scale=1)\n    a = compute_something_else(a, scale=1)\n"
+    second = "    b = compute_other(n, scale=2, offset=None)\n"
+    base = f"def f(x, n):\n{first}{second}    return a, b"
+    ours = f"def f(x, n):\n{second}{first}    return a, b"
+    merged = merge(base, ours, base.replace(first, f"{first}    n = n + 1\n"))
+    assert "'n' has another value here than in upstream's text: `n = n + 1`" in reasons(merged)
+
+
+def test_a_kernel_of_the_hub_that_ours_removed_stays_removed_under_another_name() -> None:
+    ours = "def f(x):\n    return own(x)"
+    base, theirs = (
+        f'@{name}("rotary")\ndef f(x):\n    return x' for name in ("use_kernel_func", "use_kernel_forward")
+    )
+    merged = merge(base, ours, theirs)
+    assert_clean(merged, ours)
+    assert merged.notes == (
+        "you removed the decorator use_kernel_func('rotary'), and so upstream's use_kernel_forward('rotary') "
+        "is left out",
+    )
+    other = theirs.replace("rotary", "other")
+    assert "decorator that you removed" in reasons(merge(base, ours, other))
+
+
+def test_an_object_of_another_class_takes_the_same_values() -> None:
+    base = "def f(self, x):\n    loss = None\n    return Output(loss=loss, x=x)"
+    ours = base.replace("loss = None", "loss = own(x)")
+    theirs = base.replace("Output(loss=loss, x=x)", "RouterOutput(loss=loss, x=x, router=x.router)")
+    assert_clean(merge(base, ours, theirs), theirs.replace("loss = None", "loss = own(x)"))
+
+
+def test_a_statement_that_upstream_replaced_uses_the_same_value() -> None:
+    base = "def f(self, x, image):\n    if image:\n        y = cat(self.g(image), dim=0).to(x.device)\n    return y, x"
+    ours = base.replace("    if", "    if own(image):\n        x = fake(x)\n    if")
+    theirs = base.replace(
+        "y = cat(self.g(image), dim=0)", "found = self.g(image).pooled\n        y = cat(found, dim=0)"
+    )
+    assert_clean(
+        merge(base, ours, theirs), theirs.replace("    if", "    if own(image):\n        x = fake(x)\n    if")
+    )
+
+
+def test_an_empty_line_behind_what_upstream_added_stays() -> None:
+    base = "def f(x):\n    x = a(x)\n    return b(x)"
+    theirs = base.replace("    x = a", "    if x is None:\n        raise ValueError(x)\n\n    x = a")
+    ours = base.replace("b(x)", "b(\n        x, 1)")
+    assert_clean(merge(base, ours, theirs), theirs.replace("b(x)", "b(\n        x, 1)"))
+    moved = base.replace("    x = a(x)", "    x = a(\n        x, own=1)")
+    assert_clean(merge(base, moved, theirs), theirs.replace("a(x)", "a(\n        x, own=1)"))
