@@ -103,7 +103,7 @@ def read_cases(project: Any, old: Path, new: Path) -> tuple[list[Case], int]:
 
 
 def _cases(loaded: Any, sides: list[Any], sources: Any) -> Iterator[Case]:
-    from patchgen_core.upgrade.merging import merge_definition
+    from patchgen_core.upgrade.merging.merge import merge_definition
     from patchgen_core.upgrade.rebasing import Rebaser
 
     rebaser = Rebaser(loaded, *sides, sources)
@@ -116,7 +116,7 @@ def _cases(loaded: Any, sides: list[Any], sources: Any) -> Iterator[Case]:
 
 def is_clean_by_lines(case: Case) -> bool:
     """Whether merging by lines alone would do."""
-    from patchgen_core.upgrade.merge_lines import merge_lines
+    from patchgen_core.upgrade.merging.lines import merge_lines
 
     text, conflicts = merge_lines(case.base, case.ours, case.theirs)
     try:

@@ -142,7 +142,7 @@ class Cache:
 
     def info(self) -> CacheInfo:
         """What it holds."""
-        from patchgen_core.upgrade.kept import kept_releases
+        from patchgen_core.upgrade.sources.kept import kept_releases
 
         files = list(self._files())
         releases = kept_releases(self.folder / RELEASES)
@@ -170,7 +170,7 @@ class Cache:
         Raises:
             PatchgenError: one cannot be removed.
         """
-        from patchgen_core.upgrade.kept import remove_releases
+        from patchgen_core.upgrade.sources.kept import remove_releases
 
         return remove_releases(self.folder / RELEASES)
 

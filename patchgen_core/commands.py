@@ -224,13 +224,13 @@ def _upgrade(options: argparse.Namespace, project: Project | None) -> int:
 
 
 def _matrix_parser(prog: str) -> argparse.ArgumentParser:
-    from patchgen_core.upgrade.matrix_command import build_parser
+    from patchgen_core.upgrade.matrix.command import build_parser
 
     return build_parser(prog)
 
 
 def _matrix(options: argparse.Namespace, project: Project | None) -> int:
-    from patchgen_core.upgrade.matrix_command import run
+    from patchgen_core.upgrade.matrix.command import run
 
     return run(options, project or load_project())
 

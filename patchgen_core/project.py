@@ -41,7 +41,7 @@ class Project:
             wins over it.
         parity: the settings of ``[tool.patchgen.parity]``.
         upstream: folders that upstream's modules are looked for in before the installed ones, such as those of
-            another release (:mod:`patchgen_core.upgrade.releases`).
+            another release (:mod:`patchgen_core.upgrade.sources.releases`).
         root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
             and the working directory for a relative one.
     """

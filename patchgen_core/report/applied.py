@@ -14,9 +14,9 @@ from patchgen_core.report.data import problem_data
 from patchgen_core.report.markdown import code, details, escape, fence
 from patchgen_core.report.terminal import print_problems
 from patchgen_core.report.upgrade_texts import count
-from patchgen_core.upgrade.applying import Applied
-from patchgen_core.upgrade.gating import GateRun
 from patchgen_core.upgrade.results import Rebase
+from patchgen_core.upgrade.writing.applying import Applied
+from patchgen_core.upgrade.writing.gating import GateRun
 
 
 def applied_summary(applied: Applied) -> str:

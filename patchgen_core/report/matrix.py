@@ -14,7 +14,7 @@ from patchgen_core.report.data import SCHEMA, problem_data
 from patchgen_core.report.matrix_breaks import Break, Place, find_breaks, short_names
 from patchgen_core.report.tables import shorten
 from patchgen_core.report.terminal import print_problems
-from patchgen_core.upgrade.cells import BROKEN
+from patchgen_core.upgrade.matrix.cells import BROKEN
 from patchgen_core.upgrade.results import Cell, MatrixReport, MatrixRow, PatchRow, State
 
 WORDS: dict[State, tuple[str, str]] = {

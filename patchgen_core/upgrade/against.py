@@ -17,9 +17,9 @@ from patchgen_core.loading import LoadedConfig
 from patchgen_core.project import Project
 from patchgen_core.results import Outcome
 from patchgen_core.upgrade.reduced import lacks_names, without
-from patchgen_core.upgrade.releases import Release
 from patchgen_core.upgrade.selecting import Key, patches_of
 from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.sources.releases import Release
 from patchgen_core.upstream import UpstreamModule, find_upstream
 
 _ROUNDS = 3

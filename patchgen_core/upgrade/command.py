@@ -15,12 +15,12 @@ from patchgen_core.project import Project
 
 if TYPE_CHECKING:
     from patchgen_core.report.upgrade_texts import Step
-    from patchgen_core.upgrade.applying import Applied
-    from patchgen_core.upgrade.gating import GateRun
-    from patchgen_core.upgrade.releases import Release, Releases
     from patchgen_core.upgrade.results import Rebase, UpgradeReport
     from patchgen_core.upgrade.selecting import Selection
     from patchgen_core.upgrade.shifts import Shifts
+    from patchgen_core.upgrade.sources.releases import Release, Releases
+    from patchgen_core.upgrade.writing.applying import Applied
+    from patchgen_core.upgrade.writing.gating import GateRun
 
 _PACKAGE = "transformers"
 
@@ -75,13 +75,13 @@ def run(options: argparse.Namespace, project: Project) -> int:
     Raises:
         PatchgenError: a release cannot be had, no config is about the package, or a file cannot be written.
     """
-    from patchgen_core.upgrade.releases import Releases, release_folder
     from patchgen_core.upgrade.selecting import select_configs
+    from patchgen_core.upgrade.sources.releases import Releases, release_folder
     from patchgen_core.upgrade.upgrading import upgrade
 
     _check_usage(options)
     if options.apply and not options.allow_dirty:
-        from patchgen_core.upgrade.git import refuse_dirty
+        from patchgen_core.upgrade.writing.git import refuse_dirty
 
         refuse_dirty(project.base)
     selection = select_configs(project, _paths(options, project), options.package)
@@ -164,8 +164,8 @@ class _Front:
 
     def _apply(self) -> None:
         from patchgen_core.report.applied import print_applied
-        from patchgen_core.upgrade.applying import apply
         from patchgen_core.upgrade.shifts import Shifts
+        from patchgen_core.upgrade.writing.applying import apply
 
         options, configs = self.options, self.report.configs
         patches = [patch for config in configs for patch in config.patches]
@@ -197,7 +197,7 @@ class _Front:
     def _run_gate(self) -> None:
         """The gate, whose output is shown as it comes to someone who waits for it, and else when it is red."""
         from patchgen_core.report.applied import print_gate_run
-        from patchgen_core.upgrade.gating import run_gate
+        from patchgen_core.upgrade.writing.gating import run_gate
 
         options, console = self.options, self.console
         is_watched = not options.json and (console.is_terminal or options.verbose)

@@ -18,12 +18,12 @@ from patchgen_core.codegen.targets import PlannedPatch, Targets, methods
 from patchgen_core.declarations import Patch
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.loading import LoadedConfig
-from patchgen_core.upgrade.config_imports import missing_imports
-from patchgen_core.upgrade.merging import mark_conflicts, merge_definition
-from patchgen_core.upgrade.patched import read_helpers
+from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
 from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
 from patchgen_core.upgrade.selecting import patches_of
 from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.verdicts.patched import read_helpers
+from patchgen_core.upgrade.writing.config_imports import missing_imports
 
 CARRIED: tuple[Kind, ...] = ("changed", "signature changed", "decorators changed", "moved")
 """The verdicts on a target after which there may be something to carry over."""

@@ -13,10 +13,7 @@ from patchgen_core.garbage import without_collector
 from patchgen_core.loading import LoadedConfig
 from patchgen_core.results import Progress
 from patchgen_core.upgrade.against import Against, Attempt, Blame
-from patchgen_core.upgrade.comparing import Comparison, compare_config
 from patchgen_core.upgrade.rebasing import Rebaser, is_on
-from patchgen_core.upgrade.recorded import recorded_upstream, recorded_version, why_not_recorded
-from patchgen_core.upgrade.releases import Release, Releases
 from patchgen_core.upgrade.results import (
     RISKS,
     ConfigVerdict,
@@ -28,6 +25,9 @@ from patchgen_core.upgrade.results import (
 )
 from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
 from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.sources.recorded import recorded_upstream, recorded_version, why_not_recorded
+from patchgen_core.upgrade.sources.releases import Release, Releases
+from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config
 from patchgen_core.upstream import UpstreamModule
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from patchgen_core.cache import prepare_folder
 from patchgen_core.drift import fix
-from patchgen_core.upgrade.releases import release_folder
+from patchgen_core.upgrade.sources.releases import release_folder
 from tests.conftest import UPSTREAM, UPSTREAM_TEXT, Workspace
 
 NORM = "class Norm:\n    def forward(self, x):\n        return x\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.upgrade.applying import apply
 from patchgen_core.upgrade.selecting import select_configs
 from patchgen_core.upgrade.upgrading import upgrade
+from patchgen_core.upgrade.writing.applying import apply
 from tests.conftest import CONFIG, PREAMBLE, UPSTREAM, Workspace, generated
 from tests.core.upgraded import NEW_TEXT, OLD_TEXT, Upgrading, reasons
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from patchgen_core.upgrade.bisecting import Gap, Turn, find_turns
+from patchgen_core.upgrade.matrix.bisecting import Gap, Turn, find_turns
 
 VERSIONS = [f"1.{number}" for number in range(100)]
 

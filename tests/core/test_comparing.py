@@ -6,7 +6,7 @@ import pytest
 
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.loading import Loader
-from patchgen_core.upgrade.comparing import compare_config, compare_target
+from patchgen_core.upgrade.verdicts.comparing import compare_config, compare_target
 from tests.conftest import CONFIG, UPSTREAM, Workspace
 from tests.core.two_releases import PACKAGE, compared, release, verdict
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.codegen.source import parse_source, read_source
-from patchgen_core.upgrade.config_imports import additions, missing_imports
-from patchgen_core.upgrade.line_edits import read_lines
-from patchgen_core.upgrade.unused_imports import removals
+from patchgen_core.upgrade.writing.config_imports import additions, missing_imports
+from patchgen_core.upgrade.writing.line_edits import read_lines
+from patchgen_core.upgrade.writing.unused_imports import removals
 from patchgen_core.upstream import UpstreamModule
 from tests.conftest import CONFIG, Workspace
 from tests.core.upgraded import Upgrading

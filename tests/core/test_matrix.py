@@ -11,12 +11,12 @@ import pytest
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.upgrade import crew
-from patchgen_core.upgrade.columns import Wanted, expand, find_columns
-from patchgen_core.upgrade.matrix import make_matrix
-from patchgen_core.upgrade.releases import Releases, release_folder
+from patchgen_core.upgrade.matrix import crew
+from patchgen_core.upgrade.matrix.columns import Wanted, expand, find_columns
+from patchgen_core.upgrade.matrix.matrix import make_matrix
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upgrade.selecting import select_configs
+from patchgen_core.upgrade.sources.releases import Releases, release_folder
 from tests.conftest import CONFIG, PREAMBLE, Workspace, generated
 from tests.core.shop import HEAD, HISTORY, NORM, PATCHES, REST, keep, open_project, open_shop, write_wheel
 

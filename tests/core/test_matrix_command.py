@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.report.matrix_breaks import short_names
-from patchgen_core.upgrade.releases import release_folder
+from patchgen_core.upgrade.sources.releases import release_folder
 from tests.conftest import PREAMBLE, Workspace
 from tests.core.shop import keep, open_project, open_shop
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from patchgen_core.upgrade.merging import merge_definition
+from patchgen_core.upgrade.merging.merge import merge_definition
 from patchgen_core.upgrade.results import Merged
 
 BASE = """

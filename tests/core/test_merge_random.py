@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from patchgen_core.codegen.source import FUNCTIONS, SourceFile, read_source, shift
-from patchgen_core.upgrade.merging import merge_definition
+from patchgen_core.upgrade.merging.merge import merge_definition
 from patchgen_core.upstream import find_upstream
 
 MODELS = ("llama", "qwen3_moe", "gemma3")

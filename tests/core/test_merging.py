@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from patchgen_core.upgrade.merging import mark_conflicts, merge_definition
+from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
 from patchgen_core.upgrade.results import Merged
 
 FORWARD = """

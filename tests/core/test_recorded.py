@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.upgrade.recorded import recorded_upstream, recorded_version, why_not_recorded
+from patchgen_core.upgrade.sources.recorded import recorded_upstream, recorded_version, why_not_recorded
 from tests.conftest import ROOT, UPSTREAM, UPSTREAM_TEXT, Workspace, generated
 from tests.core.cached import rewrite
 

@@ -19,9 +19,9 @@ import pytest
 from patchgen_core import cache
 from patchgen_core.cache import ENVIRONMENT, Cache
 from patchgen_core.errors import PatchgenError
-from patchgen_core.upgrade.kept import kept_releases, remove_stale
-from patchgen_core.upgrade.releases import Release, Releases, release_folder
-from patchgen_core.upgrade.versions import ascending, nearest, newest, same_version
+from patchgen_core.upgrade.sources.kept import kept_releases, remove_stale
+from patchgen_core.upgrade.sources.releases import Release, Releases, release_folder
+from patchgen_core.upgrade.sources.versions import ascending, nearest, newest, same_version
 from patchgen_core.upstream import find_upstream
 from tests.conftest import PATCH, UPSTREAM, Workspace
 from tests.core.cached import BASE, checked
@@ -69,7 +69,7 @@ NEEDED = {
 FIND = """
 import sys
 from pathlib import Path
-from patchgen_core.upgrade.releases import Releases
+from patchgen_core.upgrade.sources.releases import Releases
 
 print(Releases(Path(sys.argv[1]), "acme").find("1.1", [sys.argv[2]]).origin)
 """

@@ -10,9 +10,9 @@ from pathlib import Path
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.library import Library
 from patchgen_core.loading import Loader
-from patchgen_core.upgrade.comparing import Comparison, compare_config
 from patchgen_core.upgrade.results import Finding, PatchVerdict
 from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config
 from patchgen_core.upstream import find_upstream
 from tests.conftest import CONFIG, UPSTREAM, Workspace
 

@@ -17,10 +17,10 @@ from patchgen_core.declarations import Patch
 from patchgen_core.drift import check, fix
 from patchgen_core.loading import LoadedConfig, Loader
 from patchgen_core.results import DriftReport
-from patchgen_core.upgrade.applying import Applied, apply
-from patchgen_core.upgrade.config_imports import missing_imports
-from patchgen_core.upgrade.releases import Release, Releases
 from patchgen_core.upgrade.results import ConfigVerdict, Conflict, Kind, Merged, PatchVerdict, Rebase, UpgradeReport
+from patchgen_core.upgrade.sources.releases import Release, Releases
+from patchgen_core.upgrade.writing.applying import Applied, apply
+from patchgen_core.upgrade.writing.config_imports import missing_imports
 from patchgen_core.upstream import find_upstream
 from tests.conftest import UPSTREAM, Workspace
 

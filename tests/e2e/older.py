@@ -24,11 +24,11 @@ from patchgen_core.contracts.run import Contracts
 from patchgen_core.errors import Problem
 from patchgen_core.files import write_files
 from patchgen_core.project import Project, load_project
-from patchgen_core.upgrade.applying import Applied, apply
-from patchgen_core.upgrade.releases import Release, Releases
 from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, UpgradeReport
 from patchgen_core.upgrade.selecting import Selection, select_configs
+from patchgen_core.upgrade.sources.releases import Release, Releases
 from patchgen_core.upgrade.upgrading import upgrade
+from patchgen_core.upgrade.writing.applying import Applied, apply
 
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / "examples" / "zoo"

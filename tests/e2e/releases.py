@@ -10,8 +10,8 @@ from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.library import Library
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project import Project
-from patchgen_core.upgrade.releases import Release, Releases
 from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.sources.releases import Release, Releases
 from patchgen_core.upstream import find_upstream
 from tests.e2e.upgrade_history import RELEASES
 

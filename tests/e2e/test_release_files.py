@@ -15,9 +15,9 @@ from patchgen_core.artifacts import make_outcomes
 from patchgen_core.codegen.source import SourceCache
 from patchgen_core.contracts.run import Contracts
 from patchgen_core.project import Project, load_project
-from patchgen_core.upgrade.needed import dotted_name
-from patchgen_core.upgrade.releases import Release, Releases
 from patchgen_core.upgrade.selecting import Selection, select_configs
+from patchgen_core.upgrade.sources.needed import dotted_name
+from patchgen_core.upgrade.sources.releases import Release, Releases
 from patchgen_core.upstream import find_upstream
 from tests.conftest import ROOT
 

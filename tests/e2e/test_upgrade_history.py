@@ -11,9 +11,9 @@ import pytest
 from patchgen_core.declarations import Patch
 from patchgen_core.garbage import without_collector
 from patchgen_core.project import load_project
-from patchgen_core.upgrade.comparing import compare_target
 from patchgen_core.upgrade.selecting import Selection, select_configs
 from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.verdicts.comparing import compare_target
 from tests.e2e.releases import find_releases, sides
 from tests.e2e.upgrade_history import ADDED, HISTORY, RELEASES, verdict_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.upgrade.gating import run_gate
-from patchgen_core.upgrade.releases import Release
+from patchgen_core.upgrade.sources.releases import Release
+from patchgen_core.upgrade.writing.gating import run_gate
 from tests.conftest import CONFIG, Workspace
 from tests.core.upgraded import Upgrading
 

@@ -1,0 +1,1 @@
+"""Configs against many releases."""

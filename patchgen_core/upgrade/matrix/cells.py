@@ -1,0 +1,106 @@
+"""What a trial says about a config and its patches: ok, cosmetic, changed, breaks, absent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from patchgen_core.errors import Problem
+from patchgen_core.upgrade.against import Blame
+from patchgen_core.upgrade.matrix.trials import Trial
+from patchgen_core.upgrade.results import STATES, Cell, Finding, State
+
+BROKEN: tuple[State, ...] = ("breaks", "absent")
+"""The states in which a config or patch does not work."""
+
+NO_MODULE = "it has no such module"
+"""Why a config is absent."""
+
+_ALIKE = ("unchanged", "added")
+_PLACE = re.compile(r" in [\w.-]+\.py, line \d+\b")
+_LINE = re.compile(r"\bline \d+")
+_LABEL = re.compile(r"^\w+ [\w.]+: ")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A config and its patches against one version.
+
+    Attributes:
+        config: the config.
+        patches: its patches, in the order in which they are declared.
+        general: what fails, apart from what concerns its patches.
+    """
+
+    config: Cell
+    patches: tuple[Cell, ...]
+    general: tuple[Problem, ...] = ()
+
+
+def judge(version: str, trial: Trial, base: Trial | None, names: Sequence[str]) -> Cells:
+    """What a version is to a config.
+
+    Args:
+        version: what the version is called.
+        trial: the config with it.
+        base: the config with the release that it is based on: what is wrong there as well does not count. None where
+            that cannot be tried.
+        names: what the patches are called.
+    """
+    if trial.is_absent:
+        cell = Cell(version, "absent", (NO_MODULE,))
+        return Cells(cell, tuple(cell for _ in names))
+    blames = [*trial.problems, *_errors(trial, base)]
+    own = [[blame.problem for blame in blames if blame.patch == number] for number in range(len(names))]
+    patches = tuple(
+        Cell(version, "breaks", problems=tuple(problems)) if problems else _changed(version, target)
+        for problems, target in zip(own, trial.targets)
+    )
+    general = tuple(blame.problem for blame in blames if blame.patch is None)
+    states: list[State] = [cell.state for cell in patches]
+    states += ["breaks"] if general else []
+    state: State = min(states, key=STATES.index, default="ok")
+    reasons = [
+        f"{name}: {reason}" for name, cell in zip(names, patches) for reason in cell.reasons if cell.state == state
+    ]
+    problems = tuple(blame.problem for blame in blames)
+    return Cells(Cell(version, state, tuple(reasons), problems), patches, general)
+
+
+def reasons_of(cell: Cell, problems: Iterable[Problem] | None = None) -> tuple[str, ...]:
+    """Why a cell is what it is, a line each: in short, and each thing once.
+
+    Args:
+        cell: the cell.
+        problems: those of its problems that matter; all by default.
+    """
+    failing = (reason_of(problem) for problem in (cell.problems if problems is None else problems))
+    return tuple(dict.fromkeys((*failing, *cell.reasons)))
+
+
+def reason_of(problem: Problem) -> str:
+    """A problem in short: without the patch that it is about and the line where the module has it."""
+    message = _PLACE.sub("", _LABEL.sub("", problem.message))
+    return f"{problem.code} {message}".lstrip()
+
+
+def _errors(trial: Trial, base: Trial | None) -> list[Blame]:
+    """The errors that the base has not, wherever in the module they stand.
+
+    Of a config that does not generate, those of patches: what is left of it may break a rule as a whole.
+    """
+    known = {_said(blame.problem) for blame in (base.errors if base is not None else ())}
+    errors = [blame for blame in trial.errors if _said(blame.problem) not in known]
+    return [blame for blame in errors if blame.patch is not None] if trial.problems else errors
+
+
+def _said(problem: Problem) -> tuple[object, ...]:
+    return problem.code, problem.location, _LINE.sub("line", problem.message)
+
+
+def _changed(version: str, target: Finding | None) -> Cell:
+    if target is None or target.kind in _ALIKE:
+        return Cell(version, "ok")
+    state: State = "cosmetic" if target.kind == "cosmetic" else "changed"
+    return Cell(version, state, (f"{target.kind}: {target.detail}" if target.detail else target.kind,))

@@ -1,0 +1,188 @@
+"""Which statement's value each statement of a merged function uses, and whether one of its sides had it so.
+
+Both sides' changes can be far apart and still meet: ours changes a value that upstream's new statement reads. Neither
+side was ever run like that, so it is no clean merge.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from patchgen_core.codegen.source import COMPOUND, DEFINITIONS, FUNCTIONS, blocks
+from patchgen_core.upgrade.merging.effects import effects, place
+
+Label = Callable[[ast.stmt], object]
+"""What a statement is known by in all texts."""
+ENTRY = "entry"
+_ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_Values = dict[str, frozenset[object]]
+
+
+@dataclass(frozen=True)
+class Use:
+    """A statement that uses what another one assigned.
+
+    Attributes:
+        source: the label of the statement that assigns; a parameter's name in a tuple; ``entry`` for none before it.
+        target: the label of the one that uses it.
+        name: what is assigned.
+        how: what takes it there: the function that is called with it, or the operation.
+        is_own: whether ours changed the statement that assigns.
+    """
+
+    source: object
+    target: object
+    name: str
+    how: str
+    is_own: bool
+
+
+@dataclass
+class Flow:
+    """The uses in a function.
+
+    Attributes:
+        label: what statements are known by.
+        own: the labels of those that ours has changed.
+        uses: each use, with the statement that it is in.
+    """
+
+    label: Label
+    own: Container[object]
+    uses: dict[Use, ast.stmt] = field(default_factory=dict)
+
+    def block(self, body: Iterable[ast.stmt], values: _Values) -> _Values | None:
+        """Follow some statements; what is assigned after them, None when that is never reached."""
+        current: _Values | None = dict(values)
+        for statement in body:
+            if current is None:
+                current = dict(values)  # unreachable, and yet code
+            current = self._statement(statement, current)
+        return current
+
+    def _statement(self, node: ast.stmt, values: _Values) -> _Values | None:
+        if isinstance(node, DEFINITIONS):
+            self._use(node, [node], values)
+            return {**values, node.name: frozenset([self.label(node)])}
+        if not isinstance(node, COMPOUND):
+            self._use(node, [node], values)
+            after = self._assign(node, [node], values)
+            return None if isinstance(node, _ENDS) else after
+        head = [child for child in ast.iter_child_nodes(node) if not isinstance(child, (ast.stmt, *_PARTS))]
+        self._use(node, head, values)
+        values = self._assign(node, head, values)
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            return self.block(node.body, values)
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            return self._loop(node, values)
+        if isinstance(node, ast.If):
+            return joined([self.block(node.body, values), self.block(node.orelse, values)])
+        return self._other(node, values)
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, values: _Values) -> _Values:
+        once = joined([values, self.block(node.body, values)]) or values
+        again = joined([once, self.block(node.body, self._assign(node, _targets(node), once))]) or once
+        return joined([again, self.block(node.orelse, again)]) or again
+
+    def _other(self, node: ast.stmt, values: _Values) -> _Values | None:
+        """``try`` and ``match``: each part may follow any other."""
+        states: list[_Values | None] = [values]
+        for body in blocks(node):
+            states.append(self.block(body, joined(states) or values))
+        return joined(states)
+
+    def _use(self, node: ast.stmt, parts: Iterable[ast.AST], values: _Values) -> None:
+        parts = list(parts)
+        takers = _takers(parts)
+        for name in effects(parts).reads:
+            for source in values.get(name, frozenset([ENTRY])):
+                for how in takers.get(name, [""]):
+                    self.uses.setdefault(Use(source, self.label(node), name, how, source in self.own), node)
+
+    def _assign(self, node: ast.stmt, parts: Iterable[ast.AST], values: _Values) -> _Values:
+        parts = list(parts)
+        bound = {n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name) and _is_stored(n)}
+        bound |= {f"**{name}" for name in bound}
+        result = dict(values)
+        for name in effects(parts).writes:
+            before = frozenset() if name in bound else values.get(name, frozenset([ENTRY]))
+            result[name] = before | {self.label(node)}
+        return result
+
+
+_PARTS = (ast.ExceptHandler, ast.match_case)
+
+
+def _targets(node: ast.For | ast.AsyncFor | ast.While) -> list[ast.AST]:
+    return [] if isinstance(node, ast.While) else [node.target]
+
+
+def _is_stored(node: ast.Name) -> bool:
+    return isinstance(node.ctx, ast.Store)
+
+
+def joined(states: Iterable[_Values | None]) -> _Values | None:
+    """What is assigned where several ways meet."""
+    reached = [state for state in states if state is not None]
+    if not reached:
+        return None
+    names = {name for state in reached for name in state}
+    entry = frozenset([ENTRY])
+    return {name: frozenset().union(*(state.get(name, entry) for state in reached)) for name in names}
+
+
+def _takers(parts: Iterable[ast.AST]) -> dict[str, list[str]]:
+    """What takes each name that is read."""
+    found: dict[str, list[str]] = {}
+
+    def visit(node: ast.AST, how: str) -> None:
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            found.setdefault(place(node), []).append(how)
+        for child in ast.iter_child_nodes(node):
+            visit(child, _how(node, child, how))
+
+    for part in parts:
+        visit(part, "")
+    return found
+
+
+def _how(node: ast.AST, child: ast.AST, how: str) -> str:
+    """What takes a part of an expression."""
+    if isinstance(node, ast.Call):
+        return how if child is node.func else _callee(node.func)
+    if isinstance(node, ast.Attribute):
+        return f".{node.attr}"
+    if isinstance(node, (ast.keyword, ast.Starred, ast.Tuple, ast.List)):
+        return how
+    return type(node).__name__ if isinstance(node, ast.expr) else ""
+
+
+def _callee(function: ast.expr) -> str:
+    """What is called: by its dotted name, or a method of whatever an expression makes by its own."""
+    node = function
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    if isinstance(function, ast.Attribute) and not isinstance(node, ast.Name):
+        return f".{function.attr}"
+    return ast.unparse(function)
+
+
+def find_uses(node: ast.AST, label: Label, own: Container[object]) -> Mapping[Use, ast.stmt]:
+    """Every use in a definition and the functions of its body.
+
+    Args:
+        node: the definition.
+        label: what its statements are known by.
+        own: the labels of those that ours has changed.
+    """
+    flow = Flow(label, own)
+    if isinstance(node, FUNCTIONS):
+        names = [argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]
+        flow.block(node.body, {f"{stars}{name}": frozenset([(name,)]) for name in names for stars in ("", "**")})
+    found = dict(flow.uses)
+    for child in ast.walk(node):
+        if child is not node and isinstance(child, FUNCTIONS) and isinstance(node, ast.ClassDef):
+            found.update(find_uses(child, label, own))
+    return found

@@ -1,0 +1,172 @@
+"""Three-way merge of one definition: what upstream changed, applied to what replaces it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Literal
+
+from patchgen_core.codegen.replacement import HEAD
+from patchgen_core.codegen.source import DEFINITIONS
+from patchgen_core.errors import PatchgenError
+from patchgen_core.upgrade.merging.docstrings import without_docstring
+from patchgen_core.upgrade.merging.edits import Edits
+from patchgen_core.upgrade.merging.lines import merge_lines
+from patchgen_core.upgrade.merging.names import find_lost_names
+from patchgen_core.upgrade.merging.origins import find_bypasses, find_new_uses
+from patchgen_core.upgrade.merging.renames import align_names
+from patchgen_core.upgrade.merging.text import Text, read_text
+from patchgen_core.upgrade.merging.tree import TreeMerge
+from patchgen_core.upgrade.results import Conflict, Merged
+
+
+def merge_definition(base: str, ours: str, theirs: str) -> Merged:
+    """Apply upstream's change of a definition to its replacement.
+
+    Args:
+        base: upstream's old definition, at column 0, decorators included.
+        ours: the replacement; its name may be another one.
+        theirs: upstream's new definition.
+
+    Returns:
+        Our text with upstream's change in it. Where both changed the same, ours stays and a conflict says so.
+    """
+    texts = [read_text(text) for text in (base, ours, theirs)]
+    name = texts[1].definition.name
+    base, theirs = (_renamed(text, name) for text in (texts[0], texts[2]))
+    texts = [read_text(base), texts[1], read_text(theirs)]
+    dumps = [text.dump(text.definition) for text in texts]
+    if dumps[2] in (dumps[0], dumps[1]):
+        return Merged(ours, "same")
+    aligned = align_names(*texts)
+    sides = aligned.base, aligned.ours, aligned.theirs
+    edits = Edits(aligned.ours, notes=list(aligned.notes))
+    TreeMerge(edits, *sides).run()
+    try:
+        merged = read_text(edits.result)
+    except PatchgenError as error:
+        return Merged(ours, "syntax", (_broken(str(error), base, ours, theirs),))
+    conflicts = edits.placed() or tuple(_lost(merged, aligned.ours, aligned.theirs))
+    conflicts = conflicts or tuple(_met(edits, merged, aligned.theirs))
+    if not conflicts and not _is_same_in_plain(merged, sides):
+        reason = "the result would depend on how the code is laid out"
+        return Merged(ours, "syntax", (_broken(reason, base, ours, theirs),))
+    how: Literal["same", "lines", "syntax"] = "syntax"
+    result = merged.source.text
+    if not conflicts:
+        edits.notes += find_bypasses(edits)
+        by_lines = _by_lines(merged, *sides)
+        result = by_lines or _tidied(merged, aligned.ours)
+        how = "same" if result == aligned.ours.source.text else "lines" if by_lines else "syntax"
+    result = result if ours.endswith("\n") else result.rstrip("\n")
+    return Merged(result, how, conflicts, tuple(dict.fromkeys(edits.notes)))
+
+
+def _is_same_in_plain(merged: Text, sides: tuple[Text, Text, Text]) -> bool:
+    """Whether merging the same code without comments, and laid out in one way, means the same."""
+    plain = [read_text(ast.unparse(side.source.tree)) for side in sides]
+    edits = Edits(plain[1])
+    TreeMerge(edits, *plain).run()
+    try:
+        again = read_text(edits.result)
+    except PatchgenError:
+        return False
+    return not edits.conflicts and _meaning(again) == _meaning(merged)
+
+
+def _meaning(text: Text) -> str:
+    """The syntax of a definition without docstrings, and with named arguments in one order."""
+    tree = ast.parse(text.source.text)
+    for node in ast.walk(tree):
+        if isinstance(node, DEFINITIONS):
+            node.body = without_docstring(node)
+        elif isinstance(node, ast.Call):
+            node.keywords.sort(key=ast.dump)
+    return ast.dump(tree)
+
+
+def _by_lines(merged: Text, base: Text, ours: Text, theirs: Text) -> str:
+    """The text that merging by lines makes, when it means the same: that has upstream's comments and layout."""
+    text, conflicts = merge_lines(*(side.source.text for side in (base, ours, theirs)))
+    if conflicts:
+        return ""
+    try:
+        return text if ast.dump(ast.parse(text)) == ast.dump(merged.source.tree) else ""
+    except SyntaxError:
+        return ""
+
+
+def _tidied(merged: Text, ours: Text) -> str:
+    """The merged text without the second of two empty lines that deleting left, where ours has no two in a row."""
+    if list(_doubled(ours)):
+        return merged.source.text
+    doubled = set(_doubled(merged))
+    return "\n".join(line for number, line in enumerate(merged.source.lines, 1) if number not in doubled)
+
+
+def _doubled(text: Text) -> Iterator[int]:
+    lines = text.source.lines[:-1]
+    for number in range(2, len(lines) + 1):
+        if not lines[number - 1].strip() and not lines[number - 2].strip() and number not in text.source.string_lines:
+            yield number
+
+
+def _met(edits: Edits, merged: Text, theirs: Text) -> Iterator[Conflict]:
+    """Values that a statement uses in the merged text only, as conflicts; one for each statement."""
+    seen = set()
+    for new in find_new_uses(edits, merged, theirs):
+        if new.target in seen:
+            continue
+        seen.add(new.target)
+        by = "" if new.source is None else f": `{merged.source.lines[new.source.lineno - 1].strip()}`"
+        where = "in upstream's text" if new.is_lost else "in either text"
+        reason = f"'{new.use.name.lstrip('*')}' has another value here than {where}{by}"
+        yield _at(edits.text, merged, new.target.lineno, reason)
+
+
+def _at(ours: Text, merged: Text, line: int, reason: str) -> Conflict:
+    """A conflict about a line of the merged text."""
+    text = merged.source.lines[line - 1].strip()
+    known = [number for number, other in enumerate(ours.source.lines, 1) if other.strip() == text]
+    at = min(known, key=lambda number: abs(number - line), default=min(line, len(ours.source.lines)))
+    return Conflict(at, reason, "", text, "", merged_line=line)
+
+
+def _lost(merged: Text, ours: Text, theirs: Text) -> Iterator[Conflict]:
+    """Names that no longer stand for anything, as conflicts."""
+    for lost in find_lost_names(merged, ours, theirs):
+        yield _at(ours, merged, lost.line, lost.reason)
+
+
+def _broken(why: str, base: str, ours: str, theirs: str) -> Conflict:
+    return Conflict(1, f"the merged text cannot be trusted: {why}", base, ours, theirs)
+
+
+def _renamed(text: Text, name: str) -> str:
+    """A definition with another name."""
+    source, node = text.source, text.definition
+    start = source.line_starts[node.lineno - 1]
+    return source.text[:start] + HEAD.sub(rf"\g<1>\g<2>{name}", source.text[start:])
+
+
+def mark_conflicts(ours: str, merged: Merged) -> str:
+    """The merged text with conflict markers around each place that could not be merged.
+
+    Args:
+        ours: the replacement as it was.
+        merged: what it became.
+    """
+    lines = (merged.text if merged.text else ours).split("\n")
+    for conflict in sorted(merged.conflicts, key=lambda conflict: -conflict.merged_line):
+        at = max(conflict.merged_line, 1) - 1
+        end = at + (conflict.ours.count("\n") + 1 if conflict.ours else 0)
+        near = next((line for line in lines[at:] if line.strip()), "")
+        indent = near[: len(near) - len(near.lstrip())]
+        sides = [_indented(text, indent) for text in (conflict.base, conflict.theirs)]
+        marked = ["<<<<<<< ours", *lines[at:end], "||||||| base", *sides[0], "=======", *sides[1], ">>>>>>> theirs"]
+        lines[at:end] = marked
+    return "\n".join(lines)
+
+
+def _indented(text: str, indent: str) -> list[str]:
+    return [indent + line if line.strip() else line for line in text.split("\n")] if text else []

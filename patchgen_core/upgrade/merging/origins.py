@@ -1,0 +1,153 @@
+"""Where each statement of a merged text comes from, and which uses of values neither side had."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from patchgen_core.codegen.edits import Edit
+from patchgen_core.upgrade.merging.edits import Edits
+from patchgen_core.upgrade.merging.flow import Use, find_uses
+from patchgen_core.upgrade.merging.text import Text
+
+
+@dataclass(frozen=True)
+class NewUse:
+    """A value that a statement uses in the merged text and in neither side, or in upstream's only.
+
+    Attributes:
+        use: the use.
+        source: the statement that assigns it, in the merged text; None for none.
+        target: the statement that uses it, in the merged text.
+        is_lost: whether it is upstream's: a new statement's value that upstream's text uses there.
+    """
+
+    use: Use
+    source: ast.stmt | None
+    target: ast.stmt
+    is_lost: bool = False
+
+
+def find_new_uses(edits: Edits, merged: Text, theirs: Text) -> list[NewUse]:
+    """The uses that neither side has, and those of upstream's new statements that are no more.
+
+    Args:
+        edits: the merge, which has no conflicts.
+        merged: its result.
+        theirs: upstream's new text.
+    """
+    ours = edits.text
+    labels: dict[ast.stmt, object] = {node: edits.same.get(node, node) for node in statements(theirs.definition)}
+    labels |= {node: node for node in statements(ours.definition)}
+    labels |= _origins(edits, merged, labels)
+    labels = {node: edits.copies.get(label, label) for node, label in labels.items()}
+    by_label = {labels[node]: node for node in statements(merged.definition)}
+    sides = [find_uses(t.definition, labels.__getitem__, own) for t, own in ((ours, edits.changed), (theirs, ()))]
+    known = {use for side in sides for use in side}
+    is_told = _told(sides[0], sides[1], set(by_label))
+    found = []
+    uses = find_uses(merged.definition, labels.__getitem__, edits.changed)
+    for use, node in uses.items():
+        if use not in known and not is_told(use):
+            found.append(NewUse(use, by_label.get(use.source), node))
+    added = {node for node in statements(theirs.definition) if labels[node] is node}
+    there = {(use.source, use.target, use.name) for use in uses}
+    for use in sides[1]:
+        is_kept = use.source in added and use.source in by_label and use.target in by_label
+        if is_kept and (use.source, use.target, use.name) not in there:
+            found.append(NewUse(use, by_label[use.source], by_label[use.target], is_lost=True))
+    return sorted(found, key=_place)
+
+
+def _place(new: NewUse) -> tuple[int, str, int]:
+    return new.target.lineno, new.use.name, new.source.lineno if new.source is not None else 0
+
+
+def _told(ours: Iterable[Use], theirs: Iterable[Use], kept: Container[object]) -> Callable[[Use], bool]:
+    """Whether ours has a use but for what upstream changed around it.
+
+    Either the statement puts the same value into an object in ours, and upstream's puts what has its name into one of
+    another class; or a statement that upstream replaced by this one used it in the same way.
+    """
+    same = {(use.source, use.target, use.name) for use in ours if _is_class(use.how)}
+    named = {(use.target, use.name, use.how) for use in theirs if _is_class(use.how)}
+    replaced = {(use.source, use.name, use.how) for use in ours if use.target not in kept}
+
+    def is_told(use: Use) -> bool:
+        is_same = (use.source, use.target, use.name) in same and (use.target, use.name, use.how) in named
+        return is_same or (use.source, use.name, use.how) in replaced
+
+    return is_told
+
+
+def _is_class(how: str) -> bool:
+    return how.isidentifier() and how[:1].isupper()
+
+
+def find_bypasses(edits: Edits) -> Iterator[str]:
+    """Notes on our own code that returns before upstream's change is reached."""
+    kept = {*edits.same.values(), *edits.copies}
+    source = edits.text.source
+    for node in statements(edits.text.definition):
+        own = node not in kept and isinstance(node, ast.If) and any(isinstance(n, ast.Return) for n in ast.walk(node))
+        changed = [edit for edit in edits.edits if edit.start > source.end(node) and edits.is_code(edit)]
+        if own and changed:
+            line = source.lines[node.lineno - 1].strip()
+            yield f"your `{line}` returns before what upstream changed, so that path is as it was"
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements below a definition, in the order of the text."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        yield from statements(child)
+
+
+def _origins(edits: Edits, merged: Text, labels: dict[ast.stmt, object]) -> dict[ast.stmt, object]:
+    """The labels of the merged text's statements."""
+    ours = {edits.text.source.start(node): node for node in statements(edits.text.definition)}
+    pieces = list(_pieces(edits))
+    inserted = [_below(piece.edit.origin if piece.edit is not None and piece.edit.origin else []) for piece in pieces]
+    found: dict[ast.stmt, object] = {}
+    for node in statements(merged.definition):
+        start = merged.source.start(node)
+        number = next(n for n, piece in enumerate(pieces) if piece.start <= start < piece.end)
+        piece = pieces[number]
+        if piece.edit is None or not piece.edit.origin:
+            found[node] = ours.get(
+                piece.offset if piece.edit is not None else start - piece.start + piece.offset, node
+            )
+        else:
+            found[node] = labels[next(inserted[number])]
+    return found
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of the merged text: its offsets, the one that it stands for in ours, and the edit that wrote it."""
+
+    start: int
+    end: int
+    offset: int
+    edit: Edit | None
+
+
+def _pieces(edits: Edits) -> Iterator[_Piece]:
+    position = written = 0
+    text = edits.text.source.text
+    for edit in sorted(edits.edits, key=lambda edit: (edit.start, edit.end)):
+        kept = edit.start - position
+        yield _Piece(written, written + kept, position, None)
+        written += kept
+        yield _Piece(written, written + len(edit.new), edit.start, edit)
+        written += len(edit.new)
+        position = edit.end
+    yield _Piece(written, written + len(text) - position, position, None)
+
+
+def _below(nodes: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in nodes:
+        yield node
+        yield from statements(node)

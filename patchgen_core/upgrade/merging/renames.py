@@ -1,0 +1,148 @@
+"""Local names that one side calls otherwise: all three texts are made to call them the same."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from patchgen_core.codegen.edits import Edit, apply_edits
+from patchgen_core.codegen.scopes import find_scopes
+from patchgen_core.codegen.source import FUNCTIONS
+from patchgen_core.upgrade.merging.text import Text, read_text
+
+_VARIABLE = "variable"
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """The three texts with the same names for the same variables.
+
+    Attributes:
+        base, ours, theirs: the texts.
+        notes: what was renamed in ours.
+    """
+
+    base: Text
+    ours: Text
+    theirs: Text
+    notes: tuple[str, ...] = ()
+
+
+def align_names(base: Text, ours: Text, theirs: Text) -> Aligned:
+    """Rename local variables and parameters so that a renamed one is no difference.
+
+    What upstream renamed is renamed in ours as well; what we renamed, in upstream's texts; and what both sides added
+    under two names gets ours.
+    """
+    notes = []
+    for old, new in find_renames(base, theirs).items():
+        renamed = [_renamed(text, old, new) for text in (base, ours)]
+        if renamed[0] is not None and renamed[1] is not None:
+            if renamed[1] is not ours:
+                notes.append(f"upstream renamed '{old}' to '{new}', and so it is here")
+            base, ours = renamed[0], renamed[1]
+    for old, new in find_renames(base, ours).items():
+        renamed = [_renamed(text, old, new) for text in (base, theirs)]
+        if renamed[0] is not None and renamed[1] is not None:
+            base, theirs = renamed[0], renamed[1]
+    for old, new in find_renames(theirs, ours, base.names).items():
+        found = _renamed(theirs, old, new)
+        theirs = found if found is not None else theirs
+    return Aligned(base, ours, theirs, tuple(notes))
+
+
+def find_renames(old: Text, new: Text, known: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The variables of one text that another one uses under another name.
+
+    Args:
+        old, new: the texts.
+        known: names that are in use elsewhere, and so no variable's other name.
+    """
+    gone, come = _variables(old), _variables(new)
+    gone = {name: what for name, what in gone.items() if name not in new.names | known}
+    come = {name: what for name, what in come.items() if name not in old.names | known}
+    if not gone or not come:
+        return {}
+    pairs: dict[str, Counter[str]] = defaultdict(Counter)
+    for one, other in _paired(old, new):
+        if one in gone:
+            pairs[one][other] += 1
+    total = Counter(token.string for token in old.tokens)
+    found = {}
+    for one, others in pairs.items():
+        other, count = others.most_common(1)[0]
+        if len(others) == 1 and count > 1 and 2 * count >= total[one] and come.get(other) == gone[one]:
+            found[one] = other
+    rivals = Counter(found.values())
+    return {one: other for one, other in found.items() if rivals[other] == 1}
+
+
+def _paired(old: Text, new: Text) -> Iterator[tuple[str, str]]:
+    """The single tokens of two texts that differ where all around is the same; not those of ``name=name``."""
+    left, right = ([token.string for token in text.tokens] for text in (old, new))
+    for kind, start, end, first, last in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        alone = kind == "replace" and end - start == last - first == 1
+        if alone and not (_is_passed_on(left, start) and _is_passed_on(right, first)):
+            yield left[start], right[first]
+
+
+def _is_passed_on(tokens: list[str], at: int) -> bool:
+    around = tokens[max(at - 2, 0) : at + 3]
+    middle = min(at, 2)
+    before, after = around[:middle], around[middle + 1 :]
+    return before[-2:] == [tokens[at], "="] or after[:2] == ["=", tokens[at]]
+
+
+def _variables(text: Text) -> dict[str, str]:
+    """The names of a function that are bound in it alone; for parameters, with annotation and default."""
+    node = text.definition
+    if not isinstance(node, FUNCTIONS):
+        return {}
+    scopes = find_scopes(text.source.tree)
+    owners = defaultdict(set)
+    for name, scope in scopes.bindings:
+        owners[name].add(scope.owner(name))
+    found = {}
+    for name, places in owners.items():
+        (place, *others) = places
+        if not others and place is not None and place.node is node:
+            found[name] = _VARIABLE
+    return found | _parameters(node)
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
+    args = node.args
+    positional = [*args.posonlyargs, *args.args]
+    defaults = [None] * (len(positional) - len(args.defaults)) + [*args.defaults]
+    pairs = [*zip(positional, defaults), *zip(args.kwonlyargs, args.kw_defaults)]
+    pairs += [(argument, None) for argument in (args.vararg, args.kwarg) if argument is not None]
+    said = {}
+    for argument, default in pairs:
+        parts = [ast.unparse(part) if part is not None else "" for part in (argument.annotation, default)]
+        said[argument.arg] = f"parameter {parts[0]} = {parts[1]}"
+    return said
+
+
+def _renamed(text: Text, old: str, new: str) -> Text | None:
+    """A text with another name for a variable; None when that is not possible."""
+    if old not in text.names:
+        return text
+    if new in text.names or old not in _variables(text):
+        return None
+    source = text.source
+    edits = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Name) and node.id == old:
+            edits.append(Edit(source.start(node), source.end(node), new))
+        elif isinstance(node, ast.arg) and node.arg == old:
+            edits.append(Edit(source.start(node), source.start(node) + len(old), new))
+        elif old in (getattr(node, "name", None), getattr(node, "asname", None), getattr(node, "rest", None)):
+            return None
+        elif isinstance(node, (ast.Global, ast.Nonlocal)) and old in node.names:
+            return None
+    if any(source.text[edit.start : edit.end] != old for edit in edits):
+        return None  # an f-string, whose parts older Pythons misplace
+    return read_text(apply_edits(source.text, edits)[0])

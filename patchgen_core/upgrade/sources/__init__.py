@@ -1,0 +1,1 @@
+"""Where the files of releases of upstream come from."""

@@ -1,0 +1,238 @@
+"""How alike definitions are: what was renamed or moved, and new code that is like what a patch changes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from patchgen_core.codegen.source import Definition
+from patchgen_core.codegen.targets import all_methods
+from patchgen_core.upgrade.results import Finding
+from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
+from patchgen_core.upgrade.verdicts.syntax import body_form
+from patchgen_core.upgrade.verdicts.views import Aim, Target, View
+
+RENAMED = 0.7
+"""How alike a definition of another name must be to be the same one renamed."""
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_TOKENS = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """A definition that is like another.
+
+    Attributes:
+        name: it, as reports name it.
+        ratio: how alike their bodies are, from 0 to 1.
+    """
+
+    name: str
+    ratio: float
+
+    @property
+    def percent(self) -> str:
+        """The ratio as a sentence has it."""
+        return f"{self.ratio:.0%} alike"
+
+
+@lru_cache(maxsize=2048)
+def tokens_of(node: Definition, package: str = "") -> tuple[str, ...]:
+    """The words of what a definition does."""
+    return tuple(_TOKENS.findall(body_form(node, package)))
+
+
+def ratio(a: Sequence[str], b: Sequence[str]) -> float:
+    """How alike two sequences of words are, their order regarded."""
+    from difflib import SequenceMatcher
+
+    if _bound(Counter(a), Counter(b)) < RENAMED / 2:
+        return 0.0
+    return SequenceMatcher(None, a, b, autojunk=False).ratio()
+
+
+def _bound(a: Counter[str], b: Counter[str]) -> float:
+    """The most that the ratio can be, whatever the order."""
+    total = sum(a.values()) + sum(b.values())
+    return 2 * sum((a & b).values()) / total if total else 1.0
+
+
+def nearest(node: Definition, package: str, candidates: Iterable[tuple[str, Definition, str]]) -> Likeness | None:
+    """The candidate that is most alike, if one is alike enough to be the same one renamed.
+
+    Args:
+        node, package: what is looked for, and where its relative imports start from.
+        candidates: name, node and package of each definition.
+    """
+    words = tokens_of(node, package)
+    known = Counter(words)
+    ranked = []
+    for name, other, other_package in candidates:
+        if isinstance(node, ast.ClassDef) != isinstance(other, ast.ClassDef):
+            continue
+        found = tokens_of(other, other_package)
+        bound = _bound(known, Counter(found))
+        if bound >= RENAMED:
+            ranked.append((bound, name, found))
+    best = Likeness("", 0.0)
+    for bound, name, found in sorted(ranked, reverse=True)[:8]:
+        if bound > best.ratio:
+            alike = ratio(words, found)
+            best = Likeness(name, alike) if alike > best.ratio else best
+    return best if best.ratio >= RENAMED else None
+
+
+def moved(aim: Aim, old: View, new: View) -> tuple[str, str] | None:
+    """Where what a patch changes is now, as its new name and a sentence; None when nothing is like it."""
+    return _moved_method(aim, old, new) if aim.method and new.classes(aim.name) else _moved_name(aim, old, new)
+
+
+def _moved_name(aim: Aim, old: View, new: View) -> tuple[str, str] | None:
+    """A class or function that the module has under another name, or imports."""
+    rest = ".".join(filter(None, (aim.method, aim.accessor)))
+    if aim.name in new.imports:
+        modules = sorted(f"{module}.{name}" if name else module for module, name in new.imports[aim.name])
+        where = ".".join([modules[0], *([rest] if rest else [])])
+        return where, f"the module imports '{aim.name}' from {modules[0].rpartition('.')[0]} now"
+    nodes = old.definitions(aim.name)
+    if not nodes:
+        return None
+    found = nearest(nodes[0], old.package, new_definitions(old, new))
+    if found is None:
+        return None
+    return ".".join([found.name, *([rest] if rest else [])]), f"{found.percent}"
+
+
+def _moved_method(aim: Aim, old: View, new: View) -> tuple[str, str] | None:
+    """A method that its class has under another name; one that a base has is found by its own."""
+    target = old.find(aim)
+    if target is None:
+        return None
+    known = {f.name for node in old.classes(aim.name) for f in all_methods(node)}
+    fresh = [f for node in new.classes(aim.name) for f in all_methods(node) if f.name not in known]
+    found = nearest(target.nodes[0], target.package, [(f.name, f, new.package) for f in fresh])
+    if found is not None:
+        return f"{aim.name}.{found.name}", found.percent
+    return None
+
+
+def new_definitions(old: View, new: View) -> list[tuple[str, Definition, str]]:
+    """The definitions of the new module whose names the old one lacks."""
+    names = [name for name in new.index.definitions if name not in old.index.definitions]
+    return [(name, node, new.package) for name in names for node in new.definitions(name)[:1]]
+
+
+def moved_module(name: str, modules: Iterable[str]) -> str:
+    """The module that one that is gone became: one of the same last part, else one of a like name; empty for none."""
+    from difflib import get_close_matches
+
+    last = name.rpartition(".")[2]
+    others = [module for module in modules if module != name]
+    same = [module for module in others if module.rpartition(".")[2] == last]
+    if same:
+        return same[0]
+    names = {module.rpartition(".")[2]: module for module in others}
+    near = get_close_matches(last, names, n=1, cutoff=0.85)
+    return names[near[0]] if near else ""
+
+
+# --- new code ----------------------------------------------------------------------------------------
+
+ALIKE = 0.75
+"""How alike the code of a new definition must be to what a patch changes, where its name is of the same kind."""
+SAME = 0.9
+"""How alike it must be where its name says nothing."""
+_HEADS = 0.5
+"""How alike two heads must be, which are patched for their losses."""
+_HEAD = re.compile(r"For[A-Z]\w+$")
+_SHORT = 8
+"""Fewer words than this say nothing about likeness."""
+
+
+def alike_findings(patched: Patched, old: View, new: View, moved_to: Collection[str] = ()) -> dict[int, list[Finding]]:
+    """New code that the reason of a patch may apply to, by the ``id`` of the patch that is most like it.
+
+    Args:
+        patched: the config.
+        old, new: upstream's module in both releases.
+        moved_to: what targets are called now, which is no new code.
+    """
+    names = [name for name in new.index.definitions if name not in old.index.definitions]
+    names = [name for name in names if name not in patched.config.exclude and not _is_patched(name, patched)]
+    names = [name for name in names if not any(place.partition(".")[0] == name for place in moved_to)]
+    found: dict[int, list[Finding]] = {}
+    targets = [(entry, target) for entry in patched.patches if (target := _example(entry, old, new)) is not None]
+    for name in names if targets else ():
+        for node in new.definitions(name)[:1]:
+            best = _most_alike(name, node, targets, new)
+            if best is not None:
+                entry, finding = best
+                found.setdefault(id(entry.patch), []).append(finding)
+    return found
+
+
+def _is_patched(name: str, patched: Patched) -> bool:
+    return any(target.partition(".")[0] == name for target in patched.targets)
+
+
+def _example(entry: Replacing, old: View, new: View) -> Target | None:
+    """What a patch changes, in the release that has it."""
+    return new.find(entry.aim) or old.find(entry.aim)
+
+
+def _most_alike(
+    name: str, node: Definition, targets: Sequence[tuple[Replacing, Target]], new: View
+) -> tuple[Replacing, Finding] | None:
+    """The patch whose target a new definition is most like, if it is like one."""
+    best: tuple[float, Replacing, str] | None = None
+    for entry, target in targets:
+        other = _counterpart(name, node, entry, new)
+        if other is None:
+            continue
+        known, words = tokens_of(target.nodes[0], target.package), tokens_of(other.nodes[0], other.package)
+        needed = _needed(name, entry)
+        if _bound(Counter(known), Counter(words)) < needed or min(len(known), len(words)) < _SHORT:
+            continue
+        alike = ratio(known, words)
+        if alike >= needed and (best is None or alike > best[0]):
+            dotted = f"{name}.{entry.aim.method}" if entry.aim.method else name
+            best = (alike, entry, dotted)
+    if best is None:
+        return None
+    alike, entry, dotted = best
+    detail = f"it is new, no patch is of it, and it is {alike:.0%} alike '{entry.aim.dotted}', which is patched"
+    return entry, Finding("new code", dotted, "alike", detail, "review")
+
+
+def _counterpart(name: str, node: Definition, entry: Replacing, new: View) -> Target | None:
+    """What of a new definition corresponds to what a patch changes."""
+    aim = entry.aim
+    if aim.method == "__init__":
+        return None  # constructors are alike whatever they construct
+    if isinstance(node, ast.ClassDef) or not aim.method:
+        found = new.find(Aim(name, aim.method, aim.accessor))
+        is_here = found is not None and found.home is not None and found.home.module is new.module
+        return found if found is not None and len(found.nodes) == 1 and not is_here else None
+    return None
+
+
+def _needed(name: str, entry: Replacing) -> float:
+    """How alike a new definition must be to what a patch changes."""
+    if _HEAD.search(name) and _HEAD.search(entry.aim.name):
+        return _HEADS
+    return ALIKE if _same_kind(name, entry.aim.name) else SAME
+
+
+def _same_kind(name: str, other: str) -> bool:
+    """Whether two names end in the same words: ``Qwen3RMSNorm`` and ``Qwen3VLTextRMSNorm``."""
+    words = [_WORDS.findall(text) for text in (name, other)]
+    common = 0
+    for a, b in zip(reversed(words[0]), reversed(words[1])):
+        if a != b:
+            break
+        common += 1
+    return common >= 2 or (common == 1 and len(words[0][-1]) > 3)

@@ -1,0 +1,128 @@
+"""What another release of upstream does to the patches of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.declarations import Patch
+from patchgen_core.garbage import without_collector
+from patchgen_core.loading import LoadedConfig
+from patchgen_core.upgrade.results import RISKS, Finding, PatchVerdict, Risk
+from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.verdicts.alike import alike_findings, moved_module
+from patchgen_core.upgrade.verdicts.declared import declared_findings
+from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
+from patchgen_core.upgrade.verdicts.relied import relied_on
+from patchgen_core.upgrade.verdicts.target_verdicts import TargetVerdict, target_verdict
+from patchgen_core.upgrade.verdicts.views import View, aim_of, view_of
+
+__all__ = ["Comparison", "TargetVerdict", "compare_config", "compare_target"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What another release does to a config.
+
+    Attributes:
+        patches: one verdict for each patch, in upstream's order, without what only generating can tell.
+        findings: what concerns the config and no patch of it.
+        notes: what could not be found out, and why.
+    """
+
+    patches: tuple[PatchVerdict, ...]
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@without_collector()
+def compare_config(
+    loaded: LoadedConfig, old: Side, new: Side | None, sources: SourceCache, modules: Sequence[str] = ()
+) -> Comparison:
+    """Compare upstream's old and new text of everything that a config patches or relies on.
+
+    Args:
+        loaded: the config.
+        old: upstream's module as the config's generated file has it.
+        new: the module in the new release; None when that has none of its name.
+        sources: the config's parsed files.
+        modules: the dotted names of all modules of the new release, to find one that moved.
+    """
+    before = view_of(old)
+    if new is None:
+        return _without_module(Patched(loaded, (before,), sources), before, modules)
+    after = view_of(new)
+    patched = Patched(loaded, (after, before), sources)
+    targets = [(entry, target_verdict(entry, before, after, patched)) for entry in in_order(patched, before)]
+    new_code = alike_findings(patched, before, after, [found.new_name for _, found in targets])
+    verdicts = []
+    for entry, found in targets:
+        findings = [found.finding, *relied_on(entry, patched, before, after), *new_code.get(id(entry.patch), [])]
+        verdicts.append(_verdict(entry, found, findings))
+    return Comparison(tuple(verdicts), tuple(declared_findings(patched, before, after)), _notes(before, after))
+
+
+def compare_target(old: Side, new: Side, patch: Patch) -> TargetVerdict:
+    """What happened to a patch's target alone, which takes no replacement and nothing that it relies on into account.
+
+    Args:
+        old, new: upstream's module in both releases.
+        patch: the patch.
+    """
+    return target_verdict(Replacing(patch, aim_of(patch), None), view_of(old), view_of(new), None)
+
+
+def in_order(patched: Patched, view: View) -> list[Replacing]:
+    """A config's patches in upstream's order; a method that one adds comes with its class."""
+
+    def place(entry: Replacing) -> int:
+        own = view.find(entry.aim)
+        nodes = own.nodes if own is not None and own.home is None else view.definitions(entry.aim.name)
+        return nodes[0].lineno if nodes else 0
+
+    return sorted(patched.patches, key=place)
+
+
+def worst(risks: Iterable[Risk]) -> Risk:
+    """The worst of some risks; safe for none."""
+    return min(risks, key=RISKS.index, default="safe")
+
+
+def _verdict(entry: Replacing, found: TargetVerdict, findings: Sequence[Finding]) -> PatchVerdict:
+    patch = entry.patch
+    assert patch.location is not None, "a config's patches have one"
+    ordered = (findings[0], *sorted(findings[1:], key=lambda finding: RISKS.index(finding.risk)))
+    return PatchVerdict(
+        kind=patch.kind,
+        target=patch.target,
+        description=patch.description,
+        location=patch.location,
+        verdict=found.finding.kind,
+        risk=worst(finding.risk for finding in ordered),
+        findings=ordered,
+        new_name=found.new_name,
+    )
+
+
+def _without_module(patched: Patched, old: View, modules: Sequence[str]) -> Comparison:
+    """Every patch is gone with its module."""
+    place = moved_module(old.name, modules)
+    where = f"; {place} may be what it became" if place else ""
+    module = Finding("moved" if place else "gone", old.name, "module", f"it is not there{where}", "must change")
+    verdicts = []
+    for entry in in_order(patched, old):
+        finding = Finding("gone", entry.aim.dotted, "target", f"its module {old.name} is gone", "must change")
+        verdicts.append(_verdict(entry, TargetVerdict(finding), [finding]))
+    return Comparison(tuple(verdicts), (replace(module, detail=module.detail.strip()),))
+
+
+def _notes(old: View, new: View) -> tuple[str, ...]:
+    """What cannot be compared without the rest of the old release."""
+    if old.library is not None and new.library is not None:
+        return ()
+    which = old if old.library is None else new
+    return (
+        f"{which.side.upstream.distribution} {which.side.version} is known from checked-in files only: configuration "
+        "fields, outputs, base classes and imports of other modules are not compared",
+    )

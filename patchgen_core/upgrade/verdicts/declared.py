@@ -1,0 +1,139 @@
+"""What a release does to what a config declares beside its patches: helpers, imports, and names that it takes out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.codegen.additions import unique
+from patchgen_core.codegen.targets import methods
+from patchgen_core.upgrade.results import Finding
+from patchgen_core.upgrade.verdicts.alike import moved
+from patchgen_core.upgrade.verdicts.patched import Patched, is_same_code
+from patchgen_core.upgrade.verdicts.views import Aim, View
+
+
+def declared_findings(patched: Patched, old: View, new: View) -> list[Finding]:
+    """What concerns a config as a whole and no patch of it.
+
+    Args:
+        patched: the config.
+        old, new: upstream's module in both releases.
+    """
+    found = [*_anchors(patched, old, new), *_excluded(patched, old, new), *_dropped(patched, old, new)]
+    found += [*_decorators(patched, old, new), *_imports(patched, old, new), *_helpers(patched, old, new)]
+    return list(dict.fromkeys(found))
+
+
+def _where(name: str, old: View, new: View) -> str:
+    """Where a name of the module is now, as the end of a sentence."""
+    found = moved(Aim(name), old, new)
+    return f"; it is {found[0]} now: {found[1]}" if found is not None else ""
+
+
+def _anchors(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    for helper in patched.helpers.values():
+        after = helper.helper.after
+        if after is not None and after in old.index.definitions and after not in new.index.definitions:
+            found = moved(Aim(after), old, new)
+            detail = f"the helper '{helper.name}' follows it{_where(after, old, new)}"
+            yield Finding("gone" if found is None else "moved", after, "anchor", detail, "must change")
+
+
+def _excluded(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    for name in unique(patched.config.exclude):
+        had = name in old.index.definitions or name in old.index.assigned
+        if had and name not in new.index.definitions and name not in new.index.assigned:
+            detail = f"upstream no longer defines it: exclude_from_output need not name it{_where(name, old, new)}"
+            if name in new.index.imports:
+                detail = "upstream imports it now: use drop_import_names"
+            yield Finding("gone", name, "excluded", detail, "must change")
+
+
+def _dropped(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    for name in unique(patched.config.drop_imported_names):
+        if name not in old.index.imports:
+            continue
+        if name not in new.index.names:
+            detail = "upstream no longer imports it: drop_import_names need not name it"
+            yield Finding("gone", name, "dropped", detail, "must change")
+        elif name not in new.index.imports:
+            detail = "upstream defines it itself now, so that drop_import_names does nothing"
+            yield Finding("moved", name, "dropped", detail, "review")
+
+
+def _decorators(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    for target, name in unique(patched.config.dropped_decorators):
+        if name in _decorator_names(old, target) and name not in _decorator_names(new, target):
+            about = f"@{name.removeprefix('@')} of {target}"
+            cls = target.partition(".")[0]
+            detail = "upstream no longer has it: drop_decorators need not name it"
+            if cls not in new.index.definitions:
+                detail = f"'{cls}' is gone{_where(cls, old, new)}"
+            yield Finding("gone", about, "dropped", detail, "must change")
+
+
+def _decorator_names(view: View, target: str) -> set[str]:
+    """The decorators of a class, method or function, by every name that drop_decorators takes for them."""
+    cls, _, method = target.partition(".")
+    nodes = view.definitions(cls)
+    if method:
+        nodes = [function for node in nodes for function in methods(node, method)]
+    found: set[str] = set()
+    for node in nodes:
+        for decorator in node.decorator_list:
+            full = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
+            found |= {full, f"@{full}", full.rpartition(".")[2]}
+    return found
+
+
+def _imports(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    for name, (module, attribute) in patched.imports.items():
+        about = f"{module}.{attribute}" if attribute else module
+        if module.partition(".")[0] == new.name.partition(".")[0]:
+            gone = _is_lost(module, attribute, old, new)
+            if gone:
+                yield Finding("gone", about, "import", gone, "must change")
+                continue
+        dropped = name in patched.config.drop_imported_names
+        before, after = old.imports.get(name, frozenset()), new.imports.get(name, frozenset())
+        if dropped or before == after:
+            continue
+        if after == {(module, attribute)}:
+            detail = "upstream imports it itself now: the add_import can go"
+            yield Finding("now upstream", about, "import", detail, "safe")
+        elif after:
+            source = sorted(after)[0][0]
+            detail = f"upstream imports '{name}' from {source} now, which the add_import would hide"
+            yield Finding("changed", about, "import", detail, "must change")
+
+
+def _is_lost(module: str, attribute: str, old: View, new: View) -> str:
+    """Why a name that the config imports from upstream's package cannot be imported any more; empty when it can."""
+    if old.library is None or new.library is None:
+        return ""
+    before, after = old.library.module(module), new.library.module(module)
+    if before is None:
+        return ""
+    if after is None:
+        return f"there is no module {module} any more"
+    if attribute and attribute in before.index.names and attribute not in after.index.names:
+        has_lazy = "__getattr__" in after.index.names or after.source.path.name == "__init__.py"
+        return "" if has_lazy else f"{module} has no '{attribute}' any more"
+    return ""
+
+
+def _helpers(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    """Helpers whose names the new module binds itself."""
+    for name, helper in patched.helpers.items():
+        if name in old.index.names or name not in new.index.names:
+            continue
+        if name in patched.config.exclude or name in patched.config.drop_imported_names:
+            continue
+        nodes = new.definitions(name)
+        if len(nodes) == 1 and is_same_code(nodes[0], new.package, helper.replacement):
+            detail = "upstream defines the helper itself now: delete it"
+            yield Finding("now upstream", name, "helper", detail, "must change")
+        else:
+            detail = "upstream binds the name of the helper now: rename the helper"
+            yield Finding("new code", name, "helper", detail, "must change")

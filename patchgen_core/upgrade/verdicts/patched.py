@@ -1,0 +1,154 @@
+"""A config's replacements as the generated module has them, and the names that the config adds to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from patchgen_core.codegen.additions import import_source, unique
+from patchgen_core.codegen.imports import imported_names
+from patchgen_core.codegen.index import index_module
+from patchgen_core.codegen.naming import settle_names
+from patchgen_core.codegen.rename import rename_definition
+from patchgen_core.codegen.replacement import Replacement, read_replacement
+from patchgen_core.codegen.source import FUNCTIONS, Definition, Function, SourceCache
+from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets, all_methods
+from patchgen_core.declarations import Helper, Patch
+from patchgen_core.errors import PatchgenError
+from patchgen_core.loading import LoadedConfig
+from patchgen_core.upgrade.verdicts.syntax import form
+from patchgen_core.upgrade.verdicts.views import Aim, View, aim_of
+
+WHOLE = ("class_replacement", "function_replacement", "external")
+"""The patches that take a whole class or function's place."""
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """A patch and what it puts in its target's place.
+
+    Attributes:
+        patch, aim: the patch and what it aims at.
+        node: the replacement as the generated module has it, with its own decorators; None for an external one, and
+            for one that cannot be read.
+    """
+
+    patch: Patch
+    aim: Aim
+    node: Definition | None
+
+    @property
+    def functions(self) -> list[tuple[str, Function]]:
+        """The functions that it consists of, each with the name that reports call it."""
+        if isinstance(self.node, ast.ClassDef):
+            return [(f"{self.aim.name}.{f.name}", f) for f in all_methods(self.node)]
+        return [(self.aim.dotted, self.node)] if isinstance(self.node, FUNCTIONS) else []
+
+    @property
+    def cls(self) -> str:
+        """The class that it is about; empty for a function."""
+        return self.aim.name if self.aim.method or isinstance(self.node, ast.ClassDef) else ""
+
+
+class Patched:
+    """What a config puts into the generated module.
+
+    Args:
+        loaded: the config.
+        views: upstream's module, the release first that replacements are named for.
+        sources: the config's parsed files.
+    """
+
+    def __init__(self, loaded: LoadedConfig, views: tuple[View, ...], sources: SourceCache) -> None:
+        self.loaded, self.config, self.views, self.sources = loaded, loaded.config, views, sources
+
+    @cached_property
+    def patches(self) -> tuple[Replacing, ...]:
+        """Every patch, each once, in the order of the config."""
+        location = self.config.location
+        declared = [p if p.location else replace(p, location=location) for p in unique(self.config.patches)]
+        planned = [found for patch in declared if (found := self._plan(patch)) is not None]
+        settled, _, _ = settle_names(planned, self._helpers)
+        nodes = {id(entry.patch): _parsed(entry) for entry in settled}
+        return tuple(Replacing(patch, aim_of(patch), nodes.get(id(patch))) for patch in declared)
+
+    def _plan(self, patch: Patch) -> PlannedPatch | None:
+        for view in self.views:
+            targets = Targets(view.name, view.source.tree, view.index, self.sources, self.loaded.modules)
+            try:
+                return targets.resolve(patch)
+            except PatchgenError:
+                continue
+        return None
+
+    @cached_property
+    def _helpers(self) -> list[PlannedHelper]:
+        return read_helpers(self.loaded, self.sources)
+
+    @cached_property
+    def helpers(self) -> dict[str, PlannedHelper]:
+        """Its helpers by the names that the generated module calls them."""
+        return {helper.name: helper for helper in self._helpers}
+
+    @cached_property
+    def imports(self) -> dict[str, tuple[str, str]]:
+        """What it imports: by name, the module and what of it."""
+        specs = self.config.additional_imports
+        return {name: import_source(spec, name) for spec in specs for name in imported_names(spec)}
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """The names that it binds at the module's top level."""
+        blocks: set[str] = set()
+        for block in self.config.post_import_blocks:
+            blocks |= _bound_in(block)
+        return frozenset({*self.helpers, *self.imports, *blocks})
+
+    @cached_property
+    def targets(self) -> frozenset[str]:
+        """What it patches, as reports name it."""
+        return frozenset(entry.aim.dotted for entry in self.patches)
+
+    def of_class(self, name: str) -> Iterator[Replacing]:
+        """Its patches of a class and of its methods."""
+        return (entry for entry in self.patches if entry.aim.name == name)
+
+
+def read_helpers(loaded: LoadedConfig, sources: SourceCache) -> list[PlannedHelper]:
+    """The helpers of a config whose source can be read, each once; generating tells of the others."""
+    found = []
+    for entry in unique([*loaded.config.helpers, *loaded.config.positioned_helpers]):
+        helper = entry if isinstance(entry, Helper) else Helper(entry, location=loaded.config.location)
+        location = helper.location or loaded.config.location
+        try:
+            replacement = read_replacement(helper.definition, sources, loaded.modules, location)
+        except PatchgenError:
+            continue
+        found.append(PlannedHelper(helper, replacement))
+    return found
+
+
+def _parsed(planned: PlannedPatch) -> Definition | None:
+    replacement = planned.replacement
+    if replacement is None:
+        return None
+    tree = ast.parse("\n".join([*replacement.decorators, replacement.text]))
+    node = tree.body[0]
+    return node if isinstance(node, (ast.ClassDef, *FUNCTIONS)) else None
+
+
+def is_same_code(upstream: Definition, package: str, ours: Replacement) -> bool:
+    """Whether a definition of upstream's is what a replacement is, up to its name, docstring and annotations."""
+    text = "\n".join([*ours.decorators, rename_definition(ours, upstream.name).text])
+    return form(ast.parse(text).body[0], ours.package, bare=True) == form(upstream, package, bare=True)
+
+
+def _bound_in(block: str) -> set[str]:
+    import textwrap
+
+    try:
+        return index_module(ast.parse(textwrap.dedent(block))).names
+    except SyntaxError:
+        return set()

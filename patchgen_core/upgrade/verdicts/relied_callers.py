@@ -1,0 +1,162 @@
+"""The calls of a patch's target inside the module, and the bases of its class."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from patchgen_core.codegen.source import FUNCTIONS, Function
+from patchgen_core.codegen.targets import methods
+from patchgen_core.contracts.scopes import Call
+from patchgen_core.contracts.signatures import Signature
+from patchgen_core.upgrade.results import Finding, Risk
+from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
+from patchgen_core.upgrade.verdicts.signature_changes import Callee, signature_form
+from patchgen_core.upgrade.verdicts.syntax import contrasted, listed
+from patchgen_core.upgrade.verdicts.target_changes import CALLED
+from patchgen_core.upgrade.verdicts.views import View
+
+
+def caller_findings(entry: Replacing, patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    """What the callers of a target pass now that they did not, and the other way round."""
+    for ours, before, after in called_functions(entry, old, new):
+        if not entry.cls and _is_called(old, before.name) and not _is_called(new, after.name):
+            yield Finding("gone", entry.aim.dotted, "caller", "nothing in the module uses it any more", "review")
+            continue
+        for owner in (name for name in new.owners if name in old.owners):
+            is_patched = owner in patched.targets or owner.partition(".")[0] in patched.targets
+            if is_patched or old.owners[owner] == new.owners[owner]:
+                continue
+            calls = old.callers(owner).get(id(before)), new.callers(owner).get(id(after))
+            if calls[0] and calls[1]:
+                yield from _caller(owner, calls[0], calls[1], Callee(ours, before, after, bool(entry.cls)))
+
+
+def _is_called(view: View, name: str) -> bool:
+    """Whether the module uses a function of its own, by calling it or otherwise."""
+    return any(use.owner != name for use in view.module.uses_of.get(name, ()))
+
+
+def called_functions(entry: Replacing, old: View, new: View) -> Iterator[tuple[Function | None, Function, Function]]:
+    """The functions by which a target is called: the replacement's if it has one, the old and the new."""
+    ours = {f.name: f for _, f in entry.functions}
+    own = entry.node if isinstance(entry.node, FUNCTIONS) else None
+    if entry.aim.method or not old.classes(entry.aim.name):
+        before, after = old.find(entry.aim), new.find(entry.aim)
+        nodes = [t.nodes[0] if t is not None and len(t.nodes) == 1 else None for t in (before, after)]
+        if isinstance(nodes[0], FUNCTIONS) and isinstance(nodes[1], FUNCTIONS):
+            yield own, nodes[0], nodes[1]
+        return
+    for name in CALLED:
+        found = [[f for node in view.classes(entry.aim.name) for f in methods(node, name)] for view in (old, new)]
+        if len(found[0]) == 1 and len(found[1]) == 1:
+            yield ours.get(name), found[0][0], found[1][0]
+
+
+def calls_of(view: View, function: Function) -> list[Call]:
+    """The calls in the module that run a function."""
+    return [call for owner in view.calls for call in view.callers(owner).get(id(function), ())]
+
+
+@dataclass(frozen=True)
+class _Argument:
+    """An argument, as it is written and whatever its function calls its own variables."""
+
+    text: str = field(compare=False)
+    said: str
+
+
+Passed = dict[str, _Argument]
+"""What a call passes, by parameter."""
+
+
+def _caller(owner: str, old: Sequence[Call], new: Sequence[Call], callee: Callee) -> Iterator[Finding]:
+    """How one caller calls the target otherwise."""
+    before = [_passed(call, callee.signature(callee.before)) for call in old]
+    after = [_passed(call, callee.signature(callee.after)) for call in new]
+    is_told = signature_form(callee.before) != signature_form(callee.after)  # by the finding on the target
+    broken = "" if is_told else callee.broken(old, new)
+    if not broken and sorted(map(_said, before)) == sorted(map(_said, after)):
+        return
+    names = [{name for passed in one for name in passed} for one in (before, after)]
+    added, removed = sorted(names[1] - names[0]), sorted(names[0] - names[1])
+    found = [f"passes {_named(added)} now"] if added else []
+    found += [f"passes {_named(removed)} no more"] if removed else []
+    is_other = not found and not broken
+    if is_other:
+        found.append(_other_arguments(before, after))
+    found += [f"the replacement does not fit: {broken}"] if broken else []
+    is_heard = is_other or callee.ours is None or any(_reads(callee.ours, name) for name in removed)
+    is_heard = is_heard or not all(_takes(callee, name) for name in added)
+    risk: Risk = "must change" if broken else "review" if is_heard else "safe"
+    yield Finding("changed", owner or "the module", "caller", "; ".join(found), risk)
+
+
+def _named(names: Sequence[str]) -> str:
+    return listed([{"*": "*args", "**": "**kwargs"}.get(name, f"'{name}'") for name in names])
+
+
+def _takes(callee: Callee, name: str) -> bool:
+    """Whether the replacement has a parameter."""
+    if callee.ours is None:
+        return False
+    signature = callee.signature(callee.ours)
+    stars = {"*": signature.takes_args, "**": signature.takes_kwargs}
+    return stars.get(name, signature.find(name) is not None)
+
+
+def _reads(function: Function, name: str) -> bool:
+    """Whether a function uses a parameter."""
+    nodes = (node for node in ast.walk(function) if isinstance(node, ast.Name))
+    return any(node.id == name and isinstance(node.ctx, ast.Load) for node in nodes)
+
+
+def _other_arguments(before: Sequence[Passed], after: Sequence[Passed]) -> str:
+    """Which arguments differ where the same parameters are passed."""
+    if len(before) != len(after):
+        return f"calls it {len(after)} times instead of {len(before)}"
+    for old, new in zip(before, after):
+        for name in new:
+            if name in old and old[name] != new[name]:
+                was, now = contrasted(old[name].text, new[name].text)
+                return f"passes {now} as '{name}' instead of {was}"
+    return "calls it in another order"
+
+
+def _passed(call: Call, signature: Signature) -> Passed:
+    """What a call passes, by parameter; by number where there is none."""
+    names = [p.name for p in signature.positional]
+    found: Passed = {}
+    for number, argument in enumerate(call.node.args):
+        name = names[number] if number < len(names) else str(number)
+        found["*" if isinstance(argument, ast.Starred) else name] = _argument(argument, call)
+    for keyword in call.node.keywords:
+        found[keyword.arg or "**"] = _argument(keyword.value, call)
+    return found
+
+
+def _said(passed: Passed) -> str:
+    return str(sorted((name, argument.said) for name, argument in passed.items()))
+
+
+def _argument(node: ast.expr, call: Call) -> _Argument:
+
+    def anonymous(match: re.Match[str]) -> str:
+        name = match[0]
+        return "_" if name != "self" and call.scope.find(name) is not None else name
+
+    text = ast.unparse(node)
+    return _Argument(text, re.sub(r"(?<![\w.])[A-Za-z_]\w*", anonymous, text))
+
+
+def base_findings(entry: Replacing, old: View, new: View) -> Iterator[Finding]:
+    """Whether the class of a patched method has other bases."""
+    nodes = [view.classes(entry.aim.name) for view in (old, new)] if entry.aim.method else [[], []]
+    if len(nodes[0]) != 1 or len(nodes[1]) != 1:
+        return
+    written = [", ".join(ast.unparse(base) for base in found[0].bases) for found in nodes]
+    if written[0] != written[1]:
+        detail = f"the bases of '{entry.aim.name}' are ({written[1]}) instead of ({written[0]})"
+        yield Finding("changed", entry.aim.name, "base", detail, "review")

@@ -1,0 +1,197 @@
+"""The names that a replacement uses: what the new module no longer binds, or calls otherwise."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from patchgen_core.codegen.scopes import find_scopes
+from patchgen_core.codegen.source import FUNCTIONS, Definition, Function
+from patchgen_core.codegen.targets import methods
+from patchgen_core.contracts.module import Module, inside
+from patchgen_core.contracts.signatures import signature_of
+from patchgen_core.upgrade.results import Finding
+from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
+from patchgen_core.upgrade.verdicts.relied_outputs import output_findings
+from patchgen_core.upgrade.verdicts.signature_changes import describe, fails, renamed, signature_form
+from patchgen_core.upgrade.verdicts.syntax import listed
+from patchgen_core.upgrade.verdicts.target_changes import compare
+from patchgen_core.upgrade.verdicts.views import Home, Target, View
+
+_BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__class__"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a name of a module's top level stands for.
+
+    Attributes:
+        node: the class or function; None for anything else, and where it cannot be looked up.
+        module: where that stands.
+        is_own: whether the module itself defines it.
+        source: where it is imported from, as a dotted name.
+    """
+
+    node: Definition | None = None
+    module: Module | None = None
+    is_own: bool = False
+    source: str = ""
+
+
+def name_findings(entry: Replacing, patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    """What became of the names that a replacement uses."""
+    if entry.node is None:
+        return
+    calls = _calls(entry.node)
+    for name in used_names(entry.node):
+        if name in patched.added or name in patched.targets or name in _BUILTINS or name == entry.aim.name:
+            continue
+        before, after = bound(old, name), bound(new, name)
+        if before is None:
+            continue
+        if after is None:
+            yield _gone(name, before, new)
+        else:
+            yield from _changed(name, before, after, calls.get(name, []), old, new)
+
+
+def used_names(node: ast.AST) -> list[str]:
+    """The names of the module's top level that a definition refers to, in their order."""
+    found: dict[str, None] = {}
+    for reference in find_scopes(ast.Module([node], [])).references:  # type: ignore[list-item]
+        if isinstance(reference.node, ast.Name) and reference.scope.owner(reference.node.id) is None:
+            found[reference.node.id] = None
+    return list(found)
+
+
+def bound(view: View, name: str) -> Bound | None:
+    """What a name stands for in a release's module; None when nothing binds it."""
+    definitions = view.definitions(name)
+    if definitions:
+        node = definitions[0] if len(definitions) == 1 else None
+        return Bound(node, view.module, is_own=True)
+    if name in view.imports:
+        module, attribute = sorted(view.imports[name])[0]
+        found = view.imported(view.module, name)
+        node = found[1] if found is not None and isinstance(found[1], (ast.ClassDef, *FUNCTIONS)) else None
+        source = f"{module}.{attribute}" if attribute else module
+        return Bound(node, found[0] if found is not None else None, source=source)
+    return Bound() if name in view.index.assigned else None
+
+
+def _gone(name: str, before: Bound, new: View) -> Finding:
+    relation = "import" if before.source else "used"
+    about = before.source or name
+    if before.source:
+        module, _, attribute = before.source.rpartition(".")
+        still = new.library is not None and new.library.find(module, attribute) is not None
+        where = f"; {module} still has it: add_import it" if still else ""
+        return Finding("gone", about, relation, f"the module no longer imports '{name}'{where}", "must change")
+    return Finding("gone", about, relation, f"the module no longer has '{name}'", "must change")
+
+
+def _changed(name: str, before: Bound, after: Bound, calls: list[ast.Call], old: View, new: View) -> Iterator[Finding]:
+    """What is called otherwise than it was, or stands elsewhere."""
+    about = before.source or name
+    if before.node is not None and after.node is not None:
+        found = _call_finding(about, before, after, calls) or _definition_finding(name, before, after, old, new)
+        homes = _home(before), _home(after)
+        if homes[0] is not None and homes[1] is not None:
+            yield from output_findings(about, (old, homes[0]), (new, homes[1]), calls)
+        if found is not None:
+            yield found
+            return
+    if before.source != after.source:
+        where = f"the module imports it from {after.source.rpartition('.')[0]} now" if after.source else ""
+        detail = where or "the module defines it itself now"
+        is_known = before.node is not None and after.node is not None
+        yield Finding("moved", about, "import", detail, "safe" if is_known or not after.source else "review")
+
+
+def _home(bind: Bound) -> Home | None:
+    is_class = isinstance(bind.node, ast.ClassDef) and bind.module is not None
+    return Home(bind.module, bind.node) if is_class else None  # type: ignore[arg-type]
+
+
+def _calls(node: ast.AST) -> dict[str, list[ast.Call]]:
+    """The calls of plain names, by name."""
+    found: dict[str, list[ast.Call]] = {}
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+            found.setdefault(call.func.id, []).append(call)
+    return found
+
+
+def _call_finding(about: str, before: Bound, after: Bound, calls: Iterable[ast.Call]) -> Finding | None:
+    """A call that fitted and fits no more."""
+    old, new = called(before.node), called(after.node)
+    if old is None or new is None or signature_form(old) == signature_form(new):
+        return None
+    in_class = isinstance(after.node, ast.ClassDef)
+    why = broken_call(calls, old, new, in_class)
+    if not why:
+        return None
+    detail = f"it {listed(describe(old, new))}; the replacement {why}"
+    return Finding("signature changed", about, "used", detail, "must change")
+
+
+def called(node: Definition | None) -> Function | None:
+    """The function that a call of a class or function runs; None where that is not evident."""
+    if isinstance(node, ast.ClassDef):
+        found = methods(node, "__init__")
+        return found[0] if len(found) == 1 else None
+    return node
+
+
+def broken_call(calls: Iterable[ast.Call], old: Function, new: Function, bound: bool) -> str:
+    """Why one of several calls that fitted a function does not fit another; empty when all do.
+
+    Args:
+        calls: the calls.
+        old, new: the function in both releases.
+        bound: whether it is called with an instance or class in front.
+    """
+    before, after = signature_of(old, bound), signature_of(new, bound)
+    others = renamed(old, new)
+    for call in calls:
+        why = fails(call, after, new)
+        if why and not fails(call, before, old):
+            return why
+        for argument, was, now in zip(call.args, before.positional, after.positional):
+            if isinstance(argument, ast.Starred):
+                break
+            if was.name != now.name and others.get(was.name) != now.name:
+                return f"passes '{was.name}' by position, where '{now.name}' is now"
+    return ""
+
+
+def _definition_finding(name: str, before: Bound, after: Bound, old: View, new: View) -> Finding | None:
+    """A function of the module itself that does something else."""
+    if isinstance(before.node, ast.ClassDef) or isinstance(after.node, ast.ClassDef):
+        return None  # what is made of a class, its own patches and the rules on calls look after
+    if not (before.is_own and after.is_own) or before.node is None or after.node is None:
+        return None
+    target = Target((before.node,), old.source, old.package), Target((after.node,), new.source, new.package)
+    change = compare(name, *target, (old.side.version, new.side.version), by_text=False)
+    if change.kind in ("unchanged", "cosmetic"):
+        return None
+    values = [returned_values(node) for node in (before.node, after.node)]
+    if values[0] != values[1] and all(values):
+        detail = f"it returns {values[1]} values instead of {values[0]}"
+        return Finding(change.kind, name, "used", detail, "must change", change.diff)
+    return Finding(change.kind, name, "used", change.detail, "safe", change.diff)
+
+
+def returned_values(node: Definition) -> int:
+    """How many values a function's tuples have; 0 when it returns anything else, or tuples of several lengths."""
+    if isinstance(node, ast.ClassDef):
+        return 0
+    lengths = {_length(child.value) for child in inside(node) if isinstance(child, ast.Return)}
+    return lengths.pop() if len(lengths) == 1 else 0
+
+
+def _length(value: ast.expr | None) -> int:
+    is_fixed = isinstance(value, ast.Tuple) and not any(isinstance(entry, ast.Starred) for entry in value.elts)
+    return len(value.elts) if is_fixed and isinstance(value, ast.Tuple) else 0

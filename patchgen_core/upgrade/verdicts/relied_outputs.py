@@ -1,0 +1,59 @@
+"""The outputs that a replacement builds: fields that are gone or stand elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from patchgen_core.contracts.module import decorator_names
+from patchgen_core.upgrade.results import Finding
+from patchgen_core.upgrade.verdicts.syntax import quoted
+from patchgen_core.upgrade.verdicts.views import Home, View
+
+
+def is_output(node: ast.AST | None) -> bool:
+    """Whether a definition is a dataclass by its own decorator."""
+    return isinstance(node, ast.ClassDef) and "dataclass" in decorator_names(node)
+
+
+def fields_of(view: View, home: Home) -> list[str] | None:
+    """The fields of a dataclass with those of its bases, in their order; None when a base cannot be looked up."""
+    found: list[str] = []
+    for base in home.node.bases:
+        if isinstance(base, ast.Name) and base.id == "ModelOutput":
+            continue
+        inner = view.class_of(home.module, base)
+        more = fields_of(view, inner) if inner is not None else None
+        if more is None:
+            return None
+        found += more
+    declared = [s.target for s in home.node.body if isinstance(s, ast.AnnAssign)] if is_output(home.node) else []
+    own = [target.id for target in declared if isinstance(target, ast.Name)]
+    return [*found, *(field for field in own if field not in found)]
+
+
+def output_findings(
+    about: str, before: tuple[View, Home], after: tuple[View, Home], calls: Sequence[ast.Call]
+) -> Iterator[Finding]:
+    """Fields that a replacement passes to an output and that the output has no more.
+
+    Args:
+        about: the output.
+        before, after: it in both releases, each with the module that uses it.
+        calls: the calls that build one.
+    """
+    old, new = fields_of(*before), fields_of(*after)
+    if not calls or not is_output(before[1].node) or old is None or new is None:
+        return
+    if old and not new and not is_output(after[1].node):
+        yield Finding("changed", about, "output", "it is no dataclass any more", "must change")
+        return
+    passed = {keyword.arg for call in calls for keyword in call.keywords if keyword.arg}
+    gone = [field for field in old if field not in new and field in passed]
+    if gone:
+        detail = f"it has no field {quoted(gone)} any more, which the replacement passes"
+        yield Finding("changed", about, "output", detail, "must change")
+    most = max(sum(not isinstance(argument, ast.Starred) for argument in call.args) for call in calls)
+    if old[:most] != new[:most]:
+        detail = f"its first fields, passed by position, are {quoted(new[:most])} instead of {quoted(old[:most])}"
+        yield Finding("changed", about, "output", detail, "must change")

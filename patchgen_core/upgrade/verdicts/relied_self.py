@@ -1,0 +1,283 @@
+"""What a replacement takes from its own class: attributes that it reads, methods that it calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from patchgen_core.codegen.index import assigned_names
+from patchgen_core.codegen.rename import ORIGINAL_INIT
+from patchgen_core.codegen.source import DEFINITIONS, Function, statements
+from patchgen_core.codegen.targets import all_methods, methods
+from patchgen_core.contracts.signatures import is_static
+from patchgen_core.upgrade.results import Finding, Risk
+from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
+from patchgen_core.upgrade.verdicts.relied_names import broken_call
+from patchgen_core.upgrade.verdicts.signature_changes import describe, signature_form
+from patchgen_core.upgrade.verdicts.syntax import contrasted, form, listed
+from patchgen_core.upgrade.verdicts.target_changes import compare
+from patchgen_core.upgrade.verdicts.views import Home, Target, View, package_of
+
+_REGISTERING = frozenset(["register_buffer", "register_parameter", "register_module", "add_module"])
+
+
+@dataclass
+class Members:
+    """What a class body gives its instances, bases aside.
+
+    Attributes:
+        names: everything.
+        assigned: what its methods assign to attributes of ``self``, by name.
+    """
+
+    names: set[str] = field(default_factory=set)
+    assigned: dict[str, list[ast.expr]] = field(default_factory=dict)
+
+
+@dataclass
+class Reads:
+    """What functions take from ``self``: attributes, and calls of methods, of ``super()``'s as well."""
+
+    attributes: dict[str, None] = field(default_factory=dict)
+    calls: dict[str, list[ast.Call]] = field(default_factory=dict)
+    super_calls: dict[str, list[ast.Call]] = field(default_factory=dict)
+    original: list[ast.Call] = field(default_factory=list)
+
+
+@lru_cache(maxsize=4096)
+def members_of(node: ast.ClassDef) -> Members:
+    """What a class body gives its instances."""
+    found = Members()
+    for statement in statements(node.body):
+        if isinstance(statement, DEFINITIONS):
+            found.names.add(statement.name)
+        else:
+            found.names.update(assigned_names(statement))
+    for function in all_methods(node):
+        own = assigned_by(function)
+        found.names |= own.names
+        for name, values in own.assigned.items():
+            found.assigned.setdefault(name, []).extend(values)
+    return found
+
+
+@lru_cache(maxsize=8192)
+def assigned_by(function: Function) -> Members:
+    """What a method assigns to attributes of its instance."""
+    found = Members()
+    name = self_name(function)
+    for node in statements(function.body) if name else ():
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            found.names |= _registered(node.value)
+            continue
+        value = getattr(node, "value", None)
+        is_plain = isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(value, ast.expr)
+        for target in _assigned_targets(node):
+            if _is_own(target, name) and isinstance(target, ast.Attribute):
+                found.names.add(target.attr)
+                found.assigned.setdefault(target.attr, []).append(value if is_plain and value else target)
+    return found
+
+
+def _assigned_targets(node: ast.stmt) -> list[ast.expr]:
+    """What a statement assigns, the entries of tuples each."""
+    if isinstance(node, ast.Assign):
+        parts = [target.elts if isinstance(target, ast.Tuple) else [target] for target in node.targets]
+        return [target for part in parts for target in part]
+    return [node.target] if isinstance(node, (ast.AnnAssign, ast.AugAssign)) else []
+
+
+def _registered(call: ast.Call) -> set[str]:
+    """The attribute that a call such as ``self.register_buffer("scale", ...)`` or ``setattr`` sets."""
+    place = -1
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _REGISTERING:
+        place = 0
+    elif isinstance(call.func, ast.Name) and call.func.id == "setattr":
+        place = 1
+    named = call.args[place] if 0 <= place < len(call.args) else None
+    return {str(named.value)} if isinstance(named, ast.Constant) else set()
+
+
+def self_name(function: Function) -> str:
+    """What a method calls its instance; empty when it has none."""
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    is_plain = not is_static(function) and not any(
+        isinstance(d, ast.Name) and d.id == "classmethod" for d in function.decorator_list
+    )
+    return arguments[0].arg if arguments and is_plain else ""
+
+
+def _is_own(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
+
+
+def reads_of(functions: list[Function], cls: str) -> Reads:
+    """What functions take from ``self``."""
+    found = Reads()
+    for function in functions:
+        name = self_name(function)
+        called: set[int] = set()
+        for node in ast.walk(function):  # a call comes before what it calls
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                called.add(id(node.func))
+                _note_call(node, node.func, name, cls, found)
+            elif id(node) not in called and isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                found.attributes.update({node.attr: None} if _is_own(node, name) else {})
+    return found
+
+
+def _note_call(call: ast.Call, function: ast.Attribute, name: str, cls: str, found: Reads) -> None:
+    """Note a call of a method of ``self``, of ``super()``, or of upstream's ``__init__``."""
+    holder, method = function.value, function.attr
+    if _is_own(function, name):
+        found.calls.setdefault(method, []).append(call)
+    elif isinstance(holder, ast.Call) and isinstance(holder.func, ast.Name) and holder.func.id == "super":
+        found.super_calls.setdefault(method, []).append(call)
+    elif isinstance(holder, ast.Name) and holder.id == cls and method == ORIGINAL_INIT:
+        found.original.append(call)
+
+
+# --- findings ----------------------------------------------------------------------------------------
+
+
+def self_findings(entry: Replacing, patched: Patched, old: View, new: View) -> Iterator[Finding]:
+    """What became of what a replacement takes from its class."""
+    before, after = old.classes(entry.aim.name), new.classes(entry.aim.name)
+    if not entry.cls or entry.node is None or len(before) != 1 or len(after) != 1:
+        return
+    lines = _line(entry, old, before[0]), _line(entry, new, after[0])
+    reads = reads_of([function for _, function in entry.functions], entry.cls)
+    given = _given(entry, patched, lines[1])
+    yield from _lost(entry, reads, given, lines, (old, new))
+    yield from _set_otherwise(entry, reads, given, patched, lines)
+    for about, relation, calls, start in (("self", "used", reads.calls, 0), ("super()", "base", reads.super_calls, 1)):
+        for method, found in calls.items():
+            if method not in given or about == "super()":
+                yield from _method_findings(method, relation, found, (lines[0][start:], lines[1][start:]), (old, new))
+    yield from _original_findings(reads.original, before[0], after[0])
+
+
+def _line(entry: Replacing, view: View, node: ast.ClassDef) -> list[Home]:
+    """A class and its bases; a replaced class is what replaces it, with the bases that upstream's names mean."""
+    if isinstance(entry.node, ast.ClassDef):
+        own = Home(view.module, entry.node)
+        return [own, *view.bases(own)]
+    own = Home(view.module, node)
+    return [own, *view.bases(own)]
+
+
+def _given(entry: Replacing, patched: Patched, line: list[Home]) -> set[str]:
+    """What patches give the class and its bases."""
+    names = {home.node.name for home in line} | {entry.aim.name}
+    found: set[str] = set()
+    for other in patched.patches:
+        if other.aim.name not in names or other.node is None:
+            continue
+        if isinstance(other.node, ast.ClassDef):
+            found |= members_of(other.node).names
+        else:
+            found |= assigned_by(other.node).names | {other.aim.method}
+    return found
+
+
+def _lost(
+    entry: Replacing, reads: Reads, given: set[str], lines: tuple[list[Home], list[Home]], views: tuple[View, View]
+) -> Iterator[Finding]:
+    """Attributes and methods that the class no longer has."""
+    wanted = [name for name in (*reads.attributes, *reads.calls) if name not in given]
+    if not wanted or views[1].unknown_bases(lines[1][0]) - views[0].unknown_bases(lines[0][0]):
+        return
+    for name in dict.fromkeys(wanted):
+        before = _holder(lines[0], name)
+        if before is not None and _holder(lines[1], name) is None:
+            what = "no longer sets it" if name in before[1].assigned else "has it no more"
+            use = "calls" if name in reads.calls else "reads"
+            detail = f"'{entry.cls}' {what}, and the replacement {use} it"
+            yield Finding("gone", f"{entry.cls}.{name}", "used", detail, "must change")
+
+
+def _holder(line: list[Home], name: str) -> tuple[Home, Members] | None:
+    """The first class that gives instances an attribute."""
+    for home in line:
+        found = members_of(home.node)
+        if name in found.names:
+            return home, found
+    return None
+
+
+def _set_otherwise(
+    entry: Replacing, reads: Reads, given: set[str], patched: Patched, lines: tuple[list[Home], list[Home]]
+) -> Iterator[Finding]:
+    """Attributes that get another value than they did."""
+    for name in (*reads.attributes, *reads.calls):
+        before, after = _holder(lines[0], name), _holder(lines[1], name)
+        if name in given or before is None or after is None:
+            continue
+        values = [found.assigned.get(name, []) for _, found in (before, after)]
+        said = [[form(value) for value in one] for one in values]
+        if all(values) and said[0] != said[1]:
+            told = [" or ".join(dict.fromkeys(map(ast.unparse, one))) for one in values]
+            was, now = contrasted(told[0], told[1])
+            detail = f"'{after[0].node.name}' sets it to {now} instead of {was}"
+            makers = [_makers(one) for one in values]
+            risk: Risk = "safe" if makers[0] and makers[0] == makers[1] else "review"
+            yield Finding("changed", f"{entry.cls}.{name}", "used", detail, risk)
+
+
+def _makers(values: list[ast.expr]) -> set[str]:
+    """The classes that values are made of, whatever they are given; empty when one is made otherwise."""
+    made = {ast.unparse(value.func) if isinstance(value, ast.Call) else "" for value in values}
+    return made if all(name.rpartition(".")[2][:1].isupper() for name in made) else set()
+
+
+def _method_findings(
+    method: str,
+    relation: str,
+    calls: list[ast.Call],
+    lines: tuple[list[Home], list[Home]],
+    views: tuple[View, View],
+) -> Iterator[Finding]:
+    """A method that is called otherwise than it was, or does something else."""
+    before, after = _method(lines[0], method), _method(lines[1], method)
+    if before is None or after is None:
+        return
+    (old_home, old), (new_home, new) = before, after
+    about = f"{new_home.node.name}.{method}"
+    is_other = signature_form(old) != signature_form(new)
+    why = broken_call(calls, old, new, not is_static(new)) if is_other else ""
+    targets = [Target((f,), home.module.source, package_of(home.module), home) for home, f in (before, after)]
+    versions = (views[0].side.version, views[1].side.version)
+    change = compare(about, targets[0], targets[1], versions, by_text=False)
+    if why:
+        detail = f"it {listed(describe(old, new))}; the replacement {why}"
+        yield Finding("signature changed", about, relation, detail, "must change", change.diff)
+        return
+    is_far = new_home.module is not views[1].module or old_home.module is not views[0].module
+    if change.kind not in ("unchanged", "cosmetic") and not is_far:
+        risk: Risk = "review" if relation == "base" else "safe"
+        yield Finding(change.kind, about, relation, change.detail, risk, change.diff)
+
+
+def _method(line: list[Home], name: str) -> tuple[Home, Function] | None:
+    """The one definition of a method in the first class that has it; None for a property or several."""
+    for home in line:
+        found = methods(home.node, name)
+        if found:
+            is_property = any("property" in ast.unparse(d) for d in found[0].decorator_list)
+            return (home, found[0]) if len(found) == 1 and not is_property else None
+        if name in members_of(home.node).names:
+            return None
+    return None
+
+
+def _original_findings(calls: list[ast.Call], before: ast.ClassDef, after: ast.ClassDef) -> Iterator[Finding]:
+    """The call of upstream's own ``__init__`` that a ``modify_init`` makes."""
+    old, new = methods(before, "__init__"), methods(after, "__init__")
+    if len(old) != 1 or len(new) != 1:
+        return
+    why = broken_call(calls, old[0], new[0], bound=False)
+    if why:
+        detail = f"it {listed(describe(old[0], new[0]))}; the replacement {why}"
+        yield Finding("signature changed", f"{after.name}.__init__", "used", detail, "must change")

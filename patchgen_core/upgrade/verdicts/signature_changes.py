@@ -1,0 +1,207 @@
+"""How a signature changed, and whether a replacement takes what the new one's callers pass."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from patchgen_core.codegen.source import Function
+from patchgen_core.contracts.rules.call_site import Keywords
+from patchgen_core.contracts.scopes import Call
+from patchgen_core.contracts.signatures import Signature, is_static, misfit, signature_of
+from patchgen_core.upgrade.verdicts.syntax import body_form, form, listed, quoted, shown
+
+
+def signature_form(function: Function) -> str:
+    """What a signature says to its callers: names, order and defaults, no annotations and no names of stars."""
+    text = form(function.args, bare=True)
+    for star in (function.args.vararg, function.args.kwarg):
+        text = text.replace(form(star, bare=True), "star") if star is not None else text
+    return text
+
+
+def bound_signature(function: Function, in_class: bool) -> Signature:
+    """What callers pass to a function, or to a method of an instance or class."""
+    return signature_of(function, in_class and not is_static(function))
+
+
+def describe(old: Function, new: Function) -> list[str]:
+    """What changed from one signature to another, a phrase each."""
+    before, after = _parameters(old), _parameters(new)
+    others = renamed(old, new)
+    added = [name for name in after if name not in before and name not in others.values()]
+    removed = [name for name in before if name not in after and name not in others]
+    found = [f"renames '{a}' to '{b}'" for a, b in others.items()]
+    found += [f"adds {_with_defaults(added, after)}"] if added else []
+    found += [f"drops {quoted(removed)}"] if removed else []
+    kept = [name for name in before if name in after]
+    order = [name for name in after if name in before]
+    if kept != order:
+        found.append(f"has another order of parameters: {', '.join(after)}")
+    for name in kept:
+        found += _differences(name, before[name], after[name])
+    for star, a, b in (("*", old.args.vararg, new.args.vararg), ("**", old.args.kwarg, new.args.kwarg)):
+        if (a is None) != (b is None):
+            found.append(f"takes {star}{b.arg}" if b is not None else f"takes no {star}{a.arg if a else ''} any more")
+        elif a is not None and b is not None and a.arg != b.arg:
+            found.append(f"renames {star}{a.arg} to {star}{b.arg}")
+    return found
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    kind: str
+    default: ast.expr | None
+
+
+def _parameters(function: Function) -> dict[str, _Parameter]:
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+    defaults += arguments.defaults
+    found = {}
+    for number, (argument, default) in enumerate(zip(positional, defaults)):
+        kind = "by position only" if number < len(arguments.posonlyargs) else "by position or keyword"
+        found[argument.arg] = _Parameter(kind, default)
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
+        found[argument.arg] = _Parameter("by keyword only", default)
+    return found
+
+
+def renamed(old: Function, new: Function) -> dict[str, str]:
+    """Parameters that only their names changed of: those in the same place that are called or used alike."""
+    before, after = ([*f.args.posonlyargs, *f.args.args] for f in (old, new))
+    names, others = {a.arg for a in before}, {a.arg for a in after}
+    pairs = [(a.arg, b.arg) for a, b in zip(before, after) if a.arg not in others and b.arg not in names]
+    return {
+        a: b for a, b in pairs if len(before) == len(after) and (_sound_alike(a, b) or _used_alike(old, new, a, b))
+    }
+
+
+def _sound_alike(a: str, b: str) -> bool:
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, a, b).ratio() >= 0.6
+
+
+def _used_alike(old: Function, new: Function, before: str, after: str) -> bool:
+    """Whether two functions do the same but for the name of a parameter."""
+    return re.sub(rf"\b{before}\b", after, body_form(old)) == body_form(new)
+
+
+def _with_defaults(names: Sequence[str], parameters: dict[str, _Parameter]) -> str:
+    required = [name for name in names if parameters[name].default is None]
+    optional = [name for name in names if parameters[name].default is not None]
+    parts = [quoted(required)] if required else []
+    parts += [f"{quoted(optional)} (with a default)"] if optional else []
+    return listed(parts)
+
+
+def _differences(name: str, old: _Parameter, new: _Parameter) -> Iterator[str]:
+    if old.kind != new.kind:
+        yield f"takes '{name}' {new.kind}"
+    if old.default is None and new.default is not None:
+        yield f"gives '{name}' the default {shown(new.default)}"
+    elif old.default is not None and new.default is None:
+        yield f"requires '{name}'"
+    elif old.default is not None and new.default is not None and form(old.default) != form(new.default):
+        yield f"has {shown(new.default)} as the default of '{name}' instead of {shown(old.default)}"
+
+
+# --- whether a replacement still fits ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Whether a replacement takes what is passed to it in the new release.
+
+    Attributes:
+        is_broken: whether a call inside the module cannot be taken, or lands in other parameters.
+        detail: how it does or does not, as the end of a sentence.
+    """
+
+    is_broken: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Callee:
+    """A function that is called: the replacement's, and upstream's in both releases.
+
+    Attributes:
+        ours: the replacement; None where there is none.
+        before, after: upstream's definition in both releases.
+        in_class: whether it is a method.
+    """
+
+    ours: Function | None
+    before: Function
+    after: Function
+    in_class: bool
+
+    def signature(self, function: Function) -> Signature:
+        """What callers pass to one of them."""
+        return bound_signature(function, self.in_class)
+
+    def broken(self, old: Sequence[Call], new: Sequence[Call]) -> str:
+        """Why the replacement cannot take what is passed to it in the new release; empty when it can.
+
+        Args:
+            old, new: the calls in both releases. What did not fit in the old one is no news.
+        """
+        if self.ours is None:
+            return ""
+        known = {self._reason(call, self.before) for call in old}
+        reasons = [(call.owner, self._reason(call, self.after)) for call in new]
+        return next((f"'{owner or 'the module'}' {why}" for owner, why in reasons if why and why not in known), "")
+
+    def _reason(self, call: Call, theirs: Function) -> str:
+        assert self.ours is not None
+        mine, upstream = self.signature(self.ours), self.signature(theirs)
+        why = fails(call.node, mine, theirs) if not fails(call.node, upstream, theirs) else ""
+        others = renamed(self.before, theirs)
+        return why or shifted(call.node, mine, self.signature(self.before), upstream, others)
+
+
+def fails(call: ast.Call, signature: Signature, function: Function) -> str:
+    """Why a call does not fit a signature, as far as the decorators of a function let that be told."""
+    keywords = Keywords(function)
+    return misfit(call, signature, keywords) if keywords.are_known else ""
+
+
+def fit(callee: Callee, old: Sequence[Call], new: Sequence[Call]) -> Fit:
+    """Whether a replacement fits the new callers, and has the parameters that the new signature has.
+
+    Args:
+        callee: the replacement and what it replaces.
+        old, new: the calls that run it in both releases.
+    """
+    assert callee.ours is not None
+    mine, theirs = callee.signature(callee.ours), callee.signature(callee.after)
+    why = callee.broken(old, new)
+    if why:
+        return Fit(True, f"the replacement does not fit: {why}")
+    lacking = [p.name for p in theirs.parameters if mine.find(p.name) is None]
+    if not lacking:
+        return Fit(False, "the replacement takes all of its parameters")
+    if mine.takes_kwargs:
+        return Fit(False, f"the replacement takes {quoted(lacking)} by **{mine.kwargs_name} only")
+    return Fit(False, f"the replacement does not take {quoted(lacking)}")
+
+
+def shifted(call: ast.Call, mine: Signature, old: Signature, new: Signature, others: Mapping[str, str]) -> str:
+    """Which argument by position means another parameter to a replacement than to upstream; empty for none.
+
+    A replacement may have names of its own, as long as it has had them in the old release too.
+    """
+    before = old.positional
+    for number, (argument, our, their) in enumerate(zip(call.args, mine.positional, new.positional)):
+        if isinstance(argument, ast.Starred):
+            return ""
+        followed = number < len(before) and before[number].name == our.name
+        is_known = mine.find(their.name) is not None or new.find(our.name) is not None
+        if our.name != their.name and others.get(our.name) != their.name and (is_known or followed):
+            return f"passes '{their.name}' by position, which is '{our.name}' in the replacement"
+    return ""

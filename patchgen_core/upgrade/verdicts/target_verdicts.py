@@ -1,0 +1,167 @@
+"""What happened to the target of a patch, and whether its replacement still fits there."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from patchgen_core.codegen.decorators import meaning
+from patchgen_core.codegen.source import FUNCTIONS, Definition
+from patchgen_core.upgrade.results import Finding, Kind, Risk
+from patchgen_core.upgrade.verdicts.alike import moved
+from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
+from patchgen_core.upgrade.verdicts.relied_callers import calls_of
+from patchgen_core.upgrade.verdicts.relied_names import used_names
+from patchgen_core.upgrade.verdicts.signature_changes import Callee, Fit, fit
+from patchgen_core.upgrade.verdicts.syntax import form
+from patchgen_core.upgrade.verdicts.target_changes import Change, compare, difference, texts
+from patchgen_core.upgrade.verdicts.views import Aim, Target, View
+
+_PLAIN_BASES = frozenset(["PreTrainedModel", "GenerationMixin", "GradientCheckpointingLayer"])
+"""Bases that most classes have and whose own methods change with every release."""
+
+
+@dataclass(frozen=True)
+class TargetVerdict:
+    """What happened to a patch's target alone.
+
+    Attributes:
+        finding: what happened.
+        new_name: what the target is called now, if it moved.
+    """
+
+    finding: Finding
+    new_name: str = ""
+
+
+def target_verdict(entry: Replacing, old: View, new: View, patched: Patched | None) -> TargetVerdict:
+    """What happened to a patch's target.
+
+    Args:
+        entry: the patch.
+        old, new: upstream's module in both releases.
+        patched: all of its config; None to leave the replacement out of account.
+    """
+    aim = entry.aim
+    before, after = old.find(aim), new.find(aim)
+    if before is None:
+        return _fresh(entry, after, old, new, patched)
+    if after is None:
+        return _missing(aim, old, new)
+    if before.home is None and after.home is not None:
+        detail = f"'{aim.name}' inherits it from {after.home.dotted} now"
+        diff = difference(aim.dotted, texts(before), texts(after), _versions(old, new))
+        return TargetVerdict(Finding("moved", aim.dotted, "target", detail, "must change", diff), after.home.dotted)
+    by_text = not old.side.is_recorded and not new.side.is_recorded
+    change = compare(aim.dotted, before, after, _versions(old, new), by_text=by_text)
+    return TargetVerdict(_finding(entry, before, after, change, old, new, patched))
+
+
+def _versions(old: View, new: View) -> tuple[str, str]:
+    return old.side.version, new.side.version
+
+
+def _finding(
+    entry: Replacing, before: Target, after: Target, change: Change, old: View, new: View, patched: Patched | None
+) -> Finding:
+    name = entry.aim.dotted
+    if change.kind in ("unchanged", "cosmetic"):
+        return Finding(change.kind, name, "target", change.detail, "safe", change.diff)
+    is_new = patched is not None and is_upstream(entry, after, new, patched)
+    if is_new and patched is not None and not is_upstream(entry, before, old, patched):
+        detail = "upstream does now what the patch does: delete it"
+        return Finding("now upstream", name, "target", detail, "review", change.diff)
+    fits = _fits(entry, change, old, new)
+    details = [change.detail, *(found.detail for found in fits)]
+    if after.home is not None:
+        inherits = "inherits it from" if before.home is not None else "defined it itself, inherits it from"
+        details.append(f"the class {inherits} {after.home.dotted}")
+    elif before.home is not None:
+        details.append(f"the class defines it itself now; it inherited it from {before.home.dotted}")
+    is_far = after.home is not None and after.home.node.name in _PLAIN_BASES and not change.signatures
+    risk: Risk = "must change" if any(found.is_broken for found in fits) else "safe" if is_far else "review"
+    return Finding(change.kind, name, "target", "; ".join(filter(None, details)), risk, change.diff)
+
+
+def _fits(entry: Replacing, change: Change, old: View, new: View) -> list[Fit]:
+    """Whether the replacement takes what the new signatures' callers pass."""
+    found = []
+    ours = {function.name: function for _, function in entry.functions}
+    for before, after in change.signatures:
+        mine = entry.node if isinstance(entry.node, FUNCTIONS) else ours.get(before.name)
+        if mine is not None:
+            callee = Callee(mine, before, after, bool(entry.cls))
+            found.append(fit(callee, calls_of(old, before), calls_of(new, after)))
+    return found
+
+
+def is_upstream(entry: Replacing, target: Target, view: View, patched: Patched) -> bool:
+    """Whether upstream's definition is what the patch puts in its place, up to docstring and annotations."""
+    node = entry.node
+    if node is None or entry.patch.kind == "init_modification" or len(target.nodes) != 1 or target.home is not None:
+        return False
+    theirs = target.nodes[0]
+    with_decorators = not (entry.aim.method and entry.patch.keep_decorators)
+    if with_decorators:
+        decorators = [{form(d) for d in one.decorator_list} for one in (node, theirs)]
+        if decorators[0] != decorators[1]:
+            return False
+    elif _added_decorators(node, theirs):
+        return False
+    if _undecorated(node) != _undecorated(theirs, target.package):
+        return False
+    return all(_is_upstreams(name, view, patched) for name in used_names(node))
+
+
+def _added_decorators(ours: Definition, theirs: Definition) -> bool:
+    """Whether a replacement has decorators beside those of upstream's that stay."""
+    kept = {meaning(ast.unparse(decorator)) for decorator in theirs.decorator_list}
+    return any(meaning(ast.unparse(decorator)) not in kept for decorator in ours.decorator_list)
+
+
+def _undecorated(node: Definition, package: str = "") -> str:
+    bare = type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})
+    return form(bare, package, bare=True)
+
+
+def _is_upstreams(name: str, view: View, patched: Patched) -> bool:
+    """Whether a name means the same to the generated module and to upstream's."""
+    if name not in patched.added:
+        return True
+    return name in patched.imports and patched.imports[name] in view.imports.get(name, ())
+
+
+def _fresh(entry: Replacing, after: Target | None, old: View, new: View, patched: Patched | None) -> TargetVerdict:
+    """The verdict on a target that the old release lacks."""
+    aim = entry.aim
+    kind: Kind = "new code"
+    risk: Risk = "review"
+    if not aim.method or not old.classes(aim.name):
+        what = f"'{aim.name}'" if aim.method else "it"
+        is_there = bool(new.definitions(aim.name))
+        detail = f"only the new release has {what}" if is_there else f"neither release has {what}"
+        kind, risk = ("new code", "review") if is_there else ("gone", "must change")
+        return TargetVerdict(Finding(kind, aim.dotted, "target", detail, risk))
+    if after is None:
+        if new.classes(aim.name):
+            return TargetVerdict(Finding("added", aim.dotted, "target"))
+        return _missing(aim, old, new)
+    detail = "upstream has the method that the patch adds"
+    if after.home is not None and after.home.module is not new.module and old.library is None:
+        detail = f"the class inherits it from {after.home.dotted}, whose old text is not known"
+        return TargetVerdict(Finding("added", aim.dotted, "target", detail))
+    if after.home is not None:
+        detail = f"the class inherits from {after.home.dotted} what the patch adds"
+    elif patched is not None and is_upstream(entry, after, new, patched):
+        kind, detail = "now upstream", "upstream has the very method that the patch adds: delete the patch"
+    diff = difference(aim.dotted, "", texts(after), _versions(old, new))
+    return TargetVerdict(Finding(kind, aim.dotted, "target", detail, risk, diff))
+
+
+def _missing(aim: Aim, old: View, new: View) -> TargetVerdict:
+    found = moved(aim, old, new)
+    if found is None:
+        what = "" if not aim.method or new.classes(aim.name) else f"'{aim.name}' is gone"
+        return TargetVerdict(Finding("gone", aim.dotted, "target", what, "must change"))
+    name, detail = found
+    return TargetVerdict(Finding("moved", aim.dotted, "target", f"it is {name} now: {detail}", "must change"), name)

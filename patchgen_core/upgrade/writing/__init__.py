@@ -1,0 +1,1 @@
+"""Merges written into configs, and the gate afterwards."""

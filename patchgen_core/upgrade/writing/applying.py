@@ -1,0 +1,134 @@
+"""Writing replacements that were carried over into the configs, and generating these anew."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.errors import Location, Problem
+from patchgen_core.files import write_files
+from patchgen_core.project import Project
+from patchgen_core.upgrade.results import Rebase, UpgradeReport
+from patchgen_core.upgrade.sources.releases import Release
+from patchgen_core.upgrade.writing.candidates import Candidate, Key, Left, find_candidates
+from patchgen_core.upgrade.writing.git import refuse_dirty
+from patchgen_core.upgrade.writing.rehearsing import Made, Rehearsal, files_of
+from patchgen_core.upgrade.writing.rewriting import rewrite
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What was written into a project.
+
+    Attributes:
+        written: the configs, and the other files that replacements stand in.
+        merged: the replacements that have their new text.
+        marked: those that were written with conflict markers.
+        left: those that were not written, each with the reason.
+        generated: the generated files that were written, made against the new release.
+        problems: why configs do not generate against it after all.
+    """
+
+    written: tuple[Path, ...] = ()
+    merged: tuple[Rebase, ...] = ()
+    marked: tuple[Rebase, ...] = ()
+    left: tuple[tuple[Rebase, str], ...] = ()
+    generated: tuple[Path, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def apply(
+    project: Project,
+    report: UpgradeReport,
+    release: Release,
+    *,
+    allow_dirty: bool = False,
+    conflicts: bool = False,
+) -> Applied:
+    """Write what an upgrade carried over into the configs, and generate these against the new release.
+
+    The configs are loaded and generated with their new text before anything is written. What they do not generate with
+    is left out; everything else is written at once. The files of a config that something was left out of stay as they
+    are: they hold the text of upstream that what is left is still to be carried over from.
+
+    Args:
+        project: the project.
+        report: what the release does to it.
+        release: the release.
+        allow_dirty: write even where git could not take back what is written.
+        conflicts: write what has conflicts as well, with conflict markers. Its config does not load then.
+
+    Raises:
+        PatchgenError: files of the project are not committed, or git cannot tell; ruff cannot run; or a file cannot be
+            written.
+    """
+    if not allow_dirty:
+        refuse_dirty(project.base)
+    rehearsal = Rehearsal(project, report, release.folder, release.version)
+    candidates, left = find_candidates(project, report, rehearsal.uses, conflicts)
+    marked = [candidate for candidate in candidates if candidate.is_marked]
+    chosen, made, failed = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
+    return _write(rehearsal, chosen, marked, [*left, *failed], made, _unfinished(report, [*left, *failed]))
+
+
+def _unfinished(report: UpgradeReport, left: Sequence[Left]) -> dict[Key, Problem]:
+    """The configs that something is left to be done in, with what to say of that."""
+    places = {entry.rebase.location for entry in left}
+    found = {}
+    for config in report.configs:
+        count = sum(p.rebase is not None and p.rebase.location in places for p in config.patches)
+        if count:
+            message = (
+                f"{config.config} is not generated: {count} of its replacements {'is' if count == 1 else 'are'} left"
+            )
+            hint = "Carry over what is left by hand, or decide that nothing is to be; then generate it."
+            found[config.path, config.config] = Problem(message, Location(config.path, config.line), hint)
+    return found
+
+
+def _write(
+    rehearsal: Rehearsal,
+    chosen: Sequence[Candidate],
+    marked: Sequence[Candidate],
+    left: Sequence[Left],
+    made: Made,
+    unfinished: Mapping[Key, Problem],
+) -> Applied:
+    unloadable = {candidate.path for candidate in marked}
+    ready = [key for key in made.artifacts if key not in unfinished]
+    good = [made.artifacts[key] for key in ready if not files_of(rehearsal.loaded[key]) & unloadable]
+    rewritten = rewrite(rehearsal.project, [*chosen, *marked], rehearsal.pins(ready))
+    contents = [(path, lines.encoded) for path, lines in rewritten.items()]
+    outputs = [file for artifact in good for file in artifact.files]
+    done = set(write_files([*contents, *outputs]))
+    failed = [problem for problems in made.problems.values() for problem in problems]
+    return Applied(
+        written=tuple(path for path, _ in contents if path in done),
+        merged=tuple(candidate.rebase for candidate in chosen),
+        marked=tuple(candidate.rebase for candidate in marked),
+        left=tuple((entry.rebase, entry.reason) for entry in left),
+        generated=tuple(path for path, _ in outputs if path in done),
+        problems=(
+            *dict.fromkeys(failed),
+            *unfinished.values(),
+            *map(_marked_problem, marked),
+            *_left_behind(rehearsal, done),
+        ),
+    )
+
+
+def _left_behind(rehearsal: Rehearsal, written: Collection[Path]) -> Iterator[Problem]:
+    """The configs that use what was written and are not part of the upgrade."""
+    for loaded in rehearsal.others if written else ():
+        if files_of(loaded) & set(written):
+            message = (
+                f"{loaded.label} uses what was written, and is not part of this upgrade: its files were not generated"
+            )
+            yield Problem(message, loaded.config.location, "Upgrade it as well, or generate it.")
+
+
+def _marked_problem(candidate: Candidate) -> Problem:
+    count = len(candidate.rebase.merged.conflicts)
+    message = f"'{candidate.name}' has {count} conflict{'s' * (count != 1)} marked: its file does not load"
+    return Problem(message, candidate.rebase.location, "Resolve them, and generate the configs that use it.")

@@ -1,0 +1,225 @@
+"""Which of the replacements that were carried over can be written, and by which edits."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from patchgen_core.codegen.source import SourceFile, read_source
+from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.project import Project
+from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Rebase, UpgradeReport
+from patchgen_core.upgrade.writing.config_edits import (
+    class_edits,
+    definition_edits,
+    find_place,
+    marked_edits,
+    target_edit,
+)
+from patchgen_core.upgrade.writing.line_edits import LineEdit, read_lines
+
+Key = tuple[str, str]
+"""A config: its file, and what reports call it."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """A patch that a definition is the replacement of.
+
+    Attributes:
+        config: the config.
+        declared: where the patch is declared, its kind and its target.
+    """
+
+    config: Key
+    declared: tuple[Location, str, str]
+
+
+Uses = Mapping[Location, Collection[Use]]
+"""The uses of each definition, by the place of its ``def`` or ``class``."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """A replacement that is not written, and why: a clause without its full stop."""
+
+    rebase: Rebase
+    reason: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A replacement that can be written.
+
+    Attributes:
+        rebase: what it becomes.
+        name: what it is called in its file.
+        path: its file.
+        span: the lines that it takes there.
+        edits: what makes its new text.
+        renames: what has the patches name their targets anew, each with its file.
+        configs: the configs that use it.
+        is_marked: whether conflict markers are written.
+    """
+
+    rebase: Rebase
+    name: str
+    path: Path
+    span: tuple[int, int]
+    edits: tuple[LineEdit, ...] = field(repr=False)
+    renames: tuple[tuple[Path, LineEdit], ...] = ()
+    configs: frozenset[Key] = frozenset()
+    is_marked: bool = False
+
+
+@dataclass(frozen=True)
+class _Wish:
+    """What one patch needs its replacement to become."""
+
+    config: ConfigVerdict
+    patch: PatchVerdict
+    rebase: Rebase
+
+    @property
+    def declared(self) -> tuple[Location, str, str]:
+        return declared(self.patch)
+
+
+def declared(patch: PatchVerdict) -> tuple[Location, str, str]:
+    """What tells the patches of a config apart."""
+    return patch.location, patch.kind, patch.target
+
+
+def find_candidates(
+    project: Project, report: UpgradeReport, uses: Uses, conflicts: bool
+) -> tuple[list[Candidate], list[Left]]:
+    """The replacements that can be written, and those that cannot.
+
+    Args:
+        project: the project.
+        report: what was carried over.
+        uses: what each definition is used for.
+        conflicts: whether those with conflicts are to be written, with markers.
+    """
+    groups: dict[Location, list[_Wish]] = {}
+    for wish in _wishes(report):
+        groups.setdefault(wish.rebase.location, []).append(wish)
+    verdicts = {(config.path, config.config, *declared(p)): p for config in report.configs for p in config.patches}
+    found: list[Candidate] = []
+    left: list[Left] = []
+    for location, wishes in groups.items():
+        reason = _disagreement(wishes, uses.get(location, ()), verdicts) or _conflict(wishes[0].rebase, conflicts)
+        made = reason or _candidate(project, wishes, uses.get(location, ()), found)
+        if isinstance(made, Candidate):
+            found.append(made)
+        else:
+            texts = {wish.rebase.merged.text: wish.rebase for wish in wishes}
+            left += [Left(rebase, made) for rebase in texts.values()]
+    return found, left
+
+
+def _wishes(report: UpgradeReport) -> Iterator[_Wish]:
+    for config in report.configs:
+        for patch in config.patches:
+            rebase = patch.rebase
+            if rebase is not None and (rebase.diff or patch.new_name or not rebase.merged.is_clean):
+                yield _Wish(config, patch, rebase)
+
+
+def _disagreement(
+    wishes: Sequence[_Wish],
+    uses: Collection[Use],
+    verdicts: Mapping[tuple[str, str, Location, str, str], PatchVerdict],
+) -> str:
+    """Why a definition cannot become what one of its patches needs: others need something else."""
+    for other in wishes[1:]:
+        if other.rebase.merged.text != wishes[0].rebase.merged.text:
+            first, second = _named(wishes[0], other)
+            return f"{first} and {second} need different texts of it; give them replacements of their own"
+    if wishes[0].rebase.merged.text == wishes[0].rebase.ours:
+        return ""
+    wished = {(wish.config.path, wish.config.config, *wish.declared) for wish in wishes}
+    for use in sorted(uses, key=lambda use: (use.config, use.declared[1:])):
+        verdict = verdicts.get((*use.config, *use.declared))
+        if verdict is not None and (*use.config, *use.declared) not in wished and _needs_no_change(verdict):
+            whose = use.config[1] if use.config[1] != wishes[0].config.config else "this config"
+            return (
+                f"the patch of {verdict.target} in {whose} needs it as it is; "
+                f"give {wishes[0].patch.target} in {wishes[0].config.config} a replacement of its own"
+            )
+    return ""
+
+
+def _named(one: _Wish, other: _Wish) -> tuple[str, str]:
+    """What tells two patches apart: the configs, or in one config the targets."""
+    if one.config.config != other.config.config:
+        return one.config.config, other.config.config
+    return one.patch.target, other.patch.target
+
+
+def _needs_no_change(patch: PatchVerdict) -> bool:
+    if patch.rebase is not None:
+        return patch.rebase.merged.is_clean and not patch.rebase.diff
+    return patch.verdict in ("unchanged", "cosmetic")
+
+
+def _conflict(rebase: Rebase, conflicts: bool) -> str:
+    """Why a replacement with conflicts is not written."""
+    found = rebase.merged.conflicts
+    if not found or (conflicts and rebase.marked):
+        return ""
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"line {found[0].line} of it: {found[0].reason}{more}"
+
+
+def _candidate(
+    project: Project, wishes: Sequence[_Wish], uses: Collection[Use], found: Sequence[Candidate]
+) -> Candidate | str:
+    """The edits that write a replacement; or why there are none."""
+    rebase = wishes[0].rebase
+    path, line = Path(rebase.location.file), rebase.location.line
+    if outside := _is_outside(project, path):
+        return outside
+    try:
+        source, lines = read_source(path), read_lines(path)
+        place = find_place(source, line, rebase.ours)
+        if place is None:
+            return f"line {line} of '{display_path(path)}' holds another text now"
+        is_marked = not rebase.merged.is_clean
+        edits = (
+            marked_edits(place, rebase.ours, rebase.marked)
+            if is_marked
+            else definition_edits(lines, source, place, rebase.ours, rebase.merged.text)
+        )
+        if edits is None:
+            return f"the new text does not stay as it is where '{place.node.name}' stands"
+        lines.edited(edits).encoded  # noqa: B018 - raises where a character cannot be written
+        renames = [rename for wish in wishes if wish.patch.new_name for rename in _renames(wish)]
+    except PatchgenError as error:
+        return error.problems[0].message
+    span = (source.first_line(place.node), place.numbers[-1])
+    if any(other.path == path and other.span[0] <= span[1] and span[0] <= other.span[1] for other in found):
+        return "it stands inside another definition that is written"
+    configs = frozenset({*(use.config for use in uses), *((w.config.path, w.config.config) for w in wishes)})
+    name = next(name for name, node in source.definitions if node is place.node)
+    return Candidate(rebase, name, path, span, tuple(edits), tuple(dict.fromkeys(renames)), configs, is_marked)
+
+
+def _is_outside(project: Project, path: Path) -> str:
+    """Why a file is none of the project's own; empty when it is one."""
+    roots = (project.base, project.search_root)
+    if "site-packages" in path.parts or not any(path.is_relative_to(root) for root in roots):
+        return f"it stands outside the project, in '{display_path(path)}'"
+    return ""
+
+
+def _renames(wish: _Wish) -> Iterator[tuple[Path, LineEdit]]:
+    """The edits that have a config name a patch's target anew, and the class that it is of."""
+    location, old, new = wish.patch.location, wish.patch.target, wish.patch.new_name
+    source: SourceFile = read_source(Path(location.file))
+    target = target_edit(source, location.line, old, new)
+    classes = [name.partition(".")[0] for name in (old, new)]
+    edits = class_edits(source, *classes) if classes[0] != classes[1] else []
+    for edit in ([target] if target is not None else []) + edits:
+        yield source.path, edit

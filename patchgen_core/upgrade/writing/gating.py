@@ -1,0 +1,323 @@
+"""Running the gate over configs against a release, which need not be the installed one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchgen_core.cache import cache_folder, prepare_folder
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.project import Project
+from patchgen_core.report.record import NO_MODULE
+from patchgen_core.upgrade.sources.releases import Release
+
+if TYPE_CHECKING:
+    import subprocess
+
+STATIC = ("drift", "contract")
+"""The checks that import nothing of upstream."""
+
+REPORT = "upgrade.json"
+"""The file of the cache that holds the gate's report of the last upgrade."""
+
+Echo = Callable[[str], object]
+
+_CHECKS = ("drift", "import", "contract", "parity", "converter", "plan", "kernel")
+"""The built-in checks in their order; pytest plugins may run them in another one."""
+
+_MODELS = {"transformers": "modeling_utils"}
+"""The module of a package that every model imports, which needs torch."""
+_PROBE = """
+import importlib, importlib.util, json, os, sys
+package, module = sys.argv[1:]
+answer = {}
+try:
+    found = importlib.import_module(package)
+    answer["file"] = getattr(found, "__file__", None)
+    if module and importlib.util.find_spec("torch") is None:
+        answer["lacks"] = "torch"
+    elif module and importlib.util.find_spec(f"{package}.{module}"):
+        importlib.import_module(f"{package}.{module}")
+except ModuleNotFoundError as error:
+    answer["lacks"] = error.name
+except BaseException as error:
+    said = str(error).strip().splitlines()
+    answer["error"] = said[0] if said and isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+with open(os.environ["PATCHGEN_PROBE"], "w", encoding="utf-8") as file:
+    json.dump(answer, file)
+"""
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """What one check found out about one config.
+
+    Attributes:
+        config: what reports call the config.
+        check: the check's name, with the implementation: ``parity[eager]``.
+        status: as in the gate's reports: ``clean``, ``drifted``, ``failed``, ``error``, ``skipped``.
+        said: what is wrong, or why it was skipped, in one line.
+    """
+
+    config: str
+    check: str
+    status: str
+    said: str = ""
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it makes the run red."""
+        return self.status in ("drifted", "failed", "error")
+
+
+@dataclass(frozen=True)
+class GateRun:
+    """A run of the gate.
+
+    Attributes:
+        exit_code: pytest's.
+        output: what it printed.
+        is_exact: whether everything that the project checks was checked, and with the release.
+        reason: what was not, and why; empty when everything was.
+        results: what the checks found out.
+        version: the release's version, with its distribution's name.
+    """
+
+    exit_code: int
+    output: str
+    is_exact: bool
+    reason: str = ""
+    results: tuple[GateResult, ...] = ()
+    version: str = ""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What holds, what does not and what could not be checked, a line each."""
+        checks: dict[str, list[GateResult]] = {}
+        for result in self.results:
+            checks.setdefault(result.check.partition("[")[0], []).append(result)
+        held = [name for name in sorted(checks, key=_place) if _holds(checks[name])]
+        configs = len({result.config for result in self.results})
+        lines = []
+        if held:
+            verb, count = "holds" if len(held) == 1 else "hold", f"{configs} config{'s' * (configs != 1)}"
+            lines.append(f"{_listed(held)} {verb} for {count} with {self.version}")
+        lines += [
+            f"{result.check} fails for {result.config}: {result.said}" for result in self.results if result.is_bad
+        ]
+        silent = (r for r in self.results if r.status == "skipped" and r.said != NO_MODULE)
+        skipped = dict.fromkeys((r.check, r.said) for r in silent)
+        lines += [f"{check} was skipped: {said}" for check, said in skipped]
+        if not self.results:
+            lines.append(f"the gate checked nothing: it ended with exit code {self.exit_code}")
+        return (*lines, *([self.reason] if self.reason else []))
+
+
+def _place(check: str) -> int:
+    return _CHECKS.index(check) if check in _CHECKS else len(_CHECKS)
+
+
+def _holds(results: Iterable[GateResult]) -> bool:
+    statuses = [result.status for result in results]
+    return "clean" in statuses and not any(result.is_bad for result in results)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def run_gate(
+    project: Project,
+    configs: Sequence[Path],
+    release: Release,
+    *,
+    echo: Echo | None = None,
+    color: bool = False,
+) -> GateRun:
+    """Run the gate over configs in a process of its own, with a release in place of the installed one.
+
+    Where the release does not import here, because it needs what is not installed or because there is no torch, only
+    the checks run that import nothing of it.
+
+    Args:
+        project: the project.
+        configs: the configs' files.
+        release: the release. What its wheel holds is unpacked in whole into its folder.
+        echo: gets what the gate prints, as it comes.
+        color: whether that is to be in colour.
+
+    Raises:
+        PatchgenError: the release cannot be unpacked, or no process can be started.
+    """
+    version = f"{release.distribution} {release.version}"
+    if not _has_pytest():
+        return GateRun(1, "", False, "nothing was checked: pytest is not installed here", version=version)
+    environment = _environment(release)
+    reason = _obstacle(release, environment, project.base)
+    options = ["--patchgen-checks", ",".join(STATIC)] if reason else []
+    options += ["--color=yes"] if color else []
+    code, output, results = _run(project, [*options, *map(str, configs)], environment, echo)
+    return GateRun(code, output, not reason, reason, results, version)
+
+
+def _has_pytest() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("pytest") is not None
+
+
+def _environment(release: Release) -> dict[str, str]:
+    """The environment of a process that imports the release; the installed one needs nothing."""
+    if release.origin == "installed":
+        return dict(os.environ)
+    if release.archive is not None:
+        unpack_whole(release.archive.path, release.folder)
+    path = os.pathsep.join(filter(None, [str(release.folder), os.environ.get("PYTHONPATH", "")]))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def unpack_whole(wheel: Path, folder: Path) -> None:
+    """Write everything that a wheel holds into a folder, where it is not there yet.
+
+    Raises:
+        PatchgenError: the wheel cannot be read, or the folder not written to.
+    """
+    import zlib
+    from zipfile import BadZipFile, ZipFile
+
+    try:
+        with ZipFile(wheel) as archive:
+            for info in archive.infolist():
+                if not info.is_dir() and _size(folder / info.filename) != info.file_size:
+                    archive.extract(info, folder)
+    except (BadZipFile, zlib.error, EOFError) as error:
+        raise PatchgenError(f"is not a wheel, or is damaged: {error}", Location(str(wheel))) from None
+    except OSError as error:
+        raise PatchgenError(f"cannot be unpacked: {error.strerror}", Location(str(wheel))) from None
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+# --- whether it imports ----------------------------------------------------------------------------
+
+
+def _obstacle(release: Release, environment: Mapping[str, str], folder: Path) -> str:
+    """Why models of a release cannot be imported here; empty when they can."""
+    answer = _probe(release.package, environment, folder)
+    name = f"{release.distribution} {release.version}"
+    consequence = "only the checks that import nothing ran: " + ", ".join(STATIC)
+    if "lacks" in answer:
+        package = str(answer["lacks"]).partition(".")[0]
+        needs = f"{name} needs {package}, which is not installed"
+        why = "torch is not installed here" if package == "torch" else needs
+    elif "error" in answer:
+        why = f"{name} does not import here: {answer['error'].rstrip('.')}"
+    elif release.origin != "installed" and not _is_below(answer.get("file"), release.folder):
+        why = f"Python imports another {release.package} than {name}: {answer.get('file')}"
+    else:
+        return ""
+    cure = "install torch" if why.startswith("torch") else f"install {release.distribution}=={release.version}"
+    return f"{why}: {consequence}. For its import and parity checks, {cure}."
+
+
+def _is_below(file: str | None, folder: Path) -> bool:
+    return bool(file) and Path(os.path.realpath(str(file))).is_relative_to(os.path.realpath(folder))
+
+
+def _probe(package: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """Import a release's package as the gate's processes will, and say what came of it."""
+    import json
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="patchgen-") as temporary:
+        file = Path(temporary, "answer.json")
+        command = [sys.executable, "-c", _PROBE, package, _MODELS.get(package, "")]
+        environment = {**environment, "PATCHGEN_PROBE": str(file)}
+        try:
+            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+        except OSError as error:
+            raise PatchgenError(f"no process can be started: {error.strerror}") from None
+        if not file.is_file():
+            return {"error": f"importing it ends Python with exit code {done.returncode}"}
+        answer: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return answer
+
+
+# --- running it ------------------------------------------------------------------------------------
+
+
+def _run(
+    project: Project, arguments: Sequence[str], environment: Mapping[str, str], echo: Echo | None
+) -> tuple[int, str, tuple[GateResult, ...]]:
+    import shutil
+    import subprocess
+
+    folder = cache_folder(project)
+    prepare_folder(folder)
+    report = folder / REPORT
+    report.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-p", "pytest_patchgen", "--patchgen"]
+    command += ["--patchgen-report", str(report), *arguments]
+    columns = str(shutil.get_terminal_size().columns)
+    try:
+        with subprocess.Popen(
+            command,
+            cwd=project.base,
+            env={"COLUMNS": columns, **environment, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process:
+            output = _output(process, echo)
+    except OSError as error:
+        raise PatchgenError(f"no process can be started: {error.strerror}") from None
+    return process.returncode, output, _results(report)
+
+
+def _output(process: subprocess.Popen[bytes], echo: Echo | None) -> str:
+    """What a process prints, which is told as it comes."""
+    import codecs
+
+    assert process.stdout is not None
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    parts = []
+    while chunk := os.read(process.stdout.fileno(), 65536):
+        text = decoder.decode(chunk)
+        parts.append(text)
+        if echo is not None:
+            echo(text)
+    return "".join(parts)
+
+
+def _results(report: Path) -> tuple[GateResult, ...]:
+    import json
+
+    try:
+        records = json.loads(report.read_text(encoding="utf-8"))["results"]
+    except (OSError, ValueError, KeyError):
+        return ()
+    found = (GateResult(r["config"], _check(r), r["status"], _said(r)) for r in records)
+    return tuple(sorted(found, key=lambda result: (result.config, _place(result.check.partition("[")[0]))))
+
+
+def _check(record: Mapping[str, Any]) -> str:
+    """The name of a record's item, such as ``parity[eager]``."""
+    name = str(record["item"]).rpartition("::")[2].partition("@")[0]
+    return name if name.partition("[")[0] == record["check"] else str(record["check"])
+
+
+def _said(record: Mapping[str, Any]) -> str:
+    errors = [f"{error.get('code') or ''} {error['message']}".strip() for error in record["errors"]]
+    causes = [f"{cause['kind']}: {cause['detail']}".rstrip(": ") for cause in record["causes"]]
+    said = [*errors, *causes, record["reason"]]
+    return str(said[0]).splitlines()[0] if said[0] else ""

@@ -1,0 +1,191 @@
+"""Generating configs against a release with new texts of their replacements, before these are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from patchgen_core.artifacts import make_outcomes
+from patchgen_core.codegen.replacement import read_replacement
+from patchgen_core.codegen.source import SourceCache
+from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.loading import LoadedConfig, Loader
+from patchgen_core.project import Project
+from patchgen_core.results import Artifact
+from patchgen_core.upgrade.results import UpgradeReport
+from patchgen_core.upgrade.writing.candidates import Candidate, Key, Left, Use
+from patchgen_core.upgrade.writing.config_edits import version_edit
+from patchgen_core.upgrade.writing.line_edits import LineEdit
+from patchgen_core.upgrade.writing.rewriting import rewrite
+
+Pins = tuple[tuple[Path, LineEdit], ...]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What becomes of configs.
+
+    Attributes:
+        artifacts: what they make, by config.
+        problems: why others make nothing, by config.
+    """
+
+    artifacts: dict[Key, Artifact]
+    problems: dict[Key, tuple[Problem, ...]]
+
+
+class Rehearsal:
+    """The configs of a report, and what they make of a release.
+
+    Args:
+        project: the project.
+        report: the report.
+        folder, version: of the release.
+    """
+
+    def __init__(self, project: Project, report: UpgradeReport, folder: Path, version: str) -> None:
+        self.project = replace(project, upstream=(folder,))
+        self.version = version
+        self.keys: tuple[Key, ...] = tuple(dict.fromkeys((config.path, config.config) for config in report.configs))
+        self.sources = SourceCache()
+        self.loaded = {_key(loaded): loaded for loaded in self._load(self.paths, self.sources)[0]}
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The configs' files, each once."""
+        return tuple(dict.fromkeys(Path(path) for path, _ in self.keys))
+
+    def _load(
+        self, paths: Iterable[Path], sources: SourceCache
+    ) -> tuple[list[LoadedConfig], dict[Key, tuple[Problem, ...]]]:
+        """The configs of some files, and why others do not load."""
+        loader = Loader(self.project, sources)
+        found: list[LoadedConfig] = []
+        problems: dict[Key, tuple[Problem, ...]] = {}
+        for path in paths:
+            try:
+                found += loader.load(path)
+            except PatchgenError as error:
+                problems |= {key: error.problems for key in self.keys if key[0] == str(path)}
+        return found, problems
+
+    # --- what the configs are made of ------------------------------------------------------------------
+
+    @cached_property
+    def others(self) -> list[LoadedConfig]:
+        """The project's configs that the report is not about, as far as they load."""
+        found, _ = self._load(self.project.find_configs(), self.sources)
+        return [loaded for loaded in found if _key(loaded) not in self.keys]
+
+    @cached_property
+    def uses(self) -> dict[Location, list[Use]]:
+        """What each definition is the replacement of."""
+        found: dict[Location, list[Use]] = {}
+        for key, loaded in self.loaded.items():
+            if key not in self.keys:
+                continue
+            for patch in loaded.config.patches:
+                location = patch.location or loaded.config.location
+                try:
+                    replacement = read_replacement(patch.replacement, self.sources, loaded.modules, location)
+                except (PatchgenError, AttributeError):
+                    continue
+                use = Use(key, (location, patch.kind, patch.target))
+                found.setdefault(replacement.location, []).append(use)
+        return found
+
+    def pins(self, keys: Iterable[Key]) -> Pins:
+        """The edits that pin configs to the release, where they are pinned to another one."""
+        found = []
+        for key in keys:
+            loaded = self.loaded.get(key)
+            if loaded is not None and loaded.config.transformers_version is not None:
+                path = Path(loaded.config.location.file)
+                edit = version_edit(self.sources.get(path), loaded.config.location.line, self.version)
+                found += [(path, edit)] if edit is not None else []
+        return tuple(dict.fromkeys(found))
+
+    # --- making them -----------------------------------------------------------------------------------
+
+    def make(self, candidates: Sequence[Candidate], keys: Sequence[Key]) -> Made:
+        """What some configs make when candidates are written, and they are pinned to the release."""
+        sources = SourceCache()
+        try:
+            for path, lines in rewrite(self.project, candidates, self.pins(keys)).items():
+                sources.put(path, lines.text)
+        except PatchgenError as error:
+            return Made({}, dict.fromkeys(keys, error.problems))
+        loaded, problems = self._load(dict.fromkeys(Path(path) for path, _ in keys), sources)
+        outcomes = make_outcomes(self.project, [entry for entry in loaded if _key(entry) in keys], sources)
+        made = {(str(outcome.path), outcome.label): outcome for outcome in outcomes}
+        problems |= {key: outcome.problems for key, outcome in made.items() if outcome.artifact is None}
+        artifacts = {key: outcome.artifact for key, outcome in made.items() if outcome.artifact is not None}
+        return Made(artifacts, {key: found for key, found in problems.items() if key in keys})
+
+    def settle(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], Made, list[Left]]:
+        """The candidates that every config generates with, what is made with them, and why the others are left.
+
+        A config that generates without them generates with them; one that does not has no new problem.
+        """
+        chosen, left = list(candidates), list[Left]()
+        while True:
+            made = self.make(chosen, self.keys)
+            worse = self._worse(made, self.keys)
+            if not worse or not chosen:
+                return chosen, made, left
+            dropped = self._to_blame(chosen, worse[0]) or [(c, worse[0][1]) for c in chosen]
+            chosen = [candidate for candidate in chosen if candidate not in [entry for entry, _ in dropped]]
+            left += [Left(candidate.rebase, _reason(problem, worse[0][0])) for candidate, problem in dropped]
+
+    def _worse(self, made: Made, keys: Iterable[Key]) -> list[tuple[Key, Problem]]:
+        """The configs with a problem that they would not have if nothing were written, with that problem."""
+        found = []
+        for key in keys:
+            problems = made.problems.get(key, ())
+            known = {_said(problem) for problem in self._before.problems.get(key, ())} if problems else set()
+            new = [problem for problem in problems if _said(problem) not in known]
+            found += [(key, new[0])] if new else []
+        return found
+
+    @cached_property
+    def _before(self) -> Made:
+        """What the configs make when nothing is written."""
+        return self.make([], self.keys)
+
+    def _to_blame(
+        self, candidates: Sequence[Candidate], failing: tuple[Key, Problem]
+    ) -> list[tuple[Candidate, Problem]]:
+        """The candidates that a config fails with, found by adding one after the other."""
+        key = failing[0]
+        concerned = [candidate for candidate in candidates if key in candidate.configs]
+        good = [candidate for candidate in candidates if key not in candidate.configs]
+        bad = []
+        for candidate in concerned:
+            worse = self._worse(self.make([*good, candidate], [key]), [key])
+            if worse:
+                bad.append((candidate, worse[0][1]))
+            else:
+                good.append(candidate)
+        return bad
+
+
+def files_of(loaded: LoadedConfig) -> set[Path]:
+    """The project's files that a config is made of."""
+    found = (namespace.get("__file__") for namespace in loaded.modules.values())
+    return {loaded.path, *(Path(file) for file in found if file)}
+
+
+def _key(loaded: LoadedConfig) -> Key:
+    return str(loaded.path), loaded.label
+
+
+def _reason(problem: Problem, key: Key) -> str:
+    return f"{key[1]} does not generate with it: {problem.message}"
+
+
+def _said(problem: Problem) -> str:
+    """A problem without the numbers of lines, which differ."""
+    return re.sub(r"\d+", "", problem.message)
