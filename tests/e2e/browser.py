@@ -8,6 +8,7 @@ from typing import Any
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.wait import WebDriverWait
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -23,6 +24,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--force-color-profile=srgb",
 )
+_IS_THERE = "return document.readyState === 'complete' && location.href.startsWith(arguments[0])"
 
 
 class Browser(webdriver.Chrome):
@@ -32,6 +34,8 @@ class Browser(webdriver.Chrome):
         """Load a page anew, with a view in its address."""
         self.get("about:blank")
         self.get(page.as_uri() + view)
+        # a loaded machine's driver has been seen to come back before the whole page was read
+        WebDriverWait(self, 30).until(lambda _: self.run(_IS_THERE, page.as_uri()))
 
     def show_as(self, width: int = 1280, height: int = 900, scheme: str = "light", medium: str = "screen") -> None:
         """Set the width of the window, the system's colours, and the medium. Motion is reduced."""
