@@ -130,6 +130,8 @@ def generate(project: Project, release: Release) -> tuple[Problem, ...]:
     """Write the generated files of all configs against a release; returns what is wrong with the configs there."""
     there = replace(project, upstream=(release.folder,))
     selection, sources = select_configs(project), SourceCache()
+    imported = [loaded.label for loaded in selection.configs if loaded.mode != "stubbed"]
+    assert not imported, f"a model that these import is not in the project: {imported}"
     release.unpack(selection.modules)
     outcomes = make_outcomes(there, selection.configs, sources)
     contracts = Contracts(there, sources)
