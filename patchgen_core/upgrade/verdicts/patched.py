@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -110,10 +109,6 @@ class Patched:
     def targets(self) -> frozenset[str]:
         """What it patches, as reports name it."""
         return frozenset(entry.aim.dotted for entry in self.patches)
-
-    def of_class(self, name: str) -> Iterator[Replacing]:
-        """Its patches of a class and of its methods."""
-        return (entry for entry in self.patches if entry.aim.name == name)
 
 
 def read_helpers(loaded: LoadedConfig, sources: SourceCache) -> list[PlannedHelper]:
