@@ -27,6 +27,7 @@ from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
 from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.sources.recorded import recorded_upstream, recorded_version, why_not_recorded
 from patchgen_core.upgrade.sources.releases import Release, Releases
+from patchgen_core.upgrade.sources.versions import same_version
 from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config
 from patchgen_core.upstream import UpstreamModule
 
@@ -169,10 +170,11 @@ class _Upgrade:
         if version is None:
             message = f"no generated file says which version of {self.selection.package} this config is for"
             raise PatchgenError(message, loaded.config.location, "Name it with --from.")
-        known = installed if installed is not None and installed.version == version else None
+        known = installed if installed is not None and same_version(installed.version, version) else None
         known = known or self.releases.cached(version, self.selection.modules)
-        if known is None and (recorded := recorded_upstream(output)) is not None and recorded.version == version:
-            upstream = UpstreamModule(module, output, self.selection.package, version)
+        recorded = recorded_upstream(output) if known is None else None
+        if recorded is not None and same_version(recorded.version, version):
+            upstream = UpstreamModule(module, output, self.selection.package, recorded.version)
             return Side(upstream, parse_source(output, recorded.text), None, "checked-in files"), None
         before = self._against(known or self._fetch(version, output))
         side = before.side(loaded)

@@ -242,3 +242,11 @@ def test_conflict_is_left_or_written_with_markers(upgraded: Upgraded, capsys: py
     assert upgraded.run("--apply", "--no-gate", "--write-conflicts") == 1
     assert "<<<<<<< " in upgraded.config.read_text()
     assert "1 written with conflict markers" in capsys.readouterr().out
+
+
+def test_checked_in_files_are_found_by_any_spelling_of_their_version(
+    upgraded: Upgraded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    upgraded.work.upstream(NEW, version="1.5")
+    upgraded.run("--from", "1.0.0", "--offline")
+    assert "The old text is from the checked-in files" in capsys.readouterr().out
