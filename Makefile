@@ -20,7 +20,7 @@ tests: .venv/installed browser releases
 
 test-core: EXTRAS := xdist,dev
 test-core: .venv/installed  ## what needs neither torch nor transformers
-	$(BIN)/python -m pytest -n auto tests/core tests/contracts tests/plugin
+	$(BIN)/python -m pytest -n auto tests/api tests/build tests/cli tests/codegen tests/config tests/contract tests/plugin tests/project tests/report tests/syntax tests/upstream tests/watch tests/workers
 
 browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian's chromium where there is none
 	@there() { command -v chromedriver && for name in $(BROWSERS); do command -v $$name && return; done; }; \
@@ -33,10 +33,10 @@ browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian
 	exit 1
 
 releases: .venv/installed  ## the releases of transformers that the tests compare
-	$(BIN)/python -m tests.e2e.releases
+	$(BIN)/python -m tools.releases
 
 walk: releases  ## an older zoo upgraded release by release: verdicts, merges, and the gate at the end
-	$(BIN)/python -m tests.e2e.upgrade_walk
+	$(BIN)/python -m tools.upgrade_walk
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -50,18 +50,18 @@ check-patchgen: .venv/installed
 	$(BIN)/patchgen --check -v
 
 models: .venv/installed  ## docs/models.md, from a run of the gate over the zoo
-	$(BIN)/python -m tests.e2e.models_page
+	$(BIN)/python -m tools.models_page
 
 screenshot: .venv/installed browser  ## the pictures of the README
-	$(BIN)/python -m tests.e2e.screenshot
+	$(BIN)/python -m tools.screenshot
 
 sweep: .venv/installed  ## all models of transformers: the generator, the contract rules, toy configs, parity
-	$(BIN)/python -m tests.e2e.sweep
-	$(BIN)/python -m tests.e2e.toys
-	$(BIN)/python -m tests.e2e.parity_sweep
+	$(BIN)/python -m tools.sweep
+	$(BIN)/python -m tools.toys
+	$(BIN)/python -m tools.parity_sweep
 
 toys: .venv/installed  ## a toy config for every model type of transformers, forward and backward
-	$(BIN)/python -m tests.e2e.toys
+	$(BIN)/python -m tools.toys
 
 mutation: .venv/installed  ## defects in the zoo's patches: how many of them the gate finds
 	$(BIN)/python benchmarks/mutation.py

@@ -27,11 +27,11 @@ PARSING, WALKING, KERNELS = "parsing generated modules", "scopes of both modules
 
 def timings(root: Path) -> tuple[float, dict[str, float], dict[str, float], int]:
     """Seconds of all contracts, of each part in a run of all, and of each rule by itself; and how many configs."""
-    from patchgen_core.artifacts import make_artifacts
-    from patchgen_core.codegen.source import SourceCache
-    from patchgen_core.contracts.run import Contracts
-    from patchgen_core.loading import Loader
-    from patchgen_core.project import load_project
+    from patchgen_core.build.artifacts import make_artifacts
+    from patchgen_core.checks.contract.run import Contracts
+    from patchgen_core.config.loading import Loader
+    from patchgen_core.project.project import load_project
+    from patchgen_core.syntax.source import SourceCache
 
     project = load_project(root)
     sources = SourceCache()

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.phases import SEPARATOR, phase, take
+from patchgen_core.workers.phases import SEPARATOR, phase, take
 
 ROOT = Path(__file__).parents[1]
 ZOO = Path("examples/zoo")

@@ -82,10 +82,10 @@ def make_copy(project: Path, folder: Path) -> Path:
 
 def read_cases(project: Any, old: Path, new: Path) -> tuple[list[Case], int]:
     """Every replacement whose target upstream changed, and how many patches there are."""
-    from patchgen_core.codegen.source import SourceCache
-    from patchgen_core.loading import Loader
+    from patchgen_core.config.loading import Loader
+    from patchgen_core.syntax.source import SourceCache
     from patchgen_core.upgrade.sides import Side
-    from patchgen_core.upstream import find_upstream
+    from patchgen_core.upstream.module import find_upstream
 
     sources, upstream = SourceCache(), SourceCache()
     loader = Loader(project, sources)
@@ -142,10 +142,10 @@ def new_problems(project: Any, new: Path, cases: list[Case]) -> tuple[list[str],
 
 def problems(project: Any, new: Path) -> set[str]:
     """Why configs do not generate against a release, and the contracts that break there."""
-    from patchgen_core.artifacts import make_outcomes
-    from patchgen_core.codegen.source import SourceCache
-    from patchgen_core.contracts.run import Contracts
-    from patchgen_core.loading import Loader
+    from patchgen_core.build.artifacts import make_outcomes
+    from patchgen_core.checks.contract.run import Contracts
+    from patchgen_core.config.loading import Loader
+    from patchgen_core.syntax.source import SourceCache
 
     project = replace(project, upstream=(new,))
     sources = SourceCache()
@@ -189,7 +189,7 @@ def _kind(reason: str) -> str:
 
 def measure(folder: Path, show: bool) -> None:
     """Fetch what is needed, merge, and print."""
-    from patchgen_core.project import Project
+    from patchgen_core.project.project import Project
 
     project, old, new = (fetch(requirement, folder) for requirement in (PROJECT, OLD, NEW))
     root = make_copy(project, folder)

@@ -38,8 +38,8 @@ from mutants.known import EQUIVALENT, UNSEEN, Why, explain  # noqa: E402
 from mutants.making import Mutant, mutants  # noqa: E402
 
 from patchgen_core.errors import PatchgenError, did_you_mean, display_path  # noqa: E402
-from patchgen_core.project import Project, load_project  # noqa: E402
-from tests.e2e.mutations import own_text  # noqa: E402
+from patchgen_core.project.project import Project, load_project  # noqa: E402
+from tools.mutations import own_text  # noqa: E402
 
 _RUN = re.compile(r"(?<!ForQuestionAnswering)\.forward$")
 COLUMNS = ("mutants", "contract", "parity", "crash", "hang", "survived", "equivalent")

@@ -63,7 +63,10 @@ def cold(root: Path) -> dict[str, float]:
     """The phases of a check in this process that finds no cache."""
     gc.disable()  # as ``patchgen`` does
     clocks = Clocks()
-    from patchgen_core import artifacts, cache, drift, loading, normalize, project
+    from patchgen_core.build import artifacts, cache, normalize
+    from patchgen_core.checks.drift import drift
+    from patchgen_core.config import loading
+    from patchgen_core.project import project
 
     clocks.imported()
     clocks.add(loading.Loader, "load", "loading configs")
@@ -84,7 +87,9 @@ def unchanged(root: Path) -> dict[str, float]:
     """The phases of a check in this process that finds everything in the cache."""
     gc.disable()
     clocks = Clocks()
-    from patchgen_core import cache, drift, project
+    from patchgen_core.build import cache
+    from patchgen_core.checks.drift import drift
+    from patchgen_core.project import project
 
     clocks.imported()
     clocks.add(project.Project, "find_configs", "finding configs")

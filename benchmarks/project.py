@@ -225,7 +225,7 @@ def make_wide_project(root: Path) -> None:
 
 
 def _models() -> Path:
-    from patchgen_core.upstream import find_upstream
+    from patchgen_core.upstream.module import find_upstream
 
     return find_upstream("transformers.models").path.parent
 

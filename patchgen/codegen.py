@@ -1,5 +1,5 @@
-"""Forwards the generator of :mod:`patchgen_core.api`."""
+"""Forwards the generator of :mod:`patchgen_core.api.codegen`."""
 
-from patchgen_core.api import ModelingCodeGenerator
+from patchgen_core.api.codegen import ModelingCodeGenerator
 
 __all__ = ["ModelingCodeGenerator"]

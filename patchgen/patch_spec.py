@@ -1,6 +1,6 @@
-"""Forwards :mod:`patchgen_core.spec`."""
+"""Forwards :mod:`patchgen_core.config.spec`."""
 
-from patchgen_core.declarations import Helper, ImportSpec, Patch
-from patchgen_core.spec import PatchConfig, create_patch_from_external
+from patchgen_core.config.declarations import Helper, ImportSpec, Patch
+from patchgen_core.config.spec import PatchConfig, create_patch_from_external
 
 __all__ = ["Helper", "ImportSpec", "Patch", "PatchConfig", "create_patch_from_external"]

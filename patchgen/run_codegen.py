@@ -1,4 +1,4 @@
-"""Forwards :func:`~patchgen_core.api.run_codegen` and its command line.
+"""Forwards :func:`~patchgen_core.api.codegen.run_codegen` and its command line.
 
 ``patchgen.run_codegen`` is this module and, after ``from patchgen import run_codegen``, the function of that
 name: calling the module calls the function.
@@ -8,10 +8,10 @@ import sys
 import types
 from typing import Any
 
-from patchgen_core.api import list_patch_configs, run_codegen
-from patchgen_core.cli import build_run_codegen_cli
-from patchgen_core.cli import build_run_codegen_cli as build_cli
-from patchgen_core.project import DiscoveryConfig
+from patchgen_core.api.codegen import list_patch_configs, run_codegen
+from patchgen_core.cli.main import build_run_codegen_cli
+from patchgen_core.cli.main import build_run_codegen_cli as build_cli
+from patchgen_core.project.project import DiscoveryConfig
 
 __all__ = ["DiscoveryConfig", "build_cli", "build_run_codegen_cli", "list_patch_configs", "run_codegen"]
 

@@ -9,11 +9,11 @@ TYPE_CHECKING = False  # importing typing would cost more than everything else h
 if TYPE_CHECKING:
     from typing import Any
 
-    from patchgen_core.api import ModelingCodeGenerator, list_patch_configs, run_codegen
-    from patchgen_core.cli import build_check_cli, build_run_codegen_cli
+    from patchgen_core.api.codegen import ModelingCodeGenerator, list_patch_configs, run_codegen
+    from patchgen_core.cli.main import build_check_cli, build_run_codegen_cli
+    from patchgen_core.config.spec import PatchConfig, create_patch_from_external
     from patchgen_core.errors import PatchgenError
-    from patchgen_core.project import DiscoveryConfig, Project, load_project
-    from patchgen_core.spec import PatchConfig, create_patch_from_external
+    from patchgen_core.project.project import DiscoveryConfig, Project, load_project
 
 __version__ = "0.1.0"
 
@@ -32,17 +32,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "DiscoveryConfig": "project",
-    "ModelingCodeGenerator": "api",
-    "PatchConfig": "spec",
+    "DiscoveryConfig": "project.project",
+    "ModelingCodeGenerator": "api.codegen",
+    "PatchConfig": "config.spec",
     "PatchgenError": "errors",
-    "Project": "project",
-    "build_check_cli": "cli",
-    "build_run_codegen_cli": "cli",
-    "create_patch_from_external": "spec",
-    "list_patch_configs": "api",
-    "load_project": "project",
-    "run_codegen": "api",
+    "Project": "project.project",
+    "build_check_cli": "cli.main",
+    "build_run_codegen_cli": "cli.main",
+    "create_patch_from_external": "config.spec",
+    "list_patch_configs": "api.codegen",
+    "load_project": "project.project",
+    "run_codegen": "api.codegen",
 }
 
 

@@ -1,6 +1,6 @@
 """``python -m patchgen_core`` is ``patchgen``."""
 
-from patchgen_core.cli import run
+from patchgen_core.cli.main import run
 
 if __name__ == "__main__":
     run()

@@ -35,6 +35,11 @@ def text_digest(text: str) -> str:
     return digest(text.encode("utf-8", "surrogateescape"))
 
 
+def short_hash(text: str) -> str:
+    """Twelve hex digits that stand for a text."""
+    return text_digest(text)[:12]
+
+
 def file_digest(path: Path) -> str | None:
     """A hash of a file's contents; None when they cannot be read."""
     try:

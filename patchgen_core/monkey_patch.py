@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgen_core.errors import PatchgenError, closest
-from patchgen_core.namespaces import Change, Watch
+from patchgen_core.runtime.namespaces import Change, Watch
 
 if TYPE_CHECKING:
     from torch import nn

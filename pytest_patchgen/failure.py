@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from patchgen_core.checks.result import BAD, Record
 from patchgen_core.errors import display_path
-from patchgen_core.report.record import BAD, Record
 
 if TYPE_CHECKING:
     from _pytest._io import TerminalWriter

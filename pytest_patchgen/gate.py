@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from patchgen_core.checks.result import clean
 from patchgen_core.errors import PatchgenError, closest, did_you_mean, display_path
-from patchgen_core.project import Project, load_project, no_configs
-from patchgen_core.pyproject import PYPROJECT, declares_project
-from patchgen_core.report.record import clean
+from patchgen_core.project.project import Project, load_project, no_configs
+from patchgen_core.project.pyproject import PYPROJECT, declares_project
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.items import GATE, CheckItem, ConfigFile, DriftItem, ProjectFile

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from patchgen_core.drift import find_orphans, fix_result, remove
-from patchgen_core.errors import Location, PatchgenError, Problem
-from patchgen_core.project import load_project
-from patchgen_core.report.record import (
+from patchgen_core.build.results import Cause, ConfigResult
+from patchgen_core.checks.drift.drift import find_orphans, fix_result, remove
+from patchgen_core.checks.result import (
     BAD,
     NO_MODULE,
     Record,
@@ -25,7 +24,8 @@ from patchgen_core.report.record import (
     unpack,
     with_paths,
 )
-from patchgen_core.results import Cause, ConfigResult
+from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.project.project import load_project
 from pytest_patchgen.failure import CheckFailed, make_failure
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import pytest
 
+from patchgen_core.build.results import Artifact, ConfigResult
+from patchgen_core.checks.parity.client import CONVERTER_FILE, PLAN_FILE, KernelName, ModelChecks
+from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.result import Record, Status
 from patchgen_core.errors import Location, PatchgenError, Problem
-from patchgen_core.parity.client import CONVERTER_FILE, PLAN_FILE, KernelName, ModelChecks
-from patchgen_core.parity.verdict import CheckVerdict
-from patchgen_core.report.record import Record, Status
-from patchgen_core.results import Artifact, ConfigResult
 from pytest_patchgen.items import CheckItem, ConfigFile
 
 DRIFTED = "The generated file has drifted: mend that first."

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from patchgen_core.build.results import ConfigResult
+from patchgen_core.checks.parity.client import ParityOptions
+from patchgen_core.checks.result import Record
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import read_text
-from patchgen_core.parity.client import ParityOptions
-from patchgen_core.parity.implementations import PATCHED, offered
-from patchgen_core.report.record import Record
-from patchgen_core.results import ConfigResult
+from patchgen_core.models.implementations import PATCHED, offered
 from pytest_patchgen.items import GATE, CheckItem, ConfigFile
 from pytest_patchgen.model_items import DRIFTED, outcome
 

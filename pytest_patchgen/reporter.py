@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from patchgen_core.checks.result import BAD, Record, pack, retitled, unpack
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.report.gate import (
     GateReport,
@@ -21,7 +22,6 @@ from patchgen_core.report.gate import (
     write_report,
 )
 from patchgen_core.report.github import commands, is_github, write_step_summary
-from patchgen_core.report.record import BAD, Record, pack, retitled, unpack
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import console_for, make_failure, write_console, write_lines
 from pytest_patchgen.items import CheckItem

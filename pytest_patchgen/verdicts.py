@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen_core.cache import Cache
-from patchgen_core.drift import bare, check
+from patchgen_core.build.cache import Cache
+from patchgen_core.build.inputs import Machine
+from patchgen_core.build.results import ConfigResult, Outcome
+from patchgen_core.checks.drift.drift import bare, check
 from patchgen_core.errors import PatchgenError
-from patchgen_core.garbage import without_collector
-from patchgen_core.inputs import Machine
-from patchgen_core.project import Project, load_project
-from patchgen_core.pyproject import PYPROJECT
-from patchgen_core.results import ConfigResult, Outcome
+from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.pyproject import PYPROJECT
+from patchgen_core.workers.collector import without_collector
 
 if TYPE_CHECKING:
-    from patchgen_core.contracts.run import Contracts
-    from patchgen_core.importing import Importer
-    from patchgen_core.loading import Loader
-    from patchgen_core.parity.client import ModelChecks
+    from patchgen_core.checks.contract.run import Contracts
+    from patchgen_core.checks.importing import Importer
+    from patchgen_core.checks.parity.client import ModelChecks
+    from patchgen_core.config.loading import Loader
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Verdicts:
     def loader(self, project: Project) -> Loader:
         """The loader of a project's configs, which parses each file once."""
         if project not in self._loaders:
-            from patchgen_core.codegen.source import SourceCache
-            from patchgen_core.loading import Loader
+            from patchgen_core.config.loading import Loader
+            from patchgen_core.syntax.source import SourceCache
 
             self._loaders[project] = Loader(project, SourceCache())
         return self._loaders[project]
@@ -125,14 +125,14 @@ class Verdicts:
         return outcomes
 
     def _announced(self, project: Project, path: Path) -> list[Outcome]:
-        from patchgen_core.artifacts import announce
+        from patchgen_core.build.artifacts import announce
 
         return announce(project, path, self.loader(project))
 
     def importer(self, project: Project) -> Importer:
         """What imports a project's generated modules."""
         if project not in self._importers:
-            from patchgen_core.importing import Importer
+            from patchgen_core.checks.importing import Importer
 
             self._importers[project] = Importer(project)
         return self._importers[project]
@@ -140,7 +140,7 @@ class Verdicts:
     def models(self, project: Project) -> ModelChecks:
         """What runs a project's models and kernels."""
         if project not in self._models:
-            from patchgen_core.parity.client import TIME_LIMIT, ModelChecks
+            from patchgen_core.checks.parity.client import TIME_LIMIT, ModelChecks
 
             running = self.running
             limit = running.time_limit if running.time_limit is not None else TIME_LIMIT
@@ -154,7 +154,7 @@ class Verdicts:
             PatchgenError: the project's settings name no rule.
         """
         if project not in self._contracts:
-            from patchgen_core.contracts.run import Contracts
+            from patchgen_core.checks.contract.run import Contracts
 
             self._contracts[project] = Contracts(project, self.loader(project).sources)
         return self._contracts[project]

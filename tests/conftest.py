@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 import pytest_patchgen
-from patchgen_core.artifacts import make_artifacts
-from patchgen_core.cache import ENVIRONMENT as CACHE_FOLDER
+from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.results import DriftReport, Outcome
+from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
-from patchgen_core.codegen.source import SourceCache
-from patchgen_core.drift import check, fix
+from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import PatchgenError
-from patchgen_core.loading import LoadedConfig, Loader
-from patchgen_core.project import Project, load_project
-from patchgen_core.results import DriftReport, Outcome
-from patchgen_core.upstream import find_upstream
+from patchgen_core.project.cache_folder import ENVIRONMENT as CACHE_FOLDER
+from patchgen_core.project.project import Project, load_project
+from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upstream.module import find_upstream
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has a core to itself
 

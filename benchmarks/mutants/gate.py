@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from mutants.making import Mutant
-from patchgen_core.codegen.source import SourceCache, SourceFile, parse_source
-from patchgen_core.contracts.run import Contracts
+from patchgen_core.build.results import Artifact
+from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
+from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
-from patchgen_core.loading import Loader
+from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, offered, slots_in
 from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
-from patchgen_core.parity.client import ModelChecks, ParityOptions
-from patchgen_core.parity.implementations import PATCHED, THROUGH_SLOTS, offered, slots_in
-from patchgen_core.project import Project
-from patchgen_core.results import Artifact
-from tests.e2e.mutations import Bench
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache, SourceFile, parse_source
+from tools.mutations import Bench
 
 Found = Literal["contract", "parity", "crash", "hang", "survived"]
 TIME_LIMIT = 300.0
@@ -168,7 +168,7 @@ class _Here:
     """Answers requests for checks in this process."""
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        from patchgen_core.parity.server import _answer
+        from patchgen_core.checks.parity.server import _answer
 
         sys.path[:] = request["search"]
         return _answer(request)
@@ -179,7 +179,7 @@ class _Here:
 
 def _stop_at_first() -> None:
     """End a check at the first batch that fails."""
-    from patchgen_core.parity import check
+    from patchgen_core.checks.parity import check
 
     def stop(failure: Any, *_: Any) -> NoReturn:
         worst = f"; worst: {failure.wrong[0]}" if hasattr(failure, "wrong") else ""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from mutants import calls, statements, values
 from mutants.scope import Edit, Scope, functions
-from patchgen_core.codegen.source import SourceCache
-from patchgen_core.parity.patched import patched_code
-from patchgen_core.results import Artifact
+from patchgen_core.build.results import Artifact
+from patchgen_core.checks.parity.patched import patched_code
+from patchgen_core.syntax.source import SourceCache
 
 OPERATORS: tuple[Callable[[Scope], Iterator[Edit]], ...] = (
     values.flipped_signs,

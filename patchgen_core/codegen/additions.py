@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen_core.codegen.imports import imported_names
-from patchgen_core.codegen.index import ImportStatement, ModuleIndex, bound_name, index_module
-from patchgen_core.codegen.source import COMPOUND, DEFINITIONS, SourceFile, statements
-from patchgen_core.declarations import ImportSpec
+from patchgen_core.config.declarations import ImportSpec
+from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, Problem
-from patchgen_core.spec import PatchConfig
+from patchgen_core.syntax.index import ImportStatement, ModuleIndex, bound_name, index_module
+from patchgen_core.syntax.source import COMPOUND, DEFINITIONS, SourceFile, statements
 
 SHADOWING = "PG207"
 """The contract rule that names which hide one another break."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen_core.codegen.additions import unique
-from patchgen_core.codegen.edits import Edit
-from patchgen_core.codegen.source import Definition, SourceFile
-from patchgen_core.codegen.targets import Targets, last_definitions, methods
+from patchgen_core.codegen.targets import Targets
+from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Problem, did_you_mean
-from patchgen_core.spec import PatchConfig
+from patchgen_core.syntax.edits import Edit
+from patchgen_core.syntax.source import Definition, SourceFile, last_definitions, methods
 
 
 @dataclass(frozen=True)

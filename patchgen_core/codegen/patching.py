@@ -9,13 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.codegen.decorators import meaning
-from patchgen_core.codegen.edits import Edit
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.rename import ORIGINAL_INIT
-from patchgen_core.codegen.replacement import ACCESSORS, Replacement
-from patchgen_core.codegen.source import Definition, Function, SourceFile, is_filler, statements
-from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, methods
+from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
+from patchgen_core.config.replacement import ACCESSORS, Replacement
 from patchgen_core.errors import Location
+from patchgen_core.syntax.edits import Edit
+from patchgen_core.syntax.source import Definition, Function, SourceFile, is_filler, methods, statements
 
 RULE = f"# {'=' * 70}"
 

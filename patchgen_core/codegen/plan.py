@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from patchgen_core import arguments
-from patchgen_core.arguments import shown
 from patchgen_core.codegen.additions import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
 from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
 from patchgen_core.codegen.imports import import_statement, imported_names
-from patchgen_core.codegen.index import ModuleIndex
 from patchgen_core.codegen.naming import settle_names
 from patchgen_core.codegen.removal import is_removable
-from patchgen_core.codegen.replacement import Modules, Replacement, read_replacement
-from patchgen_core.codegen.source import Definition, SourceCache, SourceFile
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
-from patchgen_core.declarations import Allowance, Helper, ImportSpec, Patch
+from patchgen_core.config import arguments
+from patchgen_core.config.arguments import shown
+from patchgen_core.config.declarations import Allowance, Helper, ImportSpec, Patch
+from patchgen_core.config.replacement import Modules, Replacement, read_replacement
+from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
-from patchgen_core.spec import PatchConfig
-from patchgen_core.upstream import UpstreamModule
+from patchgen_core.files import short_hash
+from patchgen_core.syntax.index import ModuleIndex
+from patchgen_core.syntax.source import Definition, SourceCache, SourceFile
+from patchgen_core.upstream.module import UpstreamModule
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,6 @@ class Plan:
             [sorted(set(config.drop_imported_names)), sorted(self.excluded), sorted(set(config.dropped_decorators))],
         ]
         return short_hash(json.dumps(declared))
-
-
-def short_hash(text: str) -> str:
-    """Twelve hex digits that stand for a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def make_plan(

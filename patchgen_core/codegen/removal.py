@@ -6,10 +6,10 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
-from patchgen_core.codegen.edits import Edit
-from patchgen_core.codegen.exports import listing_names
-from patchgen_core.codegen.index import ImportStatement, ModuleIndex, bound_name
-from patchgen_core.codegen.source import DEFINITIONS, SourceFile, blocks, is_filler, statements
+from patchgen_core.syntax.edits import Edit
+from patchgen_core.syntax.exports import listing_names
+from patchgen_core.syntax.index import ImportStatement, ModuleIndex, bound_name
+from patchgen_core.syntax.source import DEFINITIONS, SourceFile, blocks, is_filler, statements
 
 Item = ast.expr | ast.alias
 _COMMA = re.compile(r"(?:\s|\\|#[^\n]*\n)*,[ \t]*")

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from patchgen_core.codegen.edits import Edit, apply_edits
-from patchgen_core.codegen.replacement import HEAD, Replacement, string_names
-from patchgen_core.codegen.scopes import Reference, Scope, Scopes, find_scopes
-from patchgen_core.codegen.source import FUNCTIONS, Function, SourceFile, parse_source
+from patchgen_core.config.replacement import HEAD, Replacement, string_names
 from patchgen_core.errors import PatchgenError
+from patchgen_core.syntax.edits import Edit, apply_edits
+from patchgen_core.syntax.scopes import Reference, Scope, Scopes, find_scopes
+from patchgen_core.syntax.source import FUNCTIONS, Function, SourceFile, parse_source
 
 ORIGINAL_INIT = "_original_init"
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from patchgen_core.codegen.index import ModuleIndex, assigned_names
 from patchgen_core.codegen.rename import map_prefixes
-from patchgen_core.codegen.replacement import ACCESSORS, Modules, Replacement, read_replacement
-from patchgen_core.codegen.source import (
-    COMPOUND,
+from patchgen_core.config.declarations import Helper, Patch
+from patchgen_core.config.replacement import ACCESSORS, Modules, Replacement, read_replacement
+from patchgen_core.errors import PatchgenError, closest, did_you_mean
+from patchgen_core.syntax.index import ModuleIndex, assigned_names
+from patchgen_core.syntax.source import (
     DEFINITIONS,
-    FUNCTIONS,
     Definition,
-    Function,
     SourceCache,
-    blocks,
+    all_methods,
+    last_definitions,
+    methods,
     statements,
 )
-from patchgen_core.declarations import Helper, Patch
-from patchgen_core.errors import PatchgenError, closest, did_you_mean
 
 # Methods that transformers, torch and trainers look up by name: adding one of them is no slip.
 KNOWN_METHODS = frozenset(
@@ -237,41 +236,3 @@ class Targets:
             if inherited is not None:
                 return inherited
         return None
-
-
-def all_methods(node: ast.AST) -> list[Function]:
-    """The methods in a class's own body, its ``if`` blocks included, not those of nested classes."""
-    return [s for s in statements(getattr(node, "body", [])) if isinstance(s, FUNCTIONS)]
-
-
-def methods(node: Definition, name: str, accessor: str = "") -> list[Function]:
-    """The definitions of one method: of several in one block the last, and one for each branch.
-
-    Overload stubs are no definitions; ``accessor`` picks a property's setter or deleter.
-    """
-    if not isinstance(node, ast.ClassDef):
-        return []
-    return [f for f in last_definitions(node.body, name, accessor) if isinstance(f, FUNCTIONS)]
-
-
-def last_definitions(body: list[ast.stmt], name: str, accessor: str = "") -> list[Definition]:
-    """The definitions of a name that count: of several in one block the last, and one for each branch."""
-
-    def matches(definition: Definition) -> bool:
-        marks = [getattr(d, "attr", None) or getattr(d, "id", "") for d in definition.decorator_list]
-        kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
-        return kind == accessor and "overload" not in marks
-
-    def visit(block: list[ast.stmt]) -> Iterator[Definition]:
-        last: Definition | None = None
-        for statement in block:
-            if isinstance(statement, DEFINITIONS):
-                if statement.name == name and matches(statement):
-                    last = statement
-            elif isinstance(statement, COMPOUND):
-                for inner in blocks(statement):
-                    yield from visit(inner)
-        if last is not None:
-            yield last
-
-    return list(visit(body))

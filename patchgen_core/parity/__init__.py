@@ -1,1 +1,1 @@
-"""Checks that run models: what the generated code computes, loads and shards. The first room that imports torch."""
+"""Import names that documents and projects use, forwarded to :mod:`patchgen_core.models`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from patchgen_core.build.results import DriftReport
+from patchgen_core.checks.result import BAD, Record, drift_record
 from patchgen_core.errors import Problem, Snippet, display_path
-from patchgen_core.report.record import BAD, Record, drift_record
-from patchgen_core.results import DriftReport
 
 SCHEMA = 1
 

@@ -12,13 +12,14 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+from patchgen_core.syntax.diffs import HUNK
+
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _LINE_STYLE = {"+": "green", "-": "red"}
 _CHANGED = {"+": "black on green", "-": "white on red"}
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 _MOST_LINES = 48
-_MOST_HUNKS = 12
+_MOSTHUNKS = 12
 _LONGEST = 500
 _TAIL = 8
 _MOST_WORDS = 1200
@@ -73,7 +74,7 @@ def parse_diff(diff: str) -> list[FileDiff]:
     for line in lines:
         if line.startswith("--- "):
             found.append((line[4:], next(lines, "")[4:], []))
-        elif match := _HUNK.match(line):
+        elif match := HUNK.match(line):
             old, new = int(match[1]), int(match[3])
             counts = [int(match[group] or 1) for group in (2, 4)]
             found[-1][2].append(Hunk(line, tuple(_body(lines, old, new, *counts))))
@@ -94,8 +95,8 @@ def _body(lines: Iterator[str], old: int, new: int, old_count: int, new_count: i
 
 def fold(file: FileDiff) -> FileDiff:
     """The file with the middle of its long hunks, and its last hunks if there are many, folded."""
-    hunks = [_fold_hunk(hunk) if isinstance(hunk, Hunk) else hunk for hunk in file.hunks[:_MOST_HUNKS]]
-    rest = [hunk for hunk in file.hunks[_MOST_HUNKS:] if isinstance(hunk, Hunk)]
+    hunks = [_fold_hunk(hunk) if isinstance(hunk, Hunk) else hunk for hunk in file.hunks[:_MOSTHUNKS]]
+    rest = [hunk for hunk in file.hunks[_MOSTHUNKS:] if isinstance(hunk, Hunk)]
     if rest:
         hunks.append(Fold(tuple(line for hunk in rest for line in _lines(hunk)), len(rest)))
     return FileDiff(file.old, file.new, tuple(hunks))

@@ -11,10 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.errors import Location, PatchgenError, display_path
-from patchgen_core.files import write_files
-from patchgen_core.report.data import SCHEMA
-from patchgen_core.report.record import (
+from patchgen_core.checks.result import (
     BAD,
     STATUS_STYLE,
     Record,
@@ -25,6 +22,9 @@ from patchgen_core.report.record import (
     unpack,
     with_paths,
 )
+from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.files import write_files
+from patchgen_core.report.data import SCHEMA
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from patchgen_core.checks.result import BAD, Record
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.report.gate import GateReport, gate_markdown
-from patchgen_core.report.record import BAD, Record
 
 
 def is_github(environment: Mapping[str, str]) -> bool:

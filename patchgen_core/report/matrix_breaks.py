@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from patchgen_core.errors import Location
-from patchgen_core.project import CONFIG_SUFFIX
+from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.upgrade.matrix.cells import BROKEN, NO_MODULE, reasons_of
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
-from patchgen_core.upgrade.sources.versions import parse_version
+from patchgen_core.upstream.versions import parse_version
 
 if TYPE_CHECKING:
     from packaging.version import Version

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen_core.checks.parity.verdict import BACKWARD, LAYERS, RIGHT, Table
+from patchgen_core.checks.result import BAD, Record
 from patchgen_core.errors import display_path
-from patchgen_core.parity.verdict import BACKWARD, LAYERS, RIGHT, Table
 from patchgen_core.report.gate import GateReport
-from patchgen_core.report.record import BAD, Record
 from patchgen_core.report.tables import shorten
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from patchgen_core.results import DriftReport
+    from patchgen_core.build.results import DriftReport
 
 _FORCED = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables that tell rich what the stream does not."""

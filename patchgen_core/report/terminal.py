@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from patchgen_core.checks.result import BAD, STATUS_STYLE, Record, drift_record
 from patchgen_core.errors import Problem, display_path
-from patchgen_core.report.record import BAD, STATUS_STYLE, Record, drift_record
 from patchgen_core.report.summary import drift_summary
 
 if TYPE_CHECKING:
-    from patchgen_core.api import CodegenResult
-    from patchgen_core.parity.verdict import Table
-    from patchgen_core.results import DriftReport
+    from patchgen_core.api.codegen import CodegenResult
+    from patchgen_core.build.results import DriftReport
+    from patchgen_core.checks.parity.verdict import Table
 
 
 def problem_text(problem: Problem, kind: str) -> Text:

@@ -17,7 +17,7 @@ from patchgen_core.upgrade.results import (
     Risk,
     UpgradeReport,
 )
-from patchgen_core.upgrade.sources.versions import ascending, same_version
+from patchgen_core.upstream.versions import ascending, same_version
 
 WORDS: dict[Risk, str] = {"must change": "must change", "review": "review", "safe": "safe to regenerate"}
 """What reports call a risk."""

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from patchgen_core.artifacts import make_outcomes
-from patchgen_core.codegen.replacement import read_replacement
-from patchgen_core.codegen.source import SourceCache
-from patchgen_core.contracts.library import Library
-from patchgen_core.contracts.run import Contracts
-from patchgen_core.declarations import Patch
+from patchgen_core.build.artifacts import make_outcomes
+from patchgen_core.build.results import Outcome
+from patchgen_core.checks.contract.library import Library
+from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.config.declarations import Patch
+from patchgen_core.config.loading import LoadedConfig
+from patchgen_core.config.replacement import read_replacement
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.loading import LoadedConfig
-from patchgen_core.project import Project
-from patchgen_core.results import Outcome
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.reduced import lacks_names, without
 from patchgen_core.upgrade.selecting import Key, patches_of
 from patchgen_core.upgrade.sides import Side
-from patchgen_core.upgrade.sources.releases import Release
-from patchgen_core.upstream import UpstreamModule, find_upstream
+from patchgen_core.upstream.module import UpstreamModule, find_upstream
+from patchgen_core.upstream.releases import Release
 
 _ROUNDS = 3
 """How often declarations are left out of a config that does not generate."""

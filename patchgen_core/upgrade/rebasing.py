@@ -8,22 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen_core.artifacts import unified_diff
+from patchgen_core.authoring.config_imports import missing_imports
 from patchgen_core.codegen.imports import absolute_imports
 from patchgen_core.codegen.naming import generated_names
 from patchgen_core.codegen.rename import map_prefixes, rename_definition, rename_globals
-from patchgen_core.codegen.replacement import Replacement
-from patchgen_core.codegen.source import Definition, SourceCache, shift, string_lines
-from patchgen_core.codegen.targets import PlannedPatch, Targets, methods
-from patchgen_core.declarations import Patch
+from patchgen_core.codegen.targets import PlannedPatch, Targets
+from patchgen_core.config.declarations import Patch
+from patchgen_core.config.loading import LoadedConfig
+from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.loading import LoadedConfig
+from patchgen_core.syntax.diffs import unified_diff
+from patchgen_core.syntax.source import Definition, SourceCache, methods, shift, string_lines
 from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
 from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
 from patchgen_core.upgrade.selecting import patches_of
 from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.verdicts.patched import read_helpers
-from patchgen_core.upgrade.writing.config_imports import missing_imports
 
 CARRIED: tuple[Kind, ...] = ("changed", "signature changed", "decorators changed", "moved")
 """The verdicts on a target after which there may be something to carry over."""

@@ -6,9 +6,9 @@ import copy
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from patchgen_core.declarations import Helper
+from patchgen_core.config.declarations import Helper
+from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import Location, Problem
-from patchgen_core.loading import LoadedConfig
 
 
 def without(loaded: LoadedConfig, problems: Iterable[Problem], patches: Collection[int]) -> LoadedConfig | None:

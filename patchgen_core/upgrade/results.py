@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from patchgen_core.errors import Location, Problem
+from patchgen_core.upstream.versions import Origin
 
 Kind = Literal[
     "unchanged",
@@ -32,9 +33,6 @@ Risk = Literal["safe", "review", "must change"]
 
 RISKS: tuple[Risk, ...] = ("must change", "review", "safe")
 """From the worst on."""
-
-Origin = Literal["installed", "cache", "download", "wheel", "folder", "checked-in files"]
-"""Where a release was read from."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from patchgen_core.codegen.source import SourceCache
-from patchgen_core.declarations import Patch
+from patchgen_core.config.declarations import Patch
+from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.loading import LoadedConfig, Loader
-from patchgen_core.project import Project, no_configs
+from patchgen_core.project.project import Project, no_configs
+from patchgen_core.syntax.source import SourceCache
 
 PACKAGE = "transformers"
 Key = tuple[str, str]

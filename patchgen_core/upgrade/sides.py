@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from patchgen_core.codegen.source import SourceFile
-from patchgen_core.contracts.library import Library
-from patchgen_core.upgrade.results import Origin
-from patchgen_core.upstream import UpstreamModule
+from patchgen_core.checks.contract.library import Library
+from patchgen_core.syntax.source import SourceFile
+from patchgen_core.upstream.module import UpstreamModule
+from patchgen_core.upstream.versions import Origin
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.codegen.source import SourceCache, parse_source
+from patchgen_core.build.results import Progress
+from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.garbage import without_collector
-from patchgen_core.loading import LoadedConfig
-from patchgen_core.results import Progress
+from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.upgrade.against import Against, Attempt, Blame
 from patchgen_core.upgrade.rebasing import Rebaser, is_on
 from patchgen_core.upgrade.results import (
@@ -25,11 +24,12 @@ from patchgen_core.upgrade.results import (
 )
 from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
 from patchgen_core.upgrade.sides import Side
-from patchgen_core.upgrade.sources.recorded import recorded_upstream, recorded_version, why_not_recorded
-from patchgen_core.upgrade.sources.releases import Release, Releases
-from patchgen_core.upgrade.sources.versions import same_version
 from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config
-from patchgen_core.upstream import UpstreamModule
+from patchgen_core.upstream.module import UpstreamModule
+from patchgen_core.upstream.recorded import recorded_upstream, recorded_version, why_not_recorded
+from patchgen_core.upstream.releases import Release, Releases
+from patchgen_core.upstream.versions import same_version
+from patchgen_core.workers.collector import without_collector
 
 
 @without_collector()

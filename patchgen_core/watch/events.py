@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.errors import PatchgenError, display_path
-from patchgen_core.project import Project
+from patchgen_core.project.project import Project
 
 if TYPE_CHECKING:
     from watchfiles import Change

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from patchgen_core.build.inputs import Machine
+from patchgen_core.build.results import ConfigResult, Outcome
+from patchgen_core.build.ruff_setup import RuffSettings
+from patchgen_core.config.tracing import Question
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import file_digest, text_digest
-from patchgen_core.inputs import Machine, Question
-from patchgen_core.project import Project
-from patchgen_core.results import ConfigResult, Outcome
-from patchgen_core.ruff_setup import RuffSettings
-from patchgen_core.upstream import UpstreamModule, find_upstream
+from patchgen_core.project.project import Project
+from patchgen_core.upstream.module import UpstreamModule, find_upstream
 
 
 class Asking(Machine):

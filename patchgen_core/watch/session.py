@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen_core.cache import Cache
-from patchgen_core.drift import check, find_orphans, fix
+from patchgen_core.build.cache import Cache
+from patchgen_core.build.results import ConfigResult, DriftReport
+from patchgen_core.checks.drift.drift import check, find_orphans, fix
+from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.loading import Loader
-from patchgen_core.project import Project
-from patchgen_core.pyproject import PYPROJECT
-from patchgen_core.results import ConfigResult, DriftReport
+from patchgen_core.project.project import Project
+from patchgen_core.project.pyproject import PYPROJECT
 from patchgen_core.watch.events import Batch, watched_folders
 from patchgen_core.watch.known import Asking, Known, learn
 from patchgen_core.watch.sources import KeptSources
@@ -29,7 +29,7 @@ class Choice:
 
     Attributes:
         paths: config files; None for all of the project's.
-        name, output: as for :func:`~patchgen_core.artifacts.make_artifacts`.
+        name, output: as for :func:`~patchgen_core.build.artifacts.make_artifacts`.
         cached: whether results of earlier runs are used, and new ones kept.
     """
 

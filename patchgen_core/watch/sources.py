@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from patchgen_core.codegen.source import SourceCache, SourceFile
+from patchgen_core.syntax.source import SourceCache, SourceFile
 
 MOST_LINES = 60_000
 """Lines of the files that are kept, of about 1.7 KiB each; the files that were used least recently go."""

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from patchgen_core.cache import Cache
+from patchgen_core.build.cache import Cache
 from tests.conftest import PATCH, Workspace, generated
 from tests.plugin.conftest import CONFIG, run
 from tests.plugin.support import edit, make_several
@@ -16,7 +16,7 @@ LOADED = """
 import sys
 
 def pytest_sessionfinish():
-    print("generator" if "patchgen_core.loading" in sys.modules else "cache")
+    print("generator" if "patchgen_core.config.loading" in sys.modules else "cache")
 """
 
 

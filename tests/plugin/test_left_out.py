@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.drift import check, fix
-from patchgen_core.project import load_project
+from patchgen_core.checks.drift.drift import check, fix
+from patchgen_core.project.project import load_project
 from tests.conftest import PATCH, PREAMBLE, Workspace, generated
 from tests.plugin.conftest import CONFIG, run
 

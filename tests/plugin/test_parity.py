@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.drift import fix
+from patchgen_core.checks.drift.drift import fix
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 from tests.plugin.conftest import run
 
@@ -74,7 +74,7 @@ import sys
 def short(toy):
     import torch
 
-    from patchgen_core.parity.batches import ToyBatch
+    from patchgen_core.models.batches import ToyBatch
 
     ids = torch.arange(6).reshape(2, 3)
     return [ToyBatch("short", {"input_ids": ids, "labels": ids} if toy.kind == "causal_lm" else {"input_ids": ids})]

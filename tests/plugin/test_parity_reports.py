@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.drift import fix
+from patchgen_core.checks.drift.drift import fix
 from tests.conftest import Workspace
 from tests.plugin.conftest import environment, run
 from tests.plugin.support import section

@@ -232,7 +232,7 @@ def test_packages_of_configs_are_not_imported(project: Workspace, pytester: pyte
 
 
 def test_only_what_a_check_needs_is_loaded(project: Workspace, pytester: pytest.Pytester) -> None:
-    heavy = ("codegen", "contracts", "loading", "parity.client", "report.terminal")
+    heavy = ("codegen", "checks.contract", "config.loading", "checks.parity.client", "report.terminal")
     watched = repr(("rich", "pytest_patchgen.parity_item", *(f"patchgen_core.{name}" for name in heavy)))
     project.write("conftest.py", f"{LISTEN}\ndef pytest_sessionstart():\n    listened[:] = {watched}\n")
     for _ in range(2):  # the second run knows what is clean

@@ -489,7 +489,7 @@ def test_liger_patches_and_reverts_llama() -> None:
     found = child(
         """
         import json, warnings
-        from patchgen_core.parity.interpreter import switch_on
+        from patchgen_core.models.interpreter import switch_on
         switch_on()
         import torch
         from transformers import LlamaConfig

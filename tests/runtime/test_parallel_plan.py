@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.parallel_plan import ParallelPlan
+from patchgen_core.parallel_plan.plan import ParallelPlan
 
 TEXT: dict[str, Any] = {
     "vocab_size": 97,

@@ -255,7 +255,7 @@ def test_a_class_that_the_function_forgets_is_pointed_out() -> None:
 def test_the_registry_and_the_plan_import_without_torch() -> None:
     code = """
     import sys
-    import patchgen_core.auto, patchgen_core.parallel_plan, patchgen_core.registry
+    import patchgen_core.auto, patchgen_core.parallel_plan.plan, patchgen_core.registry
     print(sorted({"torch", "transformers", "libcst", "patchgen_core.codegen"} & sys.modules.keys()))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from patchgen_core.checks.result import BAD, FileRecord, Record, Status
 from patchgen_core.report.gate import GateReport
 from patchgen_core.report.html.diffs import diff_view
 from patchgen_core.report.html.figures import figures_view, tables_view
 from patchgen_core.report.html.markup import Markup, joined, tag
 from patchgen_core.report.html.page import Facet, Page, Section
 from patchgen_core.report.html.parts import HeatCell, HeatMap, Show, badge, listed, problems_view
-from patchgen_core.report.record import BAD, FileRecord, Record, Status
 
 _TONES: dict[Status, str] = {
     "error": "bad",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from patchgen_core.report.record import clean
+from patchgen_core.checks.result import clean
 
 _CONTROL = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"} | {0x7F: "\u2421"}
 _SPECIAL = re.compile("[&<>\"'\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")

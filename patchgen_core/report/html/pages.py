@@ -12,9 +12,9 @@ from patchgen_core.files import write_files
 from patchgen_core.report.html.page import Page, render
 
 if TYPE_CHECKING:
+    from patchgen_core.build.results import DriftReport
+    from patchgen_core.checks.result import Record
     from patchgen_core.report.gate import GateReport
-    from patchgen_core.report.record import Record
-    from patchgen_core.results import DriftReport
     from patchgen_core.upgrade.results import MatrixReport, UpgradeReport
 
 
@@ -29,8 +29,8 @@ def write_gate(report: GateReport, path: Path, root: Path) -> None:
     Raises:
         PatchgenError: the file cannot be written.
     """
+    from patchgen_core.checks.result import relative_to, retitled, with_paths
     from patchgen_core.report.html.gate_page import gate_page, shown_below
-    from patchgen_core.report.record import relative_to, retitled, with_paths
 
     change = relative_to(root)
     records = tuple(retitled(with_paths(record, change)) for record in report.records)
@@ -48,9 +48,9 @@ def write_drift(report: DriftReport, contracts: Sequence[Record], path: Path) ->
     Raises:
         PatchgenError: the file cannot be written.
     """
+    from patchgen_core.checks.result import drift_record, retitled
     from patchgen_core.report.gate import GateReport
     from patchgen_core.report.html.gate_page import gate_page
-    from patchgen_core.report.record import drift_record, retitled
 
     records = [retitled(drift_record(result)) for result in report.results]
     records += [*contracts, *_orphans(report)]
@@ -93,8 +93,8 @@ def _write(page: Page, path: Path) -> None:
 
 def _orphans(report: DriftReport) -> list[Record]:
     """A record of the generated files that no config makes; none where there are none."""
-    from patchgen_core.report.record import Record
-    from patchgen_core.results import Cause
+    from patchgen_core.build.results import Cause
+    from patchgen_core.checks.result import Record
 
     if not (report.orphans or report.removed):
         return []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.errors import Location, Problem
-from patchgen_core.project import CONFIG_SUFFIX
+from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.report.html.markup import Child, Markup, joined, tag
 
 Show = Callable[[str], str]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.upgrade.sources.kept import kept_releases
-from patchgen_core.upgrade.sources.releases import LATEST, Release, Releases
-from patchgen_core.upgrade.sources.versions import ascending, newest, parse_version, same_version
+from patchgen_core.upstream.release_cache import kept_releases
+from patchgen_core.upstream.releases import LATEST, Release, Releases
+from patchgen_core.upstream.versions import ascending, newest, parse_version, same_version
 
 if TYPE_CHECKING:
     from packaging.version import Version

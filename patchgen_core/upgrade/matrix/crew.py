@@ -14,15 +14,15 @@ from queue import SimpleQueue
 from threading import Lock
 from types import TracebackType
 
-from patchgen_core.codegen.source import SourceCache
-from patchgen_core.loading import LoadedConfig, Loader
-from patchgen_core.processes import Server
-from patchgen_core.project import Project
-from patchgen_core.results import Progress
+from patchgen_core.build.results import Progress
+from patchgen_core.config.loading import LoadedConfig, Loader
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.matrix.trials import Base, Bench, Trial
 from patchgen_core.upgrade.selecting import Key, Selection, key_of, unpinned
-from patchgen_core.upgrade.sources.releases import Release
-from patchgen_core.workers import AT_ONCE, cpus, pack, unpack
+from patchgen_core.upstream.releases import Release
+from patchgen_core.workers.pool import AT_ONCE, cpus, pack, unpack
+from patchgen_core.workers.processes import Server
 
 WORTH_IT = 24
 """Fewer trials than that are made in this process."""

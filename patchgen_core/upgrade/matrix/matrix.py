@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from patchgen_core.build.results import Progress
+from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError
-from patchgen_core.loading import LoadedConfig
-from patchgen_core.results import Progress
 from patchgen_core.upgrade.matrix.bisecting import Gap, Turn, find_turns
 from patchgen_core.upgrade.matrix.cells import BROKEN, Cells, judge, reasons_of
 from patchgen_core.upgrade.matrix.columns import Column, Fetching, fetch, known_versions
@@ -16,9 +16,9 @@ from patchgen_core.upgrade.matrix.crew import Crew
 from patchgen_core.upgrade.matrix.trials import Base
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
-from patchgen_core.upgrade.sources.recorded import recorded_upstream, recorded_version
-from patchgen_core.upgrade.sources.releases import Release, Releases
-from patchgen_core.upgrade.sources.versions import parse_version, same_version
+from patchgen_core.upstream.recorded import recorded_upstream, recorded_version
+from patchgen_core.upstream.releases import Release, Releases
+from patchgen_core.upstream.versions import parse_version, same_version
 
 Row = TypeVar("Row", MatrixRow, PatchRow)
 Edge = tuple[Key, int | None, bool]

@@ -32,7 +32,7 @@ def _answer(request: dict[str, str], benches: dict[str, Any]) -> dict[str, Any]:
     """The trials that are asked for; the bench of the last request is kept for the next one."""
     from patchgen_core.errors import PatchgenError
     from patchgen_core.upgrade.matrix.crew import make_bench
-    from patchgen_core.workers import pack, unpack
+    from patchgen_core.workers.pool import pack, unpack
 
     asked = request["bench"]
     release, keys = unpack(request["asked"])

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.codegen.source import SourceCache, parse_source
-from patchgen_core.garbage import without_collector
-from patchgen_core.loading import LoadedConfig
-from patchgen_core.project import Project
+from patchgen_core.config.loading import LoadedConfig
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.upgrade.against import Against, Attempt, Blame
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.selecting import Key, patches_of
 from patchgen_core.upgrade.sides import Side
-from patchgen_core.upgrade.sources.recorded import recorded_upstream
-from patchgen_core.upgrade.sources.releases import Release
 from patchgen_core.upgrade.verdicts.comparing import compare_target
 from patchgen_core.upgrade.verdicts.views import view_of
-from patchgen_core.upstream import UpstreamModule
+from patchgen_core.upstream.module import UpstreamModule
+from patchgen_core.upstream.recorded import recorded_upstream
+from patchgen_core.upstream.releases import Release
+from patchgen_core.workers.collector import without_collector
 
 _MANY = 1_500_000
 """How many objects may be left over before cycles among them are looked for; some 200 MiB of them."""

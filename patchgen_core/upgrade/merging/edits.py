@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from patchgen_core.codegen.edits import Edit, apply_edits
+from patchgen_core.syntax.edits import Edit, apply_edits
 from patchgen_core.upgrade.merging.text import Text
 from patchgen_core.upgrade.results import Conflict
 

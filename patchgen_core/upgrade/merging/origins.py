@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from patchgen_core.codegen.edits import Edit
+from patchgen_core.syntax.edits import Edit
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.flow import Use, find_uses
 from patchgen_core.upgrade.merging.text import Text

@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from patchgen_core.codegen.source import Definition
-from patchgen_core.codegen.targets import all_methods
+from patchgen_core.syntax.forms import body_form
+from patchgen_core.syntax.source import Definition, all_methods
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
-from patchgen_core.upgrade.verdicts.syntax import body_form
 from patchgen_core.upgrade.verdicts.views import Aim, Target, View
 
 RENAMED = 0.7

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from patchgen_core.codegen.source import SourceCache
-from patchgen_core.declarations import Patch
-from patchgen_core.garbage import without_collector
-from patchgen_core.loading import LoadedConfig
+from patchgen_core.config.declarations import Patch
+from patchgen_core.config.loading import LoadedConfig
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.results import RISKS, Finding, PatchVerdict, Risk
 from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.verdicts.alike import alike_findings, moved_module
@@ -17,6 +16,7 @@ from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.relied import relied_on
 from patchgen_core.upgrade.verdicts.target_verdicts import TargetVerdict, target_verdict
 from patchgen_core.upgrade.verdicts.views import View, aim_of, view_of
+from patchgen_core.workers.collector import without_collector
 
 __all__ = ["Comparison", "TargetVerdict", "compare_config", "compare_target"]
 

@@ -8,16 +8,16 @@ from functools import cached_property
 
 from patchgen_core.codegen.additions import import_source, unique
 from patchgen_core.codegen.imports import imported_names
-from patchgen_core.codegen.index import index_module
 from patchgen_core.codegen.naming import settle_names
 from patchgen_core.codegen.rename import rename_definition
-from patchgen_core.codegen.replacement import Replacement, read_replacement
-from patchgen_core.codegen.source import FUNCTIONS, Definition, Function, SourceCache
-from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets, all_methods
-from patchgen_core.declarations import Helper, Patch
+from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
+from patchgen_core.config.declarations import Helper, Patch
+from patchgen_core.config.loading import LoadedConfig
+from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import PatchgenError
-from patchgen_core.loading import LoadedConfig
-from patchgen_core.upgrade.verdicts.syntax import form
+from patchgen_core.syntax.forms import form
+from patchgen_core.syntax.index import index_module
+from patchgen_core.syntax.source import FUNCTIONS, Definition, Function, SourceCache, all_methods
 from patchgen_core.upgrade.verdicts.views import Aim, View, aim_of
 
 WHOLE = ("class_replacement", "function_replacement", "external")

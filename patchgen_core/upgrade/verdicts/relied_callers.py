@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from patchgen_core.codegen.source import FUNCTIONS, Function
-from patchgen_core.codegen.targets import methods
-from patchgen_core.contracts.scopes import Call
-from patchgen_core.contracts.signatures import Signature
+from patchgen_core.syntax.forms import contrasted, listed
+from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.signatures import Signature
+from patchgen_core.syntax.source import FUNCTIONS, Function, methods
 from patchgen_core.upgrade.results import Finding, Risk
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.signature_changes import Callee, signature_form
-from patchgen_core.upgrade.verdicts.syntax import contrasted, listed
 from patchgen_core.upgrade.verdicts.target_changes import CALLED
 from patchgen_core.upgrade.verdicts.views import View
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from patchgen_core.codegen.index import assigned_names
-from patchgen_core.codegen.source import DEFINITIONS, Function, statements
-from patchgen_core.codegen.targets import methods
-from patchgen_core.contracts.module import last_name
+from patchgen_core.syntax.forms import form, shown
+from patchgen_core.syntax.index import assigned_names
+from patchgen_core.syntax.module import last_name
+from patchgen_core.syntax.source import DEFINITIONS, Function, methods, statements
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.patched import Replacing
 from patchgen_core.upgrade.verdicts.relied_self import members_of, self_name
-from patchgen_core.upgrade.verdicts.syntax import form, shown
 from patchgen_core.upgrade.verdicts.views import Home, View
 
 Chain = tuple[str, ...]

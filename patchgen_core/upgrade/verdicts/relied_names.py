@@ -7,16 +7,15 @@ import builtins
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from patchgen_core.codegen.scopes import find_scopes
-from patchgen_core.codegen.source import FUNCTIONS, Definition, Function
-from patchgen_core.codegen.targets import methods
-from patchgen_core.contracts.module import Module, inside
-from patchgen_core.contracts.signatures import signature_of
+from patchgen_core.syntax.forms import listed
+from patchgen_core.syntax.module import Module, inside
+from patchgen_core.syntax.scopes import find_scopes
+from patchgen_core.syntax.signatures import signature_of
+from patchgen_core.syntax.source import FUNCTIONS, Definition, Function, methods
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.relied_outputs import output_findings
 from patchgen_core.upgrade.verdicts.signature_changes import describe, fails, renamed, signature_form
-from patchgen_core.upgrade.verdicts.syntax import listed
 from patchgen_core.upgrade.verdicts.target_changes import compare
 from patchgen_core.upgrade.verdicts.views import Home, Target, View
 

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from patchgen_core.codegen.index import assigned_names
 from patchgen_core.codegen.rename import ORIGINAL_INIT
-from patchgen_core.codegen.source import DEFINITIONS, Function, statements
-from patchgen_core.codegen.targets import all_methods, methods
-from patchgen_core.contracts.signatures import is_static
+from patchgen_core.syntax.forms import contrasted, form, listed
+from patchgen_core.syntax.index import assigned_names
+from patchgen_core.syntax.signatures import is_static
+from patchgen_core.syntax.source import DEFINITIONS, Function, all_methods, methods, statements
 from patchgen_core.upgrade.results import Finding, Risk
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.relied_names import broken_call
 from patchgen_core.upgrade.verdicts.signature_changes import describe, signature_form
-from patchgen_core.upgrade.verdicts.syntax import contrasted, form, listed
 from patchgen_core.upgrade.verdicts.target_changes import compare
 from patchgen_core.upgrade.verdicts.views import Home, Target, View, package_of
 

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from patchgen_core.codegen.source import Function
-from patchgen_core.contracts.rules.call_site import Keywords
-from patchgen_core.contracts.scopes import Call
-from patchgen_core.contracts.signatures import Signature, is_static, misfit, signature_of
-from patchgen_core.upgrade.verdicts.syntax import body_form, form, listed, quoted, shown
+from patchgen_core.checks.contract.rules.call_site import Keywords
+from patchgen_core.syntax.forms import body_form, form, listed, quoted, shown
+from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.signatures import Signature, is_static, misfit, signature_of
+from patchgen_core.syntax.source import Function
 
 
 def signature_form(function: Function) -> str:

@@ -6,12 +6,11 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen_core.codegen.index import assigned_names
-from patchgen_core.codegen.source import DEFINITIONS, FUNCTIONS, Definition, Function, statements
-from patchgen_core.codegen.targets import all_methods
+from patchgen_core.syntax.forms import body_form, form, form_without, forms, listed, quoted, text_of
+from patchgen_core.syntax.index import assigned_names
+from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, statements
 from patchgen_core.upgrade.results import Kind
 from patchgen_core.upgrade.verdicts.signature_changes import describe, signature_form
-from patchgen_core.upgrade.verdicts.syntax import body_form, form, form_without, forms, listed, quoted, text_of
 from patchgen_core.upgrade.verdicts.views import Target
 
 CALLED = ("__init__", "forward", "__call__")
@@ -68,7 +67,7 @@ def texts(target: Target) -> str:
 
 def difference(name: str, before: str, after: str, versions: tuple[str, str]) -> str:
     """A unified diff of upstream's own change."""
-    from patchgen_core.artifacts import unified_diff
+    from patchgen_core.syntax.diffs import unified_diff
 
     return unified_diff(before, after, f"{name} ({versions[0]})", f"{name} ({versions[1]})")
 

@@ -6,14 +6,14 @@ import ast
 from dataclasses import dataclass
 
 from patchgen_core.codegen.decorators import meaning
-from patchgen_core.codegen.source import FUNCTIONS, Definition
+from patchgen_core.syntax.forms import form
+from patchgen_core.syntax.source import FUNCTIONS, Definition
 from patchgen_core.upgrade.results import Finding, Kind, Risk
 from patchgen_core.upgrade.verdicts.alike import moved
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.relied_callers import calls_of
 from patchgen_core.upgrade.verdicts.relied_names import used_names
 from patchgen_core.upgrade.verdicts.signature_changes import Callee, Fit, fit
-from patchgen_core.upgrade.verdicts.syntax import form
 from patchgen_core.upgrade.verdicts.target_changes import Change, compare, difference, texts
 from patchgen_core.upgrade.verdicts.views import Aim, Target, View
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from patchgen_core.codegen.source import Definition, SourceFile
-from patchgen_core.codegen.targets import all_methods, last_definitions, methods
-from patchgen_core.contracts.inference import Inference
-from patchgen_core.contracts.module import Module
-from patchgen_core.contracts.scopes import Call
-from patchgen_core.declarations import Patch
+from patchgen_core.config.declarations import Patch
+from patchgen_core.syntax.forms import form, resolved
+from patchgen_core.syntax.inference import Inference
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.source import Definition, SourceFile, all_methods, last_definitions, methods
 from patchgen_core.upgrade.sides import Side
-from patchgen_core.upgrade.verdicts.syntax import form, resolved
 
 _DEPTH = 20
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from patchgen_core.errors import Location, Problem
 from patchgen_core.files import write_files
-from patchgen_core.project import Project
+from patchgen_core.project.project import Project
 from patchgen_core.upgrade.results import Rebase, UpgradeReport
-from patchgen_core.upgrade.sources.releases import Release
 from patchgen_core.upgrade.writing.candidates import Candidate, Key, Left, find_candidates
 from patchgen_core.upgrade.writing.git import refuse_dirty
 from patchgen_core.upgrade.writing.rehearsing import Made, Rehearsal, files_of
 from patchgen_core.upgrade.writing.rewriting import rewrite
+from patchgen_core.upstream.releases import Release
 
 
 @dataclass(frozen=True)

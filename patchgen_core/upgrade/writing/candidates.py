@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen_core.codegen.source import SourceFile, read_source
-from patchgen_core.errors import Location, PatchgenError, display_path
-from patchgen_core.project import Project
-from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Rebase, UpgradeReport
-from patchgen_core.upgrade.writing.config_edits import (
+from patchgen_core.authoring.config_edits import (
     class_edits,
     definition_edits,
     find_place,
     marked_edits,
     target_edit,
 )
-from patchgen_core.upgrade.writing.line_edits import LineEdit, read_lines
+from patchgen_core.authoring.line_edits import LineEdit, read_lines
+from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceFile, read_source
+from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Rebase, UpgradeReport
 
 Key = tuple[str, str]
 """A config: its file, and what reports call it."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.cache import cache_folder, prepare_folder
+from patchgen_core.checks.result import NO_MODULE
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.project import Project
-from patchgen_core.report.record import NO_MODULE
-from patchgen_core.upgrade.sources.releases import Release
+from patchgen_core.project.cache_folder import cache_folder, prepare_folder
+from patchgen_core.project.project import Project
+from patchgen_core.upstream.releases import Release
 
 if TYPE_CHECKING:
     import subprocess

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.artifacts import make_outcomes
-from patchgen_core.codegen.replacement import read_replacement
-from patchgen_core.codegen.source import SourceCache
+from patchgen_core.authoring.config_edits import version_edit
+from patchgen_core.authoring.line_edits import LineEdit
+from patchgen_core.build.artifacts import make_outcomes
+from patchgen_core.build.results import Artifact
+from patchgen_core.config.loading import LoadedConfig, Loader
+from patchgen_core.config.replacement import read_replacement
 from patchgen_core.errors import Location, PatchgenError, Problem
-from patchgen_core.loading import LoadedConfig, Loader
-from patchgen_core.project import Project
-from patchgen_core.results import Artifact
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.results import UpgradeReport
 from patchgen_core.upgrade.writing.candidates import Candidate, Key, Left, Use
-from patchgen_core.upgrade.writing.config_edits import version_edit
-from patchgen_core.upgrade.writing.line_edits import LineEdit
 from patchgen_core.upgrade.writing.rewriting import rewrite
 
 Pins = tuple[tuple[Path, LineEdit], ...]

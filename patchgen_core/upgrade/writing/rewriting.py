@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.codegen.source import parse_source, read_source
+from patchgen_core.authoring.config_imports import additions, needed_names
+from patchgen_core.authoring.line_edits import LineEdit, Lines, read_lines
+from patchgen_core.authoring.unused_imports import removals
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text
-from patchgen_core.project import Project, walk_files
+from patchgen_core.project.project import Project, walk_files
+from patchgen_core.syntax.source import parse_source, read_source
 from patchgen_core.upgrade.writing.candidates import Candidate
-from patchgen_core.upgrade.writing.config_imports import additions, needed_names
-from patchgen_core.upgrade.writing.line_edits import LineEdit, Lines, read_lines
-from patchgen_core.upgrade.writing.unused_imports import removals
 
 
 def rewrite(

@@ -1,5 +1,0 @@
-"""From a monkey patch to a patch config that does the same when code is generated."""
-
-from patchgen_core.adopt.adopting import AdoptResult, adopt
-
-__all__ = ["AdoptResult", "adopt"]

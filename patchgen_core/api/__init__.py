@@ -1,0 +1,1 @@
+"""Generating from Python code."""

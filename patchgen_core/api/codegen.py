@@ -1,0 +1,188 @@
+"""Generating from Python code, for build scripts that do not want the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.build.artifacts import make_artifacts, make_outcome
+from patchgen_core.build.cache import Cache
+from patchgen_core.build.inputs import Machine
+from patchgen_core.build.results import Artifact, Progress
+from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.checks.contract.verdict import Verdict
+from patchgen_core.config.loading import DEFAULT_NAME, LoadedConfig, Loader
+from patchgen_core.config.spec import PatchConfig
+from patchgen_core.errors import PatchgenError
+from patchgen_core.files import write_files
+from patchgen_core.project.project import Project, load_project
+from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upstream.module import UpstreamModule, find_upstream
+
+
+@dataclass(frozen=True)
+class CodegenResult:
+    """What :func:`run_codegen` made.
+
+    Attributes:
+        artifact: texts and paths.
+        written: the files that changed on disk; none for a dry run.
+        verdict: what the contract rules say of it.
+    """
+
+    artifact: Artifact
+    written: tuple[Path, ...]
+    verdict: Verdict
+
+
+def run_codegen(
+    patch_module: str,
+    output_dir: str | Path | None = None,
+    config_name: str | None = None,
+    *,
+    dry_run: bool = False,
+    save_diff: bool = False,
+    project: Project | None = None,
+) -> list[CodegenResult]:
+    """Generate the configs of one file, and write them when all of them generate.
+
+    Args:
+        patch_module: dotted name or path of the config file.
+        output_dir: instead of ``generated/`` beside it.
+        config_name: the variable that holds the config; by default all that the file makes.
+        dry_run: write nothing.
+        save_diff: write the ``.diff`` as well.
+        project: the project; that of the nearest ``pyproject.toml`` by default.
+
+    Raises:
+        PatchgenError: with everything that is wrong; then nothing was written.
+    """
+    project = project or load_project()
+    return generate_and_write(
+        project,
+        [project.config_path(patch_module)],
+        output=Path(output_dir).absolute() if output_dir is not None else None,
+        name=config_name,
+        dry_run=dry_run,
+        save_diff=save_diff,
+    )
+
+
+def generate_and_write(
+    project: Project,
+    configs: Sequence[Path],
+    *,
+    output: Path | None = None,
+    name: str | None = None,
+    dry_run: bool = False,
+    save_diff: bool = False,
+    progress: Progress | None = None,
+    cache: Cache | None = None,
+) -> list[CodegenResult]:
+    """Generate config files, and write their modules when every one of them generates.
+
+    ``cache`` keeps what the next check asks for.
+
+    Raises:
+        PatchgenError: with everything that is wrong; then nothing was written.
+    """
+    loader, machine = Loader(project, SourceCache()), Machine(project)
+    outcomes = make_artifacts(project, configs, output=output, name=name, loader=loader, progress=progress)
+    problems = [problem for outcome in outcomes for problem in outcome.problems]
+    if problems:
+        raise PatchgenError.from_problems(problems)
+    contracts = Contracts(project, loader.sources)
+    made = [
+        (outcome.artifact, contracts.examine(outcome.artifact, outcome.path))
+        for outcome in outcomes
+        if outcome.artifact is not None
+    ]
+    files = [file for artifact, _ in made for file in artifact.output(save_diff)]
+    written = [] if dry_run else write_files(files)
+    if cache is not None:
+        cache.keep_all(outcomes, name, machine)
+    return [
+        CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), verdict)
+        for artifact, verdict in made
+    ]
+
+
+def list_patch_configs(project: Project | None = None) -> list[str]:
+    """Dotted names of the project's config modules, in path order.
+
+    Raises:
+        PatchgenError: there is no project, or its ``search_root`` is no folder.
+    """
+    project = project or load_project()
+    return [project.module_name(path) for path in project.find_configs()]
+
+
+class ModelingCodeGenerator:
+    """Generates the module of one config object.
+
+    Args:
+        config: the config, imported as usual.
+        project: whose ruff settings to normalize with; by default those of the nearest
+            ``pyproject.toml`` with a ``[tool.patchgen]`` table above the config's file.
+    """
+
+    def __init__(self, config: PatchConfig, project: Project | None = None) -> None:
+        self.config = config
+        self.project = project or load_project(Path(config.location.file).parent)
+        self.upstream: UpstreamModule | None = None
+        self._sources = SourceCache()
+
+    def load_source(self) -> str:
+        """Find and read upstream's module; returns its text.
+
+        Raises:
+            PatchgenError: there is no such module.
+        """
+        self.upstream = find_upstream(self.config.source_module, location=self.config.location)
+        return self._sources.get(self.upstream.path).text
+
+    def generate(self, output_path: str | Path | None = None) -> str:
+        """The generated module, as ``patchgen`` would write it; written to ``output_path`` if that is given.
+
+        Raises:
+            PatchgenError: with everything that is wrong; then nothing was written.
+        """
+        loaded = self._loaded()
+        outcome = make_outcome(self.project, loaded, self._sources)
+        if outcome.artifact is None:
+            raise PatchgenError.from_problems(outcome.problems)
+        if output_path is not None:
+            write_files([(Path(output_path).absolute(), outcome.artifact.text)])
+        return outcome.artifact.text
+
+    def _loaded(self) -> LoadedConfig:
+        """The config as if it had been loaded from the file that holds it."""
+        path, name = self._home()
+        own = {key: vars(m) for key, m in list(sys.modules.items()) if getattr(m, "__file__", None) == str(path)}
+        module = self.project.module_name(path)
+        try:
+            declared = Loader(self.project, self._sources).load(path, name)[0].config.patches
+        except PatchgenError:
+            declared = []  # it is no config file
+        known = {patch.target for patch in self.config.patches}
+        missing = ", ".join(f"'{patch.target}'" for patch in declared if patch.target not in known)
+        if missing:
+            message = f"this config lacks the patch of {missing} that its file declares"
+            hint = "What stands under TYPE_CHECKING is not there when a config is imported: use run_codegen."
+            raise PatchgenError(message, self.config.location, hint)
+        return LoadedConfig(path, module, name, self.config, own, "imported", "it was passed as an object")
+
+    def _home(self) -> tuple[Path, str]:
+        """The file and the variable that hold the config; where it was made when nothing does."""
+        made = self.config.location.file
+        found = [
+            (str(module.__file__), name)
+            for module in list(sys.modules.values())
+            if getattr(module, "__file__", None)
+            for name, value in list(vars(module).items())
+            if value is self.config
+        ]
+        found.sort(key=lambda place: (place[0] != made, place[1] != DEFAULT_NAME, place))
+        return (Path(found[0][0]), found[0][1]) if found else (Path(made), DEFAULT_NAME)

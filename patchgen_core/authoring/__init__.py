@@ -1,0 +1,1 @@
+"""Configs written for people."""

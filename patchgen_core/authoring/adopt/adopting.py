@@ -1,0 +1,166 @@
+"""From a monkey patch to a patch config: run it, see what it changes, write what declares the same."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.authoring.adopt.effects import Probed, probed_from
+from patchgen_core.authoring.adopt.examining import examine
+from patchgen_core.authoring.adopt.writing import write_config
+from patchgen_core.build.normalize import Text, normalize
+from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.files import read_text, write_files
+from patchgen_core.project.project import CONFIG_SUFFIX, Project
+from patchgen_core.syntax.source import read_source
+from patchgen_core.upstream.module import UpstreamModule, find_upstream
+from patchgen_core.workers.processes import Server
+
+_SERVER = Path(__file__).with_name("server.py")
+_TIME_LIMIT = 600.0
+
+
+@dataclass(frozen=True)
+class AdoptResult:
+    """A config that was written, or would be.
+
+    Attributes:
+        path: its file.
+        text: its text.
+        changes: what it patches, each ``target = replacement``.
+        findings: what the patcher does and no config of this module can do, or does not; each with what to do.
+        notes: what the patcher said, and differences that are no fault.
+        upstream: the module that the config is for.
+        patcher: the patcher, as ``package.module:function``.
+    """
+
+    path: Path
+    text: str
+    changes: tuple[str, ...]
+    findings: tuple[Problem, ...]
+    notes: tuple[str, ...]
+    upstream: str
+    patcher: str
+
+
+def adopt(
+    project: Project,
+    model: str,
+    patcher: str = "liger",
+    output: Path | None = None,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    imports: Sequence[str] = (),
+    force: bool = False,
+) -> AdoptResult:
+    """Write a patch config that does what a monkey patch does.
+
+    The patcher runs on upstream's module in a process of its own, and all that it changes is found by comparing. The
+    config is generated once, and what the contract rules find in the replacements, which was so
+    under the monkey patch as well, is allowed in the config and told in the notes.
+
+    Args:
+        project: the project that gets the config.
+        model: a model type, such as ``llama``, or upstream's modeling module.
+        patcher: ``liger``; another patch type that is registered for the model type; or ``package.module:function``.
+        output: the config's file; by default ``<model>/<model>_gpu_patch_gen_config.py`` below the search root.
+        arguments: keyword arguments for the patcher.
+        imports: modules to import first, whose decorators register patchers.
+        force: write over a file that is there already.
+
+    Raises:
+        PatchgenError: there is no such model or patcher, the patcher fails, nothing that it changes can be
+            declared, or the file is there already.
+    """
+    if output is not None:
+        _check_free(Path(output), force)
+    if "." in model:
+        find_upstream(model, project.import_roots)
+    probed = _probe(project, model, patcher, imports, arguments or {})
+    name = probed.upstream.rpartition(".")[2].removeprefix("modeling_")
+    path = Path(os.path.abspath(output or project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"))
+    _check_free(path, force)
+    upstream = find_upstream(probed.upstream, project.import_roots)
+    about = _about(project, path, upstream, probed, _command(model, patcher, arguments, imports))
+
+    source, target_file = read_source(upstream.path), f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
+    written = write_config(probed, source, target_file, about)
+    if not written.changes:
+        hint = " ".join(f"{finding.message}." for finding in written.findings) or "Do its arguments switch all off?"
+        message = f"{probed.patcher} changes nothing of '{probed.upstream}' that a config could declare"
+        raise PatchgenError(message, hint=hint)
+    write_files([(path, written.text)])
+    allowed, wrong, notes = examine(project, path)
+    text = write_config(probed, source, target_file, about, allowed).text
+    text = normalize([Text(path, text)], project)[0].text
+    write_files([(path, text)])
+    return AdoptResult(
+        path=path,
+        text=text,
+        changes=written.changes,
+        findings=(*written.findings, *wrong),
+        notes=(*written.notes, *notes),
+        upstream=probed.upstream,
+        patcher=probed.patcher,
+    )
+
+
+def _check_free(path: Path, force: bool) -> None:
+    if not path.name.endswith(CONFIG_SUFFIX):
+        raise PatchgenError(f"'{path.name}' is no name of a config", hint=f"It must end in '{CONFIG_SUFFIX}'.")
+    if not force and read_text(path) is not None:
+        hint = "Name another file, or pass --force to write over it."
+        raise PatchgenError("there is a config already", Location(str(path)), hint)
+
+
+def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, imports: Sequence[str]) -> str:
+    given = [f"{name}={value}" for name, value in (arguments or {}).items()]
+    words = ["patchgen", "adopt", model, "--from", patcher]
+    words += [word for name in imports for word in ("--import", name)]
+    return " ".join(map(shlex.quote, [*words, *(["--kwargs", *given] if given else [])]))
+
+
+def _about(project: Project, path: Path, upstream: UpstreamModule, probed: Probed, command: str) -> list[str]:
+    """The end of the config's docstring."""
+    package = probed.patcher.partition(":")[0].partition(".")[0]
+    versions = [f"{upstream.distribution} {upstream.version}"]
+    if (own := _version(package)) and package != upstream.distribution:
+        versions.append(f"{package} {own}")
+    written = f"Written by '{command}' with {' and '.join(versions)}; from now on a config like any other."
+    return [written, "", f"    patchgen {project.module_name(path)} --diff"]
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _probe(project: Project, model: str, patcher: str, imports: Sequence[str], arguments: Mapping[str, Any]) -> Probed:
+    """Run the patcher in a process of its own."""
+    own = str(Path(__file__).resolve().parents[2])
+    search = list(dict.fromkeys([*project.search_path, own]))
+    request = {"model": model, "patcher": patcher, "imports": list(imports), "arguments": dict(arguments)}
+    try:
+        json.dumps(request)
+    except TypeError as error:
+        raise PatchgenError(f"the patcher's arguments cannot be passed on: {error}") from None
+    try:
+        with Server(_SERVER, _TIME_LIMIT) as server:
+            answer = server.ask({**request, "search": search})
+    except OSError as error:
+        raise PatchgenError(f"no process to run the patcher in can be started: {error.strerror}") from None
+    if "died" in answer:
+        said = "\n".join(answer["output"].strip().splitlines()[-10:])
+        raise PatchgenError(f"running the patcher gave nothing: {answer['died']}", excerpt=said)
+    if "error" in answer:
+        message, hint = answer["error"]
+        raise PatchgenError(message, hint=hint)
+    return probed_from(answer["probed"])

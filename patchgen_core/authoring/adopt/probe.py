@@ -1,0 +1,171 @@
+"""Runs a monkey patch in this process, which it may spoil, and tells what it changed."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import io
+import logging
+import traceback
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from patchgen_core.authoring.adopt.effects import Effect, Probed
+from patchgen_core.authoring.adopt.values import describe, shortly
+from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.monkey_patch import MONKEY_PATCHER, watching
+from patchgen_core.runtime.namespaces import MISSING, Change
+
+Patcher = Callable[..., object]
+
+
+def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, Any]) -> Probed:
+    """Import what registers patchers, then run one on a model's module and compare.
+
+    Raises:
+        PatchgenError: the model or the patcher is unknown, or it cannot be called, or fails.
+    """
+    for name in imports:
+        _imported(name, "the module that registers patchers")
+    model_type, upstream = _upstream(model)
+    function = _named(patcher) if ":" in patcher else MONKEY_PATCHER.find(_registered(model_type, patcher), patcher)
+    _check_arguments(function, arguments)
+    module = _imported(upstream, "upstream's module")
+    watch = watching(function, upstream.partition(".")[0])
+    with watch, _messages() as messages:
+        try:
+            function(**arguments)
+        except Exception as error:
+            message = f"the patcher {_path(function)} failed on '{upstream}': {type(error).__name__}: {error}"
+            hint = "It must run for its changes to be seen: does its version go with the installed transformers?"
+            raise PatchgenError(message, hint=f"{_raised(error)} {hint}") from error
+    changes, beside = watch.changes(), watch.side_effects()
+    bound = _bound(module, changes)
+    for change in reversed(
+        changes
+    ):  # what has a name has it without the patcher, and it may have changed what is used here
+        change.undo()
+    effects = _effects(module, changes, bound, str(getattr(function, "__module__", "")))
+    parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
+    return Probed(
+        upstream=upstream,
+        patcher=_path(function),
+        parameters=parameters,
+        arguments=dict(arguments),
+        effects=tuple(effects),
+        messages=tuple(dict.fromkeys(messages)),
+        side_effects=tuple(sorted(change.label for change in beside)),
+    )
+
+
+def _imported(name: str, what: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        message = f"{what}, '{name}', cannot be imported: {type(error).__name__}: {error}"
+        raise PatchgenError(message, hint=_raised(error)) from error
+
+
+def _raised(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return "" if frame.filename.startswith("<frozen") else f"Raised in {frame.filename}, line {frame.lineno}."
+
+
+def _upstream(model: str) -> tuple[str, str]:
+    """Model type and modeling module of a model that is named by either."""
+    if "." in model:
+        return model.split(".")[-2], model
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING, model_type_to_module_name
+
+    name = model_type_to_module_name(model)
+    module = f"transformers.models.{name}.modeling_{name}"
+    if importlib.util.find_spec(f"transformers.models.{name}") is None or importlib.util.find_spec(module) is None:
+        hint = did_you_mean(model, CONFIG_MAPPING.keys()) or "Give a model type, or the name of its modeling module."
+        raise PatchgenError(f"transformers has no model type '{model}' with a modeling module", hint=hint)
+    return model, module
+
+
+def _registered(model_type: str, patch_type: str) -> str:
+    """The model type a patch is registered for: this one, or the only one of the same modeling module."""
+    known = [name for name, _ in MONKEY_PATCHER.registered(patch_type)]
+    if model_type in known:
+        return model_type
+    from transformers.models.auto.configuration_auto import model_type_to_module_name
+
+    same = [name for name in known if model_type_to_module_name(name) == model_type]
+    return same[0] if len(same) == 1 else model_type
+
+
+def _named(patcher: str) -> Patcher:
+    name, _, path = patcher.partition(":")
+    value: Any = _imported(name, "the patcher's module")
+    for part in path.split("."):
+        if not hasattr(value, part):
+            hint = did_you_mean(part, dir(value))
+            raise PatchgenError(f"'{name}' has no '{path}'", hint=hint)
+        value = getattr(value, part)
+    if not callable(value):
+        raise PatchgenError(f"'{patcher}' cannot be called")
+    return value  # type: ignore[no-any-return]
+
+
+def _check_arguments(function: Patcher, arguments: Mapping[str, Any]) -> None:
+    signature = inspect.signature(function)
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        unknown = next((name for name in arguments if name not in signature.parameters), "")
+        near = did_you_mean(unknown, signature.parameters) if unknown else ""
+        hint = f"{near} Its parameters: {signature}.".strip()
+        raise PatchgenError(f"the patcher {_path(function)} cannot be called: {error}", hint=hint) from None
+
+
+def _path(function: Patcher) -> str:
+    return f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+
+
+@contextlib.contextmanager
+def _messages() -> Iterator[list[str]]:
+    """What is printed, logged and warned of meanwhile."""
+    found: list[str] = []
+    printed = io.StringIO()
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    try:
+        with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
+            yield found
+    finally:
+        logging.getLogger().removeHandler(handler)
+        found += [*(str(warning.message) for warning in caught), *printed.getvalue().splitlines()]
+
+
+def _bound(module: types.ModuleType, changes: list[Change]) -> dict[str, Any]:
+    """What upstream's names stand for after the patch, without those it adds."""
+    added = {change.name for change in changes if change.owner is module and change.before is MISSING}
+    return {name: value for name, value in vars(module).items() if name not in added}
+
+
+def _effects(module: types.ModuleType, changes: list[Change], bound: Mapping[str, Any], home: str) -> list[Effect]:
+    """What changed, upstream's first and in the order in which it stands there."""
+    effects = [_effect(change, module, bound, home) for change in changes]
+    order = {name: number for number, name in enumerate(vars(module))}
+
+    def place(effect: Effect) -> tuple[int, str]:
+        if not effect.is_upstream:
+            return len(order) + 1, effect.label
+        return order.get((effect.cls or effect.name).split(".")[0], len(order)), ""
+
+    return sorted(effects, key=place)
+
+
+def _effect(change: Change, module: types.ModuleType, bound: Mapping[str, Any], home: str) -> Effect:
+    owner = change.owner
+    cls = owner.__qualname__ if isinstance(owner, type) and owner.__module__ == module.__name__ else ""
+    value = None if change.after is MISSING else describe(change.after, bound, home)
+    was = "" if change.before is MISSING else shortly(change.before)
+    return Effect(change.label, str(change.name), cls, bool(cls) or owner is module, was, value)

@@ -1,0 +1,225 @@
+"""Describes what a patcher puts in the place of upstream's classes, functions and values."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib
+import inspect
+import symtable
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.authoring.adopt.effects import Use, Value, ValueKind
+from patchgen_core.codegen.rename import map_prefixes
+from patchgen_core.config.replacement import Replacement, read_replacement
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.runtime.namespaces import MISSING
+from patchgen_core.syntax.source import SourceCache, statements
+
+_SOURCES = SourceCache()
+
+
+def describe(value: Any, bound: Mapping[str, Any], home: str) -> Value:
+    """A value as a patch config can have it.
+
+    Args:
+        value: what the patcher put in an attribute's place.
+        bound: what the generated module's global names will stand for.
+        home: the patcher's module, where else the value may have a name.
+    """
+    wrapper, inner = _unwrapped(value)
+    shown = shortly(inner)
+    if isinstance(inner, types.ModuleType):
+        return Value("module", shown, module=inner.__name__)
+    module, name = _import_path(inner, home)
+    shown = f"{module}.{name}" if module else shown
+    if not isinstance(inner, (type, types.FunctionType, types.BuiltinFunctionType)):
+        literal = "" if wrapper else _literal(inner)
+        return Value("literal" if literal else "other", literal or shown, module, name)
+    kind: ValueKind = "class" if isinstance(inner, type) else "function"
+    try:
+        replacement = _readable(inner, name, wrapper)
+    except PatchgenError as error:
+        return Value(kind, shown, module, name, why=error.problems[0].message)
+    source = "" if module else "\n".join([*replacement.decorators, replacement.text])
+    return Value(kind, shown, module, name, source, tuple(_uses(replacement, bound)))
+
+
+def shortly(value: Any) -> str:
+    """A value as a message names it."""
+    _, inner = _unwrapped(value)
+    if isinstance(inner, (type, types.FunctionType, types.BuiltinFunctionType)):
+        return f"{inner.__module__}.{inner.__qualname__}"
+    if isinstance(inner, types.ModuleType):
+        return f"the module {inner.__name__}"
+    return _literal(inner) or f"an object of type {type(inner).__qualname__}"
+
+
+def _unwrapped(value: Any) -> tuple[str, Any]:
+    """The function in a descriptor, and what the descriptor is."""
+    if isinstance(value, (staticmethod, classmethod)):
+        return type(value).__name__, value.__func__
+    if isinstance(value, property):
+        return "property", value.fget
+    if isinstance(value, functools.cached_property):
+        return "cached_property", value.func
+    return "", value
+
+
+def _literal(value: Any) -> str:
+    """The source of a value that can be written down, or nothing."""
+    text = repr(value)
+    try:
+        same = ast.literal_eval(text) == value
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return ""
+    return text if same is True else ""
+
+
+def _import_path(value: Any, home: str) -> tuple[str, str]:
+    """The module and the name that a value can be imported by; its own ones, or those of a variable."""
+    module = getattr(value, "__module__", None)
+    path = getattr(value, "__qualname__", "")
+    if isinstance(module, str) and _find(module, path) is value:
+        return module, path
+    for place in dict.fromkeys(name for name in (module, home) if isinstance(name, str) and name in sys.modules):
+        for name, found in vars(sys.modules[place]).items():
+            if found is value and place != "__main__" and not _literal(value):
+                return place, name
+    return "", ""
+
+
+def _find(module: str, path: str) -> Any:
+    found: Any = sys.modules.get(module) if module != "__main__" else None
+    for part in path.split("."):
+        found = inspect.getattr_static(found, part, None)
+    return _unwrapped(found)[1]
+
+
+# --- source ----------------------------------------------------------------------------------------
+
+
+def _readable(value: Any, name: str, wrapper: str) -> Replacement:
+    """The source of a class or function, if nothing that it does is missing there.
+
+    Raises:
+        PatchgenError: why not.
+    """
+    replacement = read_replacement(value, _SOURCES, {}, Location(""))
+    if isinstance(value, type):
+        functions = [_unwrapped(entry)[1] for entry in vars(value).values()]
+        codes = [function.__code__ for function in functions if isinstance(function, types.FunctionType)]
+        free = sorted({name for code in codes for name in code.co_freevars} - {"__class__"})
+        if free:
+            raise PatchgenError(f"it uses {', '.join(free)} of the function that it is defined in")
+    if wrapper and not any(text.lstrip("@ ").startswith(wrapper) for text in replacement.decorators):
+        raise PatchgenError(f"it is made a {wrapper} where it is put in place, which its source does not show")
+    is_wrapped = "__wrapped__" in getattr(value, "__dict__", {})
+    if is_wrapped and name.rpartition(".")[2] != replacement.name:
+        raise PatchgenError("it is wrapped where it is put in place, which its source does not show")
+    return replacement
+
+
+def _uses(replacement: Replacement, bound: Mapping[str, Any]) -> Iterator[Use]:
+    """The global names that a replacement refers to, and where they come from."""
+    text = "\n".join([*replacement.decorators, replacement.text])
+    evaluated, mentioned, written = _global_names(text, replacement.names)
+    source = _SOURCES.get(Path(replacement.location.file))
+    imports = dict(_imports(source.tree, replacement.package))
+    own = str(replacement.namespace["__name__"])
+    for name in sorted(evaluated | mentioned):
+        if name in written:  # of its own module, which others read
+            yield Use(name, "clash")
+        elif name not in replacement.namespace:
+            if name in bound:
+                yield Use(name, "upstream")
+            elif name in imports:
+                found = _from(*imports[name]) is not MISSING
+                yield Use(name, "imported" if found else "mentioned", *imports[name])
+            elif name in evaluated and not hasattr(builtins, name):
+                yield Use(name, "unknown")
+        else:
+            value = replacement.namespace[name]
+            place = imports.get(name, (own, name))
+            if _from(*place) is not value:  # as after 'except ImportError: name = None'
+                place = (own, name)
+            if name not in bound:
+                yield Use(name, "imported", *place)
+            elif _is_same(bound[name], value):
+                yield Use(name, "upstream")
+            else:
+                yield Use(name, "renamed" if _is_renamable(text, name) else "clash", *place)
+
+
+def _from(module: str, attribute: str) -> Any:
+    """What an import statement would bind."""
+    try:
+        found = importlib.import_module(module)
+        return getattr(found, attribute) if attribute else found
+    except (ImportError, AttributeError):
+        return MISSING
+
+
+def _is_renamable(text: str, name: str) -> bool:
+    """Whether a word stands for nothing but a global name, so that ``name_map`` renames that alone."""
+    for node in ast.walk(ast.parse(text)):
+        words = [str(value) for _, value in ast.iter_fields(node) if isinstance(value, str)]
+        is_name = isinstance(node, ast.Name) and node.id == name
+        if not is_name and any(map_prefixes(word, {name: "_"}) != word for word in words):
+            return False
+    return True
+
+
+def _global_names(text: str, names: frozenset[str]) -> tuple[set[str], set[str], set[str]]:
+    """The global names that a definition evaluates, that only its string annotations mention, and that it sets."""
+    evaluated: set[str] = set()
+    known: set[str] = set()
+    written: set[str] = set()
+
+    def visit(table: symtable.SymbolTable) -> None:
+        for symbol in table.get_symbols():
+            known.add(symbol.get_name())
+            is_global = table.get_type() == "module" or symbol.is_global()
+            if is_global and symbol.is_referenced():
+                evaluated.add(symbol.get_name())
+            if symbol.is_declared_global() and symbol.is_assigned():
+                written.add(symbol.get_name())
+        for child in table.get_children():
+            visit(child)
+
+    visit(symtable.symtable(text, "replacement", "exec"))
+    return evaluated | written, set(names) - known, written
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What the import statements of a module bind: a module and an attribute of it, or a module alone."""
+    for statement in statements(tree.body):
+        if isinstance(statement, ast.ImportFrom):
+            base = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
+            module = ".".join([*base, *([statement.module] if statement.module else [])])
+            for alias in statement.names:
+                yield alias.asname or alias.name, (module, alias.name)
+        elif isinstance(statement, ast.Import):
+            for alias in statement.names:
+                if alias.asname or "." not in alias.name:
+                    yield alias.asname or alias.name, (alias.name, "")
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether two values are one, or functions of the same code, as transformers' copies of one function are."""
+    if one is other:
+        return True
+    if not (isinstance(one, types.FunctionType) and isinstance(other, types.FunctionType)):
+        return False
+    return _code(one.__code__) == _code(other.__code__) and one.__defaults__ == other.__defaults__
+
+
+def _code(code: types.CodeType) -> tuple[Any, ...]:
+    """What a code object does, without where it stands."""
+    constants = tuple(_code(c) if isinstance(c, types.CodeType) else (type(c), c) for c in code.co_consts)
+    return (code.co_code, code.co_names, code.co_varnames, code.co_freevars, constants)

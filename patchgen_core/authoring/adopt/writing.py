@@ -1,0 +1,383 @@
+"""Writes the patch config that does what a monkey patch did."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from patchgen_core.authoring.adopt.effects import Effect, Probed, Use, Value
+from patchgen_core.errors import Problem
+from patchgen_core.syntax.source import FUNCTIONS, Definition, SourceFile
+
+_ROUTERS = ("use_kernel_forward_from_hub", "use_kernel_func_from_hub", "use_experts_implementation")
+_MODELING = re.compile(r"\.(\w+)\.modeling_\1$")
+_TAKER = "use_kernelized_func"
+
+
+@dataclass(frozen=True)
+class Written:
+    """The text of a config, before it is formatted, and what it does and does not hold.
+
+    Attributes:
+        text: the config.
+        changes: what it patches.
+        findings: what the patcher does and the config does not, each with what to do.
+        notes: what is different without being wrong.
+    """
+
+    text: str
+    changes: tuple[str, ...]
+    findings: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """A contract rule that a replacement breaks, under the monkey patch as well.
+
+    Attributes:
+        code: the rule.
+        target: the patch's target.
+        reason: why that is accepted.
+    """
+
+    code: str
+    target: str
+    reason: str
+
+
+def write_config(
+    probed: Probed, source: SourceFile, target_file: str, about: Sequence[str], allowed: Sequence[Allowed] = ()
+) -> Written:
+    """The config for what a patcher did.
+
+    Args:
+        probed: what it did.
+        source: upstream's module.
+        target_file: the file to generate.
+        about: lines for the end of the docstring: where the config comes from, and what to do with it.
+        allowed: what the contract rules are to accept.
+    """
+    return _Writer(probed, source, target_file).write(about, allowed)
+
+
+@dataclass
+class _Parts:
+    """The statements of a config, by the place they have in it."""
+
+    imports: dict[str, tuple[str, str]] = field(default_factory=dict)
+    removals: list[str] = field(default_factory=list)
+    externals: list[str] = field(default_factory=list)
+    additions: dict[str, tuple[str, str]] = field(default_factory=dict)
+    typing: dict[str, str] = field(default_factory=dict)
+    blocks: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    findings: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _Writer:
+    def __init__(self, probed: Probed, source: SourceFile, target_file: str) -> None:
+        self.probed, self.source, self.target_file = probed, source, target_file
+        self.index = source.index
+        self.parts = _Parts()
+        self.patched: set[str] = set()
+        self.function = probed.patcher.rpartition(":")[2]
+        self.reason = f"As {self.function} patches it"
+        self.whole = {
+            e.name for e in probed.effects if e.is_upstream and not e.cls and e.name in self.index.definitions
+        }
+
+    def write(self, about: Sequence[str], allowed: Sequence[Allowed]) -> Written:
+        parts = self.parts
+        elsewhere: dict[str, list[Effect]] = {}
+        for effect in self.probed.effects:
+            if not effect.is_upstream:
+                elsewhere.setdefault(_modeling_module(effect) or effect.label, []).append(effect)
+            elif effect.cls:
+                self._member(effect)
+            else:
+                self._global(effect)
+        for effects in elsewhere.values():
+            self._elsewhere(effects)
+        parts.notes += [f"the patcher says: {message}" for message in self.probed.messages]
+        parts.notes += self._early_uses()
+        if self.probed.side_effects:
+            names = ", ".join(self.probed.side_effects)
+            parts.notes.append(f"meanwhile other packages changed in themselves, which is left to them: {names}")
+        text = "\n".join(self._text(about, allowed))
+        return Written(text, tuple(parts.changes), tuple(parts.findings), tuple(parts.notes))
+
+    # --- effects -----------------------------------------------------------------------------------
+
+    def _global(self, effect: Effect) -> None:
+        """A class, function, import or constant of upstream's module."""
+        name, value = effect.name, effect.value
+        nodes = self.index.definitions.get(name, [])
+        if value is None:
+            self._cannot(effect, "it is deleted", "Exclude it from the output, or patch what uses it.")
+        elif nodes:
+            self._definition(effect, value, nodes)
+        elif name in self.index.imports or name in self.index.assigned:
+            self._bound(effect, value)
+        elif any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(self.source.tree)):
+            self._cannot(effect, "upstream means the builtin by this name", "Override what uses it.")
+        else:
+            upstream = self.probed.upstream.rpartition(".")[2]
+            self.parts.notes.append(f"{name}: the patcher sets it, but {upstream} has no such name: without effect")
+
+    def _definition(self, effect: Effect, value: Value, nodes: list[Definition]) -> None:
+        kind = "class" if isinstance(nodes[0], ast.ClassDef) else "function"
+        if value.module and "." not in value.name:
+            self.parts.externals.append(
+                f"create_patch_from_external(target={effect.name!r}, replacement_module={value.module!r}, "
+                f"replacement_name={value.name!r}, description={self.reason!r}),"
+            )
+            self._patched(effect, value)
+        elif value.source and value.kind == kind:
+            if self._names(effect, value, copied=True):
+                call = f"@config.replace_{kind}({effect.name!r}, description={self.reason!r})"
+                self.parts.blocks.append(f"{call}\n{value.source}\n")
+                self._patched(effect, value)
+        else:
+            why = value.why or (f"it is no {kind}" if value.source else "it cannot be imported")
+            self._cannot(effect, why, "Give it a name at the top level of a module.")
+            return
+        if kind == "function":
+            self._take_marks_off(effect.name)
+
+    def _bound(self, effect: Effect, value: Value) -> None:
+        """A name that upstream imports or assigns."""
+        name = effect.name
+        place = (value.module, value.name) if value.module and "." not in value.name else None
+        if place is None and value.kind != "literal":
+            self._cannot(effect, value.why or "it cannot be imported", "Give it a name at the top level of a module.")
+            return
+        if place is not None and not self._add_import(name, *place):
+            self._cannot(effect, "another import has its name", "Import one of them under another name.")
+            return
+        if name in self.index.imports:
+            self.parts.removals.append(f"config.drop_import_names({name!r})")
+        elif name in self.index.assigned:
+            self.parts.removals.append(f"config.exclude_from_output({name!r})")
+        if place is None:
+            self.parts.blocks.append(f"config.add_post_import_block({f'{name} = {value.shown}'!r})\n")
+        self._patched(effect, value)
+
+    def _member(self, effect: Effect) -> None:
+        """A method or an attribute of one of upstream's classes."""
+        value = effect.value
+        if effect.cls.split(".")[0] in self.whole:
+            self.parts.notes.append(f"{effect.target}: the patcher replaces '{effect.cls}' as well: without effect")
+        elif effect.cls not in self.index.definitions:
+            self._cannot(effect, f"'{effect.cls}' is not defined at the top level", "Patch the class around it.")
+        elif value is None:
+            self._cannot(effect, "it is deleted", "Override it.")
+        elif value.kind != "function":
+            self._cannot(effect, "only methods can be patched", "Set it in modify_init, or replace the class.")
+        elif value.why or not (value.module or value.source):
+            is_init = effect.name == "__init__"
+            hint = "Write it as a function at the top level." if not is_init else "Write it with config.modify_init."
+            self._cannot(effect, value.why or "it cannot be imported", hint)
+        elif self._names(effect, value, copied=not value.module):
+            self._override(effect, value)
+
+    def _override(self, effect: Effect, value: Value) -> None:
+        options = "keep_decorators=False"
+        renamed = {use.name: self._alias(use) for use in value.uses if use.kind == "renamed"}
+        options += f", name_map={renamed!r}" if renamed else ""
+        options += "" if effect.was else ", add=True"
+        options += f", description={self.reason!r}"
+        if value.module:
+            replacement = self._import(value)
+            call = f"config.override_method({effect.target!r}, replacement={replacement}, {options})\n"
+        else:
+            call = f"@config.override_method({effect.target!r}, {options})\n{value.source}\n"
+        self.parts.blocks.append(call)
+        if effect.name == "forward":
+            self._take_routers_off(effect.cls)
+        self._patched(effect, value)
+
+    def _elsewhere(self, effects: Sequence[Effect]) -> None:
+        """Changes of one other module, which no module that is generated from this one can hold."""
+        upstream = self.probed.upstream.rpartition(".")[2]
+        values = [f"{effect.label} = {effect.value.shown if effect.value else 'nothing'}" for effect in effects]
+        place = _modeling_module(effects[0])
+        if place:
+            hint = f"Adopt that module as well: patchgen adopt {place} --from {self.probed.patcher}."
+        else:
+            switches = [f"{switch}=false" for effect in effects if (switch := self._switch(effect))]
+            hint = "It reaches every model of the process: patch the methods that use it instead."
+            hint += f" '--kwargs {' '.join(switches)}' leaves it out." if switches else ""
+        what = "is" if len(values) == 1 else "are"
+        self.parts.findings.append(Problem(f"{', '.join(values)}: {what} not of {upstream}", hint=hint))
+
+    def _switch(self, effect: Effect) -> str:
+        """The parameter of the patcher that is named as what it changes."""
+        last = effect.label.rpartition(".")[2].lower()
+        return next((name for name in self.probed.parameters if name.replace("_", "") == last.replace("_", "")), "")
+
+    def _cannot(self, effect: Effect, why: str, hint: str) -> None:
+        value = f" = {effect.value.shown}" if effect.value else ""
+        self.parts.findings.append(Problem(f"{effect.target}{value}: {why}", hint=hint))
+
+    def _patched(self, effect: Effect, value: Value) -> None:
+        self.patched.add(effect.target)
+        self.parts.changes.append(f"{effect.target} = {value.shown}")
+
+    # --- names -------------------------------------------------------------------------------------
+
+    def _names(self, effect: Effect, value: Value, copied: bool) -> bool:
+        """Import what a replacement's source refers to; tell what cannot be."""
+        bad = [use.name for use in value.uses if use.kind in ("clash", "unknown")]
+        for use in value.uses:
+            if use.kind == "imported" and not self._add_import(use.name, use.module, use.attribute):
+                bad.append(use.name)
+            elif use.kind == "mentioned":
+                line = _import_line(use.name, use.module, use.attribute)
+                block = f"from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {line}\n"
+                self.parts.typing[use.name] = f'config.add_post_import_block("""\n{block}""")'
+            elif use.kind == "renamed":
+                self._add_import(self._alias(use), use.module, use.attribute)
+            if copied and use.kind in ("imported", "upstream"):
+                is_own = use.kind == "upstream"
+                place = (self.probed.upstream, use.name) if is_own else (use.module, use.attribute)
+                if self.parts.imports.setdefault(use.name, place) != place:
+                    bad.append(use.name)
+        if bad:
+            names = ", ".join(f"'{name}'" for name in bad)
+            why = f"{value.shown} uses {names}, which the generated module has not, or has with another meaning"
+            self._cannot(effect, why, "Copy the function into the config and import what it uses.")
+        return not bad
+
+    def _add_import(self, name: str, module: str, attribute: str) -> bool:
+        """Import a name into the generated module, unless it is imported from elsewhere already."""
+        return self.parts.additions.setdefault(name, (module, attribute)) == (module, attribute)
+
+    def _alias(self, use: Use) -> str:
+        return f"{use.module.partition('.')[0]}_{use.name}"
+
+    def _import(self, value: Value) -> str:
+        """Import a replacement into the config; the expression for it."""
+        first, *rest = value.name.split(".")
+        name = first
+        if self.parts.imports.get(name, (value.module, first)) != (value.module, first) or name == "config":
+            name = f"{value.module.rpartition('.')[2]}_{first}"
+        self.parts.imports[name] = (value.module, first)
+        return ".".join([name, *rest])
+
+    # --- decorators --------------------------------------------------------------------------------
+
+    def _take_marks_off(self, function: str) -> None:
+        """Upstream's classes that take up a mark which the replaced function bore."""
+        for name, decorator in self._decorators(_TAKER):
+            if any(isinstance(node, ast.Name) and node.id == function for node in ast.walk(decorator)):
+                self._drop(
+                    name, _TAKER, f"It takes up a mark that upstream's {function} bears and the new one does not."
+                )
+
+    def _take_routers_off(self, cls: str) -> None:
+        for router in _ROUTERS:
+            for name, _ in self._decorators(router):
+                if name == cls:
+                    self._drop(name, router, "It would run something else in place of the patched forward.")
+
+    def _drop(self, name: str, decorator: str, why: str) -> None:
+        if name not in self.whole:
+            self.parts.removals.append(f"# {why}\nconfig.drop_decorators({name!r}, {decorator!r})")
+
+    def _decorators(self, wanted: str) -> Iterator[tuple[str, ast.expr]]:
+        for name, nodes in self.index.definitions.items():
+            for node in nodes:
+                for decorator in node.decorator_list:
+                    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+                    if ast.unparse(function).rpartition(".")[2] == wanted:
+                        yield name, decorator
+
+    def _early_uses(self) -> Iterator[str]:
+        """What uses a replaced name while upstream's module is imported, before a monkey patch could replace it."""
+        dropped = {ast.unparse(decorator) for _, decorator in self._decorators(_TAKER)}
+        for node in self.source.tree.body:
+            if not isinstance(node, ast.ClassDef) or node.name in self.whole:
+                continue
+            early = [*node.bases, *(d for d in node.decorator_list if ast.unparse(d) not in dropped)]
+            early += [s.value for s in node.body if isinstance(s, (ast.Assign, ast.AnnAssign)) and s.value]
+            early += [d for s in node.body if isinstance(s, FUNCTIONS) for d in s.decorator_list]
+            used = {n.id for part in early for n in ast.walk(part) if isinstance(n, ast.Name)} & self.patched
+            for name in sorted(used):
+                yield (
+                    f"{node.name} uses {name} when the module is imported: there the generated module has the new "
+                    f"one, where the monkey patch leaves upstream's"
+                )
+
+    # --- text --------------------------------------------------------------------------------------
+
+    def _text(self, about: Sequence[str], allowed: Sequence[Allowed]) -> Iterator[str]:
+        parts, probed = self.parts, self.probed
+        model = probed.upstream.rpartition(".")[2].removeprefix("modeling_")
+        yield from _docstring(model, probed, self.function, about)
+        for name, (module, attribute) in sorted(parts.imports.items(), key=lambda item: (item[1], item[0])):
+            yield _import_line(name, module, attribute)
+        names = ["PatchConfig", *(["create_patch_from_external"] if parts.externals else [])]
+        yield f"from patchgen import {', '.join(names)}\n"
+        yield f"config = PatchConfig(source_module={probed.upstream!r}, target_file={self.target_file!r},"
+        yield f"    description={f'{model}, with what {self.function} patches'!r},\n)\n"
+        yield from (f"{removal}\n" for removal in dict.fromkeys(parts.removals))
+        if parts.externals:
+            yield from ("config.patches.extend([", *parts.externals, "])\n")
+        if parts.additions or parts.typing:
+            yield "# What the replacements below refer to."
+            yield from _added_imports(parts.additions)
+            yield from parts.typing.values()
+            yield ""
+        yield from parts.blocks
+        if allowed:
+            yield f"# What is so under {self.function} as well."
+            yield from (f"config.allow({entry.code!r}, {entry.reason!r}, {entry.target!r})" for entry in allowed)
+            yield ""
+        if parts.findings:
+            yield f"# What {self.function} does beside and this config does not:"
+            for finding in parts.findings:
+                yield from textwrap.wrap(finding.message, 110, initial_indent="# - ", subsequent_indent="#   ")
+                yield from textwrap.wrap(finding.hint, 110, initial_indent="#   ", subsequent_indent="#   ")
+
+
+def _docstring(model: str, probed: Probed, function: str, about: Sequence[str]) -> Iterator[str]:
+    given = ", ".join(f"{name}={value!r}" for name, value in probed.arguments.items())
+    lines = [f"{model} on a GPU: what the monkey patch {function} does, by code generation.", ""]
+    lines.append(f"That is {function}({given}) of {probed.patcher.partition(':')[0]}.")
+    for line in about:
+        is_text = line.strip() == line != ""
+        wrapped = textwrap.wrap(line, 110, break_long_words=False, break_on_hyphens=False)
+        lines += wrapped if is_text else [line]
+    text = "\n".join(lines).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    yield f'"""{text}\n"""\n'
+
+
+def _import_line(name: str, module: str, attribute: str) -> str:
+    if not attribute:
+        return f"import {module}" if name == module else f"import {module} as {name}"
+    return f"from {module} import {attribute}" + ("" if name == attribute else f" as {name}")
+
+
+def _added_imports(additions: dict[str, tuple[str, str]]) -> Iterator[str]:
+    by_module: dict[str, list[str]] = {}
+    for name, (module, attribute) in additions.items():
+        if attribute:
+            entry = name if name == attribute else f"{attribute} as {name}"
+            by_module.setdefault(module, []).append(entry)
+    for module in sorted(by_module):
+        yield f"config.add_import({module!r}, names={sorted(by_module[module])!r})"
+    for name, (module, attribute) in sorted(additions.items()):
+        if not attribute:
+            yield f"config.add_import({module!r}" + ("" if name == module else f", alias={name!r}") + ")"
+
+
+def _modeling_module(effect: Effect) -> str:
+    """The modeling module that a changed attribute is of; empty for other modules."""
+    parts = effect.label.split(".")
+    places = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((place for place in places if _MODELING.search(place)), "")

@@ -1,0 +1,201 @@
+"""From a model type to its folder: a config, what goes beside it, and the generated module."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.authoring.new.model_types import ModelTypes
+from patchgen_core.authoring.new.module import UpstreamSource
+from patchgen_core.authoring.new.parts import Found, Left, Patch
+from patchgen_core.authoring.new.survey import look, look_beside, read_upstream
+from patchgen_core.authoring.new.writing import Written, config_text, converter_text, init_text, plan_text
+from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.normalize import Text, normalize
+from patchgen_core.build.results import Artifact
+from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.config.loading import Loader
+from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.files import read_text, write_files
+from patchgen_core.project.project import CONFIG_SUFFIX, Project
+from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upstream.module import find_upstream
+
+_MOST_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class NewResult:
+    """What was written for a model type, or would be.
+
+    Attributes:
+        model_type: the model type.
+        upstream: the module that the config is for.
+        config: the config's file.
+        files: every file with its text, in the order to show them.
+        patches: what the config patches.
+        left: what stays upstream's, with the reason.
+        errors, warnings: what the contract rules find in the generated module.
+        written: the files that changed on disk.
+        diff: upstream against the generated module.
+    """
+
+    model_type: str
+    upstream: str
+    config: Path
+    files: tuple[tuple[Path, str], ...]
+    patches: tuple[Patch, ...]
+    left: tuple[Left, ...]
+    errors: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    written: tuple[Path, ...]
+    diff: str
+
+
+def create_new(
+    project: Project, model_type: str, *, force: bool = False, generate: bool = True, dry_run: bool = False
+) -> NewResult:
+    """Write the first patch config of a model type, its folder and its registration.
+
+    Only transformers' text is read: neither it nor torch is imported. The config is generated before anything is
+    written, and a patch that a contract rule objects to is taken out and told with the rest that is left.
+
+    Args:
+        project: the project that gets the folder, below its search root.
+        model_type: as ``config.json`` has it, such as ``granite``.
+        force: write over files that are there.
+        generate: write the generated module and its diff as well.
+        dry_run: write nothing.
+
+    Raises:
+        PatchgenError: there is no such model type, nothing of it can be patched, or its folder has a file already.
+    """
+    sources = SourceCache()
+    types = ModelTypes(sources, project.import_roots)
+    upstream = read_upstream(types, types.find(model_type))
+    drafted = _draft(project, types, upstream)
+    if drafted.artifact is None:
+        raise PatchgenError.from_problems(drafted.problems)
+    made = [*drafted.files, *(drafted.artifact.files if generate else ())]
+    if not dry_run:
+        _check_free([path for path, _ in made], force)
+    done = [] if dry_run else write_files(made)
+    return NewResult(
+        model_type,
+        upstream.model.module,
+        drafted.config,
+        tuple(made),
+        tuple(drafted.found.patches),
+        tuple(drafted.found.left),
+        drafted.problems,
+        drafted.warnings,
+        tuple(done),
+        drafted.artifact.diff,
+    )
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """Texts that are written nowhere yet, and what the generator and the contract rules say of them."""
+
+    config: Path
+    found: Found
+    files: tuple[tuple[Path, str], ...]
+    artifact: Artifact | None
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+
+def _draft(project: Project, types: ModelTypes, upstream: UpstreamSource) -> _Draft:
+    """The texts for a model type, without the patches that the generator or a rule objects to.
+
+    Raises:
+        PatchgenError: nothing can be patched.
+    """
+    name = upstream.model.identifier
+    config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
+    package = project.module_name(config).rpartition(".")[0]
+    release = find_upstream(upstream.model.module, project.import_roots)
+    objections: dict[str, Left] = {}
+    for number in range(_MOST_ROUNDS):
+        found, towers = look(types, upstream, frozenset(objections))
+        found.left += objections.values()
+        if not found.patches:
+            raise _nothing(upstream.model.name, upstream.model.module, found.left)
+        plan, stored = look_beside(types, upstream, found, towers)
+        written = Written(upstream, found, package, plan, stored, release)
+        files = _format(project, _files(written, config))
+        draft = _Draft(config, found, tuple(files), *_generate(project, types.sources, config, dict(files)[config]))
+        wrong = _objections(found.patches, (*draft.problems, *draft.warnings), dict(files)[config])
+        if not wrong or number == _MOST_ROUNDS - 1:
+            break
+        objections.update(wrong)
+    return draft
+
+
+def _files(written: Written, config: Path) -> list[tuple[Path, str]]:
+    folder = config.parent
+    files = [(config, config_text(written)), (folder / "__init__.py", init_text(written))]
+    if written.has_converter:
+        files.append((folder / "checkpoint_tensor_converter.py", converter_text(written)))
+    if written.plan is not None:
+        files.append((folder / "parallel_plan.py", plan_text(written)))
+    return files
+
+
+def _format(project: Project, files: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]:
+    texts = normalize([Text(path, text) for path, text in files], project)
+    return [(path, text.text) for (path, _), text in zip(files, texts)]
+
+
+def _generate(
+    project: Project, sources: SourceCache, config: Path, text: str
+) -> tuple[Artifact | None, tuple[Problem, ...], tuple[Problem, ...]]:
+    """What a config makes that is not written yet; errors, and warnings of the contract rules."""
+    sources.put(config, text)
+    [outcome] = make_artifacts(project, [config], loader=Loader(project, sources))
+    if outcome.artifact is None:
+        return None, tuple(outcome.problems), ()
+    verdict = Contracts(project, sources).examine(outcome.artifact, config)
+    return outcome.artifact, tuple(verdict.errors), tuple(verdict.warnings)
+
+
+def _objections(patches: Sequence[Patch], problems: Sequence[Problem], text: str) -> dict[str, Left]:
+    """The patches that problems are about, by the line of the config that declares each."""
+    starts = dict(_declared(text))
+    by_target = {patch.target: patch for patch in patches}
+    found: dict[str, Left] = {}
+    for problem in problems:
+        line = problem.location.line if problem.location is not None else 0
+        above = [number for number in starts if number <= line]
+        patch = by_target.get(starts[max(above)]) if above else None
+        if patch is not None:
+            found.setdefault(patch.target, Left(patch.target, problem.title.rstrip("."), "rule"))
+    return found
+
+
+def _declared(text: str) -> Iterator[tuple[int, str]]:
+    """The targets that a config declares, each with the line where that begins."""
+    for node in ast.walk(ast.parse(text)):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call) and called in ("config.override_method", "config.replace_function"):
+            yield node.lineno, str(ast.literal_eval(node.args[0]))
+
+
+def _check_free(paths: Sequence[Path], force: bool) -> None:
+    """Refuse to write over files."""
+    there = [path for path in paths if read_text(path) is not None]
+    if there and not force:
+        hint = "Pass --force to write over it." if len(there) == 1 else "Pass --force to write over all of them."
+        problems = [Problem("there is a file already", Location(str(path)), hint) for path in there]
+        raise PatchgenError.from_problems(problems)
+
+
+def _nothing(model_type: str, module: str, left: Sequence[Left]) -> PatchgenError:
+    """The error of a model that has nothing to patch."""
+    reasons = [f"{entry.name}: {entry.reason}." for entry in left]
+    hint = "\n  ".join(["What was looked at:", *reasons]) if reasons else ""
+    hint = hint or "It has no RMSNorm, gated MLP, rotary function, experts or language modeling loss that a slot fits."
+    return PatchgenError(f"nothing of '{module}' fits an op slot, so there is no config to write", hint=hint)

@@ -1,0 +1,339 @@
+"""Heads for causal language modeling and conditional generation: upstream's forward with the fused loss in it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from patchgen_core.authoring.new.experts import BALANCE_FUNCTION, balances
+from patchgen_core.authoring.new.module import UpstreamSource
+from patchgen_core.authoring.new.parts import BALANCE, CAUSAL, Found, Left, Patch, function_name
+from patchgen_core.authoring.new.texts import FunctionText, marked
+from patchgen_core.authoring.new.trees import body_of, calls, methods_of, own_attribute, parameters_of
+from patchgen_core.syntax.module import last_name
+from patchgen_core.syntax.source import Function
+
+_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+_LOSS_ARGUMENTS = ("logits", "labels", "vocab_size")
+_CHANGE = "fused linear cross entropy where a kernel is bound - no logits are made then"
+_BALANCED = "load-balancing loss by its slot"
+
+
+class _Unfit(Exception):
+    """Why a forward is left as it is."""
+
+
+@dataclass
+class _Region:
+    """The statements from the head to the loss.
+
+    Attributes:
+        first, last: numbers of the statements in the body.
+        states: the hidden states before positions are picked, as text.
+        head: the attribute of the head.
+        scale: what the logits are multiplied or divided by, with the operator; empty for none.
+        softcap: the limit of the logits; empty for none.
+        call: the call of the loss function.
+    """
+
+    first: int
+    last: int
+    states: str
+    head: str
+    call: ast.Call
+    scale: str = ""
+    softcap: str = ""
+
+
+def find_losses(upstream: UpstreamSource) -> Found:
+    """The language modeling heads of a module."""
+    found = Found()
+    for cls in upstream.classes.values():
+        function = methods_of(cls).get("forward")
+        if function is None or not cls.name.endswith(_HEADS):
+            continue
+        text = FunctionText(upstream.source, function)
+        changes, slots = [], []
+        try:
+            if not text.is_usual:
+                raise _Unfit("it stands on one line")
+            _patch_loss(upstream, cls, function, text)
+            changes, slots = [_CHANGE], [CAUSAL]
+        except _Unfit as unfit:
+            found.left.append(Left(cls.name, str(unfit), "loss"))
+        if text.is_usual and _patch_balance(upstream, function, text, len(changes) + 1):
+            changes, slots = [*changes, _BALANCED], [*slots, BALANCE]
+        if changes:
+            target = f"{cls.name}.forward"
+            what = "Op slots for the losses" if len(slots) > 1 else f"Op slot for the {_words(slots[0].op)}"
+            name = function_name(target)
+            found.patches.append(Patch(target, what, tuple(slots), tuple(changes), text.text(name)))
+    return found
+
+
+def _words(op: str) -> str:
+    return "load-balancing loss" if op == BALANCE.op else "loss"
+
+
+# --- the loss --------------------------------------------------------------------------------------
+
+
+def _patch_loss(upstream: UpstreamSource, cls: ast.ClassDef, function: Function, text: FunctionText) -> None:
+    """Put the slot of the loss into a forward.
+
+    Raises:
+        _Unfit: the forward is of another kind.
+    """
+    body = body_of(function)
+    region = _region(body)
+    if "labels" not in parameters_of(function):
+        raise _Unfit("its forward takes no labels")
+    _check_class(upstream, cls, region.head)
+    _check_after(body, region)
+    first, last = text.line_of(body[region.first]), text.source.last_line(body[region.last])
+    indent = text.inner
+    inside = text.lines_of(first, last)
+    nones = [s for s in body[region.first : region.last] if ast.unparse(s) == "loss = None"]
+    for statement in nones:
+        inside[statement.lineno - first] = "\0"
+    kept = [line for line in inside if line != "\0"]
+    kept = [line for n, line in enumerate(kept) if line or n == 0 or kept[n - 1]]
+    mark = "# --- Patch.1 ---"
+    has_loss = any(ast.unparse(s) == "loss = None" for s in body[: region.first])
+    lines = [*([] if has_loss else ["loss = None"]), "logits = None", mark]
+    lines += [f"if labels is not None and {CAUSAL.name}.has_kernel:"]
+    lines += textwrap.indent("\n".join(_kernel_call(upstream, cls, function, region)), "    ").split("\n")
+    lines += ["else:", f"    {mark}"]
+    new = [indent + line for line in lines] + [f"    {line}" if line.strip() else "" for line in kept]
+    text.instead(first, last, new)
+
+
+def _region(body: Sequence[ast.stmt]) -> _Region:
+    """The statements that make the logits and the loss."""
+    last, call = _loss(body)
+    logits = next((k.value for k in call.keywords if k.arg == "logits"), call.args[0] if call.args else None)
+    if not isinstance(logits, ast.Name) or logits.id != "logits":
+        raise _Unfit("its loss is not of the logits as they come out of the head")
+    head = next((n for n in range(last - 1, -1, -1) if _makes_logits(body[n])), None)
+    if head is None:
+        raise _Unfit("its logits do not come out of a head in one call")
+    made = body[head]
+    assert isinstance(made, ast.Assign)
+    value, floats = made.value, ("float", "contiguous")
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in floats:
+        value = value.func.value
+    name = own_attribute(value.func) if isinstance(value, ast.Call) else ""
+    if not isinstance(value, ast.Call) or not name or len(value.args) != 1 or value.keywords:
+        raise _Unfit("its logits do not come out of a head in one call")
+    first, states = _states(body, head, value.args[0])
+    region = _Region(first, last, states, name, call)
+    _between(body[head + 1 : last], region)
+    return region
+
+
+def _loss(body: Sequence[ast.stmt]) -> tuple[int, ast.Call]:
+    """The number of ``if labels is not None: loss = self.loss_function(...)``, and that call."""
+    for number, statement in enumerate(body):
+        if not isinstance(statement, ast.If) or ast.unparse(statement.test) != "labels is not None":
+            continue
+        inner = statement.body[0]
+        value = inner.value if isinstance(inner, ast.Assign) and ast.unparse(inner.targets[0]) == "loss" else None
+        if isinstance(value, ast.Call) and own_attribute(value.func) == "loss_function":
+            if len(statement.body) > 1 or statement.orelse:
+                raise _Unfit("it does more with the labels than the loss function of transformers")
+            odd = [k.arg for k in value.keywords if k.arg and k.arg not in _LOSS_ARGUMENTS]
+            if odd or len(value.args) > 3:
+                raise _Unfit(f"its loss takes more than logits and labels: {', '.join(map(str, odd))}")
+            labels = next((k.value for k in value.keywords if k.arg == "labels"), [*value.args, None, None][1])
+            if not isinstance(labels, ast.Name) or labels.id != "labels":
+                raise _Unfit("its loss is of other labels than those it is given")
+            return number, value
+    raise _Unfit("it computes its loss by itself, not by the loss function of causal language models")
+
+
+def _makes_logits(statement: ast.stmt) -> bool:
+    is_made = isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "logits"
+    if not is_made or not isinstance(statement, ast.Assign):
+        return False
+    return not any(isinstance(n, ast.Name) and n.id == "logits" for n in ast.walk(statement.value))
+
+
+def _states(body: Sequence[ast.stmt], head: int, argument: ast.expr) -> tuple[int, str]:
+    """Where the region begins, and the hidden states of all positions."""
+    before = body[head - 1] if head else None
+    if isinstance(argument, ast.Subscript) and isinstance(argument.value, ast.Name):
+        used = {n.id for n in ast.walk(argument.slice) if isinstance(n, ast.Name)}
+        if isinstance(before, ast.Assign) and ast.unparse(before.targets[0]) in used:
+            return head - 1, argument.value.id
+        raise _Unfit("it picks positions in a way of its own before the head")
+    if isinstance(before, ast.Assign) and isinstance(before.value, ast.Call):
+        call = before.value
+        is_sliced = last_name(call.func) == "slice_logits_to_keep" and bool(call.args)
+        if is_sliced and ast.unparse(before.targets[0]) == ast.unparse(argument) and _is_plain(call.args[0]):
+            return head - 1, ast.unparse(call.args[0])
+    if _is_plain(argument):
+        return head, ast.unparse(argument)
+    raise _Unfit("something else stands between the hidden states and the head")
+
+
+def _is_plain(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+
+
+def _between(statements: Sequence[ast.stmt], region: _Region) -> None:
+    """Take over what happens to the logits before the loss: a scale, and a limit behind it."""
+    todo = [s for s in statements if ast.unparse(s) not in ("loss = None", "logits = logits.float()")]
+    while todo:
+        taken = 0 if region.softcap else _softcap(todo, region) or _scale(todo[0], region)
+        if not taken:
+            shown = textwrap.shorten(ast.unparse(todo[0]), 60, placeholder=" ...")
+            raise _Unfit(f"it changes the logits before the loss: {shown}")
+        todo = todo[taken:]
+
+
+def _scale(statement: ast.stmt, region: _Region) -> int:
+    """How many statements scale the logits: 1, or 0."""
+    if isinstance(statement, ast.If) and len(statement.body) == 1 and not statement.orelse:
+        before = region.scale
+        taken = _scale(statement.body[0], region)
+        operator, _, factor = region.scale.strip().partition(" ")
+        if taken and ast.unparse(statement.test) == f"{factor} is not None":
+            region.scale = f" {operator} ({factor} if {factor} is not None else 1.0)"
+            return 1
+        region.scale = before
+        return 0
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if region.scale or not isinstance(value, ast.BinOp) or not isinstance(value.op, (ast.Mult, ast.Div)):
+        return 0
+    others = {n.id for n in ast.walk(value.right) if isinstance(n, ast.Name)}
+    if _target(statement) != "logits" or ast.unparse(value.left) != "logits" or not others <= {"self"}:
+        return 0
+    region.scale = f" {'*' if isinstance(value.op, ast.Mult) else '/'} {ast.unparse(value.right)}"
+    return 1
+
+
+def _softcap(statements: Sequence[ast.stmt], region: _Region) -> int:
+    """How many statements limit the logits: an ``if`` around three, with the limit above it or not; three; or none."""
+    first = statements[0]
+    if _target(first) not in ("", "logits") and len(statements) > 1 and isinstance(first, ast.Assign):
+        named = isinstance(first.targets[0], ast.Name) and not isinstance(first.value, ast.Constant)
+        if named and _softcap(statements[1:2], region) and region.softcap == _target(first):
+            region.softcap = ast.unparse(first.value)
+            return 2
+        region.softcap = ""
+        return 0
+    if isinstance(first, ast.If) and isinstance(first.test, ast.Compare) and not first.orelse:
+        holder = first.test.left
+        cap, value = ast.unparse(holder), ast.unparse(holder)
+        if isinstance(holder, ast.NamedExpr):
+            cap, value = holder.target.id, ast.unparse(holder.value)
+        if ast.unparse(first.test.comparators[0]) == "None" and _is_capped(first.body, cap):
+            region.softcap = value
+            return 1
+    elif isinstance(first, ast.Assign) and isinstance(first.value, ast.BinOp) and len(statements) > 2:
+        cap = ast.unparse(first.value.right)
+        if _is_capped(statements[:3], cap):
+            region.softcap = cap
+            return 3
+    return 0
+
+
+def _is_capped(statements: Sequence[ast.stmt], cap: str) -> bool:
+    lines = "\n".join(map(ast.unparse, statements)).replace("logits.float()", "logits")
+    return lines == f"logits = logits / {cap}\nlogits = torch.tanh(logits)\nlogits = logits * {cap}"
+
+
+def _target(statement: ast.stmt) -> str:
+    return ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+
+
+def _check_class(upstream: UpstreamSource, cls: ast.ClassDef, head: str) -> None:
+    """Refuse a head that is no linear layer, and a loss function that is another one."""
+    value = upstream.built(cls, head)
+    if not isinstance(value, ast.Call) or ast.unparse(value.func) not in ("nn.Linear", "torch.nn.Linear", "Linear"):
+        raise _Unfit(f"its head '{head}' is more than one linear layer")
+    own = {name for c in upstream.ancestry(cls) for name in (*methods_of(c), *_class_names(c))}
+    built = upstream.built(cls, "loss_type") or upstream.built(cls, "loss_function")
+    if own & {"loss_function", "loss_type"} or built is not None:
+        raise _Unfit("it has a loss function of its own")
+
+
+def _class_names(cls: ast.ClassDef) -> list[str]:
+    return [t.id for s in cls.body if isinstance(s, ast.Assign) for t in s.targets if isinstance(t, ast.Name)]
+
+
+def _check_after(body: Sequence[ast.stmt], region: _Region) -> None:
+    """Refuse a forward that uses below the loss what the fused one does not make."""
+    made = {
+        n.id
+        for s in body[region.first : region.last + 1]
+        for n in ast.walk(s)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    } - {"loss"}
+    for statement in body[region.last + 1 :]:
+        passed = {id(k.value) for call in calls(statement) for k in call.keywords}
+        passed |= {id(e) for n in ast.walk(statement) if isinstance(n, ast.Tuple) for e in n.elts}
+        read = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        odd = [n.id for n in read if n.id in made and (n.id != "logits" or id(n) not in passed)]
+        if odd:
+            raise _Unfit(f"it uses '{odd[0]}' below the loss as well")
+
+
+def _kernel_call(upstream: UpstreamSource, cls: ast.ClassDef, function: Function, region: _Region) -> list[str]:
+    keyword = next((ast.unparse(k.value) for k in region.call.keywords if k.arg is None), "")
+    built = upstream.built(cls, region.head)
+    assert isinstance(built, ast.Call)
+    bias = next((k.value for k in built.keywords if k.arg == "bias"), None)
+    has_bias = not (isinstance(bias, ast.Constant) and bias.value is False)
+    if has_bias and region.scale:
+        raise _Unfit("it scales logits that a bias was added to")
+    lines = []
+    if keyword:
+        lines += [f'shift_labels = {keyword}.get("shift_labels")']
+    if region.scale:
+        lines += ["# the head is linear: what scales its logits may scale what goes into it"]
+    lines += [f"loss = {CAUSAL.name}(", f"    {region.states}{region.scale},", f"    self.{region.head}.weight,"]
+    if keyword:
+        lines += ["    labels if shift_labels is None else None,", "    shift_labels=shift_labels,"]
+    else:
+        lines += ["    labels,"]
+    lines += [f"    bias=self.{region.head}.bias,"] if has_bias else []
+    lines += [f"    softcap={region.softcap},"] if region.softcap else []
+    if "logits_to_keep" in parameters_of(function):
+        lines += ["    logits_to_keep=logits_to_keep,"]
+    if keyword:
+        lines += [f'    num_items_in_batch={keyword}.get("num_items_in_batch"),']
+        lines += [f'    ignore_index={keyword}.get("ignore_index", -100),']
+    return [*lines, ")"]
+
+
+# --- the load-balancing loss -----------------------------------------------------------------------
+
+
+def _patch_balance(upstream: UpstreamSource, function: Function, text: FunctionText, number: int) -> bool:
+    """Put the slot of the load-balancing loss into a forward; whether it is there now."""
+    if not balances(upstream):
+        return False
+    uses = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and _is_balance(n.value)]
+    if len(uses) != 1:
+        return False
+    [statement] = uses
+    call = statement.value
+    assert isinstance(call, ast.Call)
+    first, last = statement.lineno, text.source.last_line(statement)
+    indent = text.source.indent(first)
+    lines = text.lines_of(first, last)
+    column = call.func.col_offset
+    if call.func.lineno != first:
+        return False
+    lines[0] = f"{lines[0][:column]}balance{lines[0][column + len(BALANCE_FUNCTION) :]}"
+    chosen = f"balance = {BALANCE.name} if {BALANCE.name}.has_kernel else {BALANCE_FUNCTION}"
+    mark = marked(number, [])[0]
+    text.instead(first, last, [indent + mark, indent + chosen, *lines, indent + mark])
+    return True
+
+
+def _is_balance(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == BALANCE_FUNCTION

@@ -1,0 +1,191 @@
+"""Gated MLPs: ``down(act(gate(x)) * up(x))`` with three projections, by SwiGLU or GEGLU."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from patchgen_core.authoring.new.module import UpstreamSource, assignments
+from patchgen_core.authoring.new.parts import GEGLU, SWIGLU, Found, Left, Patch, Slot, function_name
+from patchgen_core.authoring.new.texts import FunctionText, marked
+from patchgen_core.authoring.new.trees import body_of, computed, methods_of, own_attribute
+from patchgen_core.syntax.module import last_name
+from patchgen_core.syntax.source import Function
+
+_SLOTS = {"silu": SWIGLU, "swish": SWIGLU, "gelu_pytorch_tanh": GEGLU, "gelu_python_tanh": GEGLU}
+_WORDS = {SWIGLU: '("silu", "swish")', GEGLU: '("gelu_pytorch_tanh", "gelu_python_tanh")'}
+_MODULES = {SWIGLU: '("SiLUActivation", "SiLU")', GEGLU: '("GELUTanh",)'}
+_FUNCTIONS = ("F.silu", "nn.functional.silu", "torch.nn.functional.silu")
+_TITLES = {SWIGLU: "SwiGLU", GEGLU: "GEGLU"}
+_CHANGES = {
+    SWIGLU: "fused SiLU and product where a kernel is bound",
+    GEGLU: "fused GELU, in its tanh form, and product where a kernel is bound",
+}
+
+
+@dataclass(frozen=True)
+class _Gated:
+    """The attributes of a gated MLP, and its argument; ``act`` is a call of torch's where no attribute is called."""
+
+    down: str
+    act: str
+    gate: str
+    up: str
+    argument: str
+
+
+@dataclass(frozen=True)
+class _Activation:
+    """What an MLP's activation is.
+
+    Attributes:
+        name: as transformers' table has it; empty when that cannot be told.
+        key: the field of the configuration that names it; empty where it is fixed.
+    """
+
+    name: str
+    key: str = ""
+
+
+def find_mlps(upstream: UpstreamSource) -> Found:
+    """The gated MLPs of a module."""
+    found = Found()
+    for cls in upstream.classes.values():
+        function = methods_of(cls).get("forward")
+        if function is None or "Experts" in cls.name:
+            continue
+        gated = _gated(cls, function)
+        text = FunctionText(upstream.source, function)
+        if gated is None or not text.is_usual:
+            found.left += _why_not(upstream, cls, function)
+            continue
+        activation = _activation(upstream, cls, gated)
+        slot = _SLOTS.get(activation.name)
+        if slot is None:
+            named = f"'{activation.name}'" if activation.name else "not told by the configuration's text"
+            key = f" ({activation.key})" if activation.key else ""
+            reason = f"its activation{key} is {named}: swiglu_mlp has SiLU, geglu_mlp GELU in its tanh form"
+            found.left.append(Left(cls.name, reason, "MLP"))
+            continue
+        text.at_start(marked(1, _lines(upstream, cls, gated, activation, slot)))
+        target = f"{cls.name}.forward"
+        body = text.text(function_name(target))
+        found.patches.append(Patch(target, f"Op slot for {_TITLES[slot]}", (slot,), (_CHANGES[slot],), body))
+        if upstream.is_decorated(cls, "use_kernel_forward_from_hub"):
+            found.dropped.append((cls.name, "use_kernel_forward_from_hub"))
+    return found
+
+
+def _gated(cls: ast.ClassDef, function: Function) -> _Gated | None:
+    """The parts of ``self.down(self.act(self.gate(x)) * self.up(x))``."""
+    value = computed(function)
+    if value is None or len(value.parameters) != 1:
+        return None
+    down, product = _applied(value.node)
+    if not down or not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.Mult):
+        return None
+    for left, right in ((product.left, product.right), (product.right, product.left)):
+        act, inner = _applied(left, torch_too=True)
+        gate, first = _applied(inner)
+        up, second = _applied(right)
+        arguments = [getattr(node, "id", "") for node in (first, second)]
+        if act and gate and up and arguments == [value.parameters[0]] * 2:
+            return _Gated(down, act, gate, up, value.parameters[0])
+    return None
+
+
+def _applied(node: ast.AST | None, torch_too: bool = False) -> tuple[str, ast.expr | None]:
+    """``name`` and ``x`` of ``self.name(x)``; of ``F.silu(x)`` as well, where that is asked for."""
+    if not isinstance(node, ast.Call) or len(node.args) != 1 or node.keywords:
+        return "", None
+    if torch_too and ast.unparse(node.func) in _FUNCTIONS:
+        return ast.unparse(node.func), node.args[0]
+    return own_attribute(node.func), node.args[0] if own_attribute(node.func) else None
+
+
+def _activation(upstream: UpstreamSource, cls: ast.ClassDef, gated: _Gated) -> _Activation:
+    """What ``self.act_fn`` is: an entry of transformers' table, or torch's own module or function."""
+    if gated.act in _FUNCTIONS:
+        return _Activation("silu")
+    value = upstream.built(cls, gated.act)
+    if isinstance(value, ast.Call) and last_name(value.func) == "SiLU":
+        return _Activation("silu")
+    if not isinstance(value, ast.Subscript) or last_name(value.value) != "ACT2FN":
+        return _Activation("")
+    if isinstance(value.slice, ast.Constant):
+        return _Activation(str(value.slice.value))
+    key = last_name(value.slice)
+    if not isinstance(value.slice, ast.Attribute):  # a parameter of __init__
+        return _Activation(_default_of(next(upstream.inits(cls)), key))
+    wanted = upstream.configs_of(cls) or {upstream.model.config_class}
+    defaults = {_default(upstream, name, key) for name in wanted}
+    return _Activation(defaults.pop() if len(defaults) == 1 else "", key)
+
+
+def _default_of(function: Function, name: str) -> str:
+    names = [a.arg for a in function.args.args]
+    defaults = dict(zip(reversed(names), reversed(function.args.defaults)))
+    value = defaults.get(name)
+    return str(value.value) if isinstance(value, ast.Constant) else ""
+
+
+def _default(upstream: UpstreamSource, wanted: str, key: str) -> str:
+    """The default of a field: of the class that is wanted, else the one that all classes agree on."""
+    found: dict[str, str] = {}
+    for source in upstream.configurations:
+        for node in source.tree.body:
+            if isinstance(node, ast.ClassDef):
+                found.update((node.name, value) for name, value in _fields(node) if name == key)
+    if wanted in found:
+        return found[wanted]
+    values = set(found.values())
+    return values.pop() if len(values) == 1 else ""
+
+
+def _fields(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """The fields of a configuration class, and of the parameters of its ``__init__``, with text for a default."""
+    for node in cls.body:
+        value = node.value if isinstance(node, ast.AnnAssign) else None
+        if isinstance(node, ast.AnnAssign) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield last_name(node.target), value.value
+    init = methods_of(cls).get("__init__")
+    for name in [a.arg for a in init.args.args] if init is not None else ():
+        if init is not None and (default := _default_of(init, name)):
+            yield name, default
+
+
+def _lines(
+    upstream: UpstreamSource, cls: ast.ClassDef, gated: _Gated, activation: _Activation, slot: Slot
+) -> list[str]:
+    """The lines that call the kernel; the activation is asked for where a configuration may name another one."""
+    x = gated.argument
+    lines = [f"if {slot.name}.has_kernel:"]
+    keeps_config = any(name == "config" for init in upstream.inits(cls) for name, _ in assignments(init))
+    if activation.key and keeps_config:
+        value, known, shown = f"self.config.{activation.key}", _WORDS[slot], activation.key
+    else:
+        value, known, shown = f"type(self.{gated.act}).__name__", _MODULES[slot], "the activation"
+    is_fixed = gated.act in _FUNCTIONS or isinstance(upstream.built(cls, gated.act), ast.Call)
+    if activation.key or not is_fixed:
+        lines += [
+            f"    if {value} not in {known}:",
+            f'        raise ValueError(f"{slot.name} computes {_TITLES[slot]}, and {shown} is {{{value}!r}}")',
+        ]
+    return [*lines, f"    return self.{gated.down}({slot.name}(self.{gated.gate}({x}), self.{gated.up}({x})))"]
+
+
+def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) -> Iterator[Left]:
+    """Why an MLP is none of those that are patched; nothing for other classes."""
+    text = "\n".join(ast.unparse(statement) for statement in body_of(function))
+    made = " ".join(ast.unparse(value) for init in upstream.inits(cls) for _, value in assignments(init))
+    acts = any(word in f"{made} {text}" for word in ("ACT2FN", "ACT2CLS", "silu", "gelu", "SiLU", "GELU"))
+    if not acts or not ("MLP" in cls.name or "Mlp" in cls.name or "FeedForward" in cls.name):
+        return
+    if "gate_up_proj" in text or (".chunk(2" in text and "*" in text):
+        reason = "one fused projection makes gate and up, where the patch is of an MLP with one for each"
+    elif "gate" in text and "*" in text:
+        reason = "it does more than down(act(gate(x)) * up(x)) with three projections"
+    else:
+        reason = "it has no gate: neither SwiGLU nor GEGLU"
+    yield Left(cls.name, reason, "MLP")

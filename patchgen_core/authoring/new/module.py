@@ -1,0 +1,155 @@
+"""An upstream modeling module as its text tells it: classes, functions, decorators, and what builds what."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from patchgen_core.authoring.new.model_types import ModelType
+from patchgen_core.authoring.new.trees import calls, methods_of, own_attribute
+from patchgen_core.syntax.module import last_name
+from patchgen_core.syntax.source import Function, SourceFile
+
+
+@dataclass(frozen=True)
+class UpstreamSource:
+    """An upstream module.
+
+    Attributes:
+        model: the model type that it is for.
+        source: its text.
+        configurations: the modules that define its configuration classes, by their text.
+    """
+
+    model: ModelType
+    source: SourceFile
+    configurations: tuple[SourceFile, ...] = ()
+
+    @cached_property
+    def classes(self) -> dict[str, ast.ClassDef]:
+        """Its classes that are defined once and at the top level, in its order."""
+        found = self.source.index.classes
+        top = {id(node) for node in self.source.tree.body}
+        return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1 and id(nodes[0]) in top}
+
+    @cached_property
+    def functions(self) -> dict[str, Function]:
+        """Its functions that are defined once and at the top level."""
+        found = self.source.index.functions
+        top = {id(node) for node in self.source.tree.body}
+        return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1 and id(nodes[0]) in top}
+
+    @cached_property
+    def names(self) -> set[str]:
+        """Every name that it binds."""
+        return self.source.index.names
+
+    @cached_property
+    def homes(self) -> dict[str, str]:
+        """Where each name of it is imported from, as an absolute module; its own names from itself."""
+        return homes_of(self.source, self.model.module)
+
+    def ancestry(self, cls: ast.ClassDef) -> Iterator[ast.ClassDef]:
+        """A class and those of the module that it derives from, nearest first."""
+        seen, todo = set(), [cls]
+        while todo:
+            current = todo.pop(0)
+            if current.name not in seen:
+                seen.add(current.name)
+                yield current
+                todo += [self.classes[name] for name in map(last_name, current.bases) if name in self.classes]
+
+    def method(self, cls: ast.ClassDef, name: str) -> Function | None:
+        """A method of a class, or the one that it inherits within the module."""
+        return next((methods_of(c)[name] for c in self.ancestry(cls) if name in methods_of(c)), None)
+
+    def inits(self, cls: ast.ClassDef) -> Iterator[Function]:
+        """The ``__init__`` of a class and of those it derives from."""
+        return (methods_of(c)["__init__"] for c in self.ancestry(cls) if "__init__" in methods_of(c))
+
+    def built(self, cls: ast.ClassDef, name: str) -> ast.expr | None:
+        """What ``self.name`` is given in the ``__init__`` of a class, or of one that it derives from."""
+        return next((value for init in self.inits(cls) for key, value in assignments(init) if key == name), None)
+
+    def configs_of(self, cls: ast.ClassDef, seen: tuple[str, ...] = ()) -> set[str]:
+        """The configuration classes that a class is made with: by its annotation, else by what makes it."""
+        for init in self.inits(cls):
+            for argument in init.args.args:
+                if argument.arg == "config" and argument.annotation is not None:
+                    return {last_name(argument.annotation)} - {""}
+        makers = [c for c in self.classes.values() if cls.name in self._made_by(c) and c.name not in (*seen, cls.name)]
+        return {name for maker in makers for name in self.configs_of(maker, (*seen, cls.name))}
+
+    def _made_by(self, cls: ast.ClassDef) -> set[str]:
+        """The names that the ``__init__`` of a class calls."""
+        init = methods_of(cls).get("__init__")
+        return {last_name(call.func) for call in calls(init)} if init is not None else set()
+
+    @cached_property
+    def in_use(self) -> set[str]:
+        """The classes and functions that lead from what the module exports."""
+        exported = {
+            entry.value
+            for node in self.source.tree.body
+            if isinstance(node, (ast.Assign, ast.AugAssign)) and "__all__" in ast.unparse(node).split("=")[0]
+            for entry in ast.walk(node.value)
+            if isinstance(entry, ast.Constant) and isinstance(entry.value, str)
+        }
+        heads = {name for name in self.classes if "For" in name or name in self.model.classes}
+        return self.leads_to(*exported, *heads, *self._reads.get("", ()))
+
+    @cached_property
+    def _reads(self) -> dict[str, set[str]]:
+        """The names that each class and function refers to; those of all other statements together."""
+        reads: dict[str, set[str]] = {}
+        for node in self.source.tree.body:
+            name = getattr(node, "name", "")
+            marks = {id(n) for d in getattr(node, "decorator_list", []) if _takes_marks(d) for n in ast.walk(d)}
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and id(n) not in marks}
+            reads.setdefault(name, set()).update(names - {name})
+        return reads
+
+    def leads_to(self, *names: str) -> set[str]:
+        """The names, and what they refer to, and what that refers to, and so on."""
+        found: set[str] = set()
+        todo = list(names)
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += self._reads.get(name, ())
+        return found
+
+    def is_decorated(self, node: ast.ClassDef | Function, decorator: str) -> bool:
+        """Whether a decorator of this name stands above a class or a function."""
+        return any(last_name(d.func if isinstance(d, ast.Call) else d) == decorator for d in node.decorator_list)
+
+
+def homes_of(source: SourceFile, module: str) -> dict[str, str]:
+    """Where each name of a module is imported from, as an absolute module; its own names from itself."""
+    index = source.index
+    found = dict.fromkeys(index.definitions, module)
+    for name, bindings in index.imports.items():
+        statement, alias = bindings[0]
+        if isinstance(statement, ast.ImportFrom) and alias.asname is None:
+            base = module.split(".")[: -statement.level] if statement.level else []
+            found[name] = ".".join([*base, *filter(None, [statement.module])])
+    return found
+
+
+def assignments(function: Function) -> Iterator[tuple[str, ast.expr]]:
+    """What a function assigns to attributes of ``self``."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if name := own_attribute(target):
+                    yield name, node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None and (name := own_attribute(node.target)):
+            yield name, node.value
+
+
+def _takes_marks(decorator: ast.expr) -> bool:
+    """Whether a decorator only takes up the marks of functions that it names, which calls none of them."""
+    return isinstance(decorator, ast.Call) and last_name(decorator.func) == "use_kernelized_func"

@@ -1,0 +1,114 @@
+"""RMSNorm classes: told by what their forward computes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.authoring.new.module import UpstreamSource
+from patchgen_core.authoring.new.parts import RMS_NORM, RMS_NORM_ONE_PLUS, Found, Left, Patch, Slot, function_name
+from patchgen_core.authoring.new.texts import FunctionText, marked
+from patchgen_core.authoring.new.trees import Computed, body_of, computed, methods_of, normal, own_attribute, template
+from patchgen_core.syntax.source import Function
+
+_WIDE = "x.to(torch.float32)"
+_UNIT = f"({_WIDE} * torch.rsqrt({_WIDE}.pow(2).mean(-1, keepdim=True) + self.eps))"
+_STANDARD = {
+    template(f"self.weight * {_UNIT}.to(x.dtype)"),
+    template(f"(self.weight * {_UNIT}.to(x.dtype)).to(x.dtype)"),
+}
+_CAST_LAST = {
+    template(f"(self.weight * {_UNIT}).to(x.dtype)"),
+    template(f"(self.weight.to(torch.float32) * {_UNIT}).to(x.dtype)"),
+}
+_ONE_PLUS = {template(f"({_UNIT} * (1.0 + self.weight.to(torch.float32))).to(x.dtype)")}
+_LONGEST = 16
+"""More statements than that are no norm's."""
+_DROPPED = "use_kernel_forward_from_hub"
+
+
+def find_norms(upstream: UpstreamSource) -> Found:
+    """The RMSNorm classes of a module."""
+    found = Found()
+    seen = [(cls, function, _look(cls, function)) for cls, function in _candidates(upstream)]
+    both = bool({"standard", "cast_last"} & {kind for *_, (kind, _, _) in seen})
+    for cls, function, (kind, argument, eps) in seen:
+        text = FunctionText(upstream.source, function)
+        if not kind or not text.is_usual:
+            found.left.append(Left(cls.name, _why_not(cls, function), "norm"))
+            continue
+        slot = RMS_NORM if kind != "one_plus" else _one_plus(both)
+        lines, change = _call(kind, slot, argument, eps)
+        text.at_start(marked(1, lines))
+        target = f"{cls.name}.forward"
+        what = "Op slot for RMSNorm" + (" with 1 + weight" if kind == "one_plus" else "")
+        found.patches.append(Patch(target, what, (slot,), (change,), text.text(function_name(target))))
+        if upstream.is_decorated(cls, _DROPPED):
+            found.dropped.append((cls.name, _DROPPED))
+    found.left += _of_torch(upstream, any(kind for *_, (kind, _, _) in seen))
+    return found
+
+
+def _one_plus(both: bool) -> Slot:
+    return RMS_NORM_ONE_PLUS if both else Slot(RMS_NORM.name, RMS_NORM_ONE_PLUS.op, RMS_NORM_ONE_PLUS.variant)
+
+
+def _call(kind: str, slot: Slot, argument: str, eps: str) -> tuple[list[str], str]:
+    """The lines that call the kernel, and what the header says of them."""
+    if kind != "cast_last":
+        call = f"return {slot.name}({argument}, self.weight, self.{eps})"
+        return [f"if {slot.name}.has_kernel:", f"    {call}"], "fused kernel where one is bound"
+    wide = f"{argument}.to(torch.float32), self.weight.to(torch.float32), self.{eps}"
+    lines = [f"if {slot.name}.has_kernel:", f"    return {slot.name}({wide}).to({argument}.dtype)"]
+    return lines, "fused kernel where one is bound - in float32, for upstream casts back after the weight"
+
+
+def _candidates(upstream: UpstreamSource) -> Iterator[tuple[ast.ClassDef, Function]]:
+    """The classes that normalize by a mean of squares, each with its forward."""
+    for cls in upstream.classes.values():
+        forward = methods_of(cls).get("forward")
+        text = ast.unparse(cls)
+        scales = "rsqrt" in text or ("Norm" in cls.name and "pow(" in text and "mean(" in text)
+        if forward is not None and scales and len(body_of(forward)) <= _LONGEST:
+            yield cls, forward
+
+
+def _look(cls: ast.ClassDef, function: Function) -> tuple[str, str, str]:
+    """The kind of a norm, empty for another one; the name of its argument, and of its epsilon."""
+    value = computed(function, methods_of(cls))
+    if value is None or len(value.parameters) != 1:
+        return "", "", ""
+    eps = _epsilon(value)
+    text = normal(value.node, {value.parameters[0]: "x", f"self.{eps}": "eps"})
+    kinds = (("standard", _STANDARD), ("cast_last", _CAST_LAST), ("one_plus", _ONE_PLUS))
+    return next((kind for kind, forms in kinds if text in forms), ""), value.parameters[0], eps
+
+
+def _epsilon(value: Computed) -> str:
+    """The one attribute that the expression reads beside its weight."""
+    names = {own_attribute(node) for node in ast.walk(value.node)} - {"", "weight"}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _why_not(cls: ast.ClassDef, function: Function) -> str:
+    text = ast.unparse(cls)
+    own = methods_of(cls)
+    if len(function.args.args) > 2:
+        return "it takes a gate or more beside the hidden states, which rms_norm has no place for"
+    if "running_var" in text:
+        return "it normalizes by running statistics: it is no RMSNorm"
+    if "mean(" in text.replace("pow(2).mean", "").replace("square().mean", "") or ".var(" in text:
+        return "it takes the mean off before it scales: it is no RMSNorm"
+    if "self.weight" not in "".join(ast.unparse(f) for name, f in own.items() if name != "__init__"):
+        return "it has no weight, which rms_norm multiplies by"
+    if computed(function, own) is None:
+        return "it does more than to scale and to multiply by its weight"
+    return "it casts or scales in another order than rms_norm/standard and one_plus_weight"
+
+
+def _of_torch(upstream: UpstreamSource, has_own: bool) -> Iterator[Left]:
+    """Norms that are torch's own, of which there is nothing to patch."""
+    for name in ("RMSNorm", "LayerNorm"):
+        used = f"nn.{name}(" in upstream.source.text
+        if used and not has_own:
+            yield Left(f"nn.{name}", "the norms are torch's own modules: upstream has no class to patch", "norm")

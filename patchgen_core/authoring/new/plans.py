@@ -1,0 +1,164 @@
+"""Where fused experts stand in a model, and how the hub stores them: for the plan and the converter."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from patchgen_core.authoring.new.module import UpstreamSource, assignments
+from patchgen_core.authoring.new.towers import Towers
+from patchgen_core.authoring.new.trees import calls
+from patchgen_core.syntax.module import last_name
+from patchgen_core.syntax.source import FUNCTIONS, SourceFile
+
+_DEPTH = 8
+_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+_ALIASES, _BUILDER = "_MODEL_TO_CONVERSION_PATTERN", "_build_checkpoint_conversion_mapping"
+CONVERSION_MODULE = "transformers.conversion_mapping"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which heads get a plan, and the parameters that it splits.
+
+    Attributes:
+        patterns: for each head the names of its experts' modules, with ``*`` for the number of a layer.
+    """
+
+    patterns: dict[str, tuple[str, ...]]
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The classes that get the plan."""
+        return tuple(self.patterns)
+
+    @property
+    def is_one(self) -> bool:
+        """Whether all heads have the same names."""
+        return len(set(self.patterns.values())) == 1
+
+
+def find_plan(upstream: UpstreamSource, experts: list[str], towers: Towers) -> Plan | None:
+    """Where the experts of a module's language models stand; None when its text does not tell.
+
+    Args:
+        upstream: the module.
+        experts: the classes of experts that are patched.
+        towers: the parts that the patches make of the module's own classes.
+    """
+    heads: dict[str, tuple[str, ...]] = {}
+    for name, cls in upstream.classes.items():
+        if name.endswith(_HEADS) and any(upstream.inits(cls)):
+            found = (path for wanted in experts for path in _paths(upstream, cls, wanted, towers, ()))
+            heads[name] = tuple(dict.fromkeys(found))
+    return Plan(heads) if heads and all(heads.values()) else None
+
+
+def _paths(
+    upstream: UpstreamSource, cls: ast.ClassDef, wanted: str, towers: Towers, seen: tuple[str, ...]
+) -> Iterator[str]:
+    """The dotted names of the modules of one class below another."""
+    if len(seen) > _DEPTH or cls.name in seen:
+        return
+    for init in upstream.inits(cls):
+        for name, value in assignments(init):
+            many = isinstance(value, ast.Call) and last_name(value.func) == "ModuleList"
+            segment = f"{name}.*" if many else name
+            made = towers.get((cls.name, name))
+            for child in [made] if made else dict.fromkeys(_built(value)):
+                if child == wanted:
+                    yield segment
+                elif child in upstream.classes:
+                    below = _paths(upstream, upstream.classes[child], wanted, towers, (*seen, cls.name))
+                    yield from (f"{segment}.{path}" for path in below)
+
+
+def _built(value: ast.expr) -> Iterator[str]:
+    """The names of the classes that an expression makes an object of."""
+    for call in calls(value):
+        if isinstance(call.func, ast.Name):
+            yield call.func.id
+        elif last_name(call.func) in ("_from_config", "from_config") and isinstance(call.func, ast.Attribute):
+            yield last_name(call.func.value)
+
+
+# --- how the hub stores experts --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How the hub stores the experts of a model type.
+
+    Attributes:
+        layout: "per_expert", "transposed", "direct"; empty when the conversion is none of these.
+        operations: what transformers does to load them.
+    """
+
+    layout: str
+    operations: tuple[str, ...] = ()
+
+
+def stored_experts(upstream: UpstreamSource, conversions: SourceFile) -> Stored:
+    """How the hub stores the experts of a model type, by the text of transformers' conversion mapping."""
+    entries = _entries(conversions.tree)
+    aliases = _aliases(conversions.tree)
+    names = (upstream.model.name, *upstream.model.classes)
+    for name in names:
+        key = name if name in entries else aliases.get(name, "")
+        converters = list(_converters(entries, key, ()))
+        if any("experts" in ast.unparse(converter) for converter in converters):
+            return _classify(converters)
+    return Stored("direct")
+
+
+def _classify(converters: list[ast.Call]) -> Stored:
+    done = [o.id for c in converters for call in calls(c) for o in [call.func] if isinstance(o, ast.Name)]
+    operations = tuple(dict.fromkeys(name for name in done if name != "WeightConverter"))
+    if not all("experts" in ast.unparse(converter) for converter in converters):
+        return Stored("", operations)  # there is more to convert than the experts
+    if set(operations) <= {"MergeModulelist", "Concatenate"} and "MergeModulelist" in operations:
+        return Stored("per_expert", operations)
+    return Stored("transposed" if operations == ("Transpose",) else "", operations)
+
+
+def _aliases(tree: ast.Module) -> dict[str, str]:
+    for node in tree.body:
+        if (
+            isinstance(node, ast.Assign)
+            and last_name(node.targets[0]) == _ALIASES
+            and isinstance(node.value, ast.Dict)
+        ):
+            pairs = zip(node.value.keys, node.value.values)
+            texts = (
+                (k.value, v.value) for k, v in pairs if isinstance(k, ast.Constant) and isinstance(v, ast.Constant)
+            )
+            return {str(key): str(value) for key, value in texts}
+    return {}
+
+
+def _entries(tree: ast.Module) -> dict[str, list[ast.expr]]:
+    """The mapping's entries by name, from its literal and from what is assigned to it below."""
+    builder = next((n for n in tree.body if isinstance(n, FUNCTIONS) and n.name == _BUILDER), None)
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(builder) if builder is not None else ():
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            for key, value in zip(node.value.keys, node.value.values):
+                if isinstance(key, ast.Constant):
+                    found.setdefault(str(key.value), []).append(value)
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                    found.setdefault(str(target.slice.value), []).append(node.value)
+    return found
+
+
+def _converters(entries: dict[str, list[ast.expr]], key: str, seen: tuple[str, ...]) -> Iterator[ast.Call]:
+    """The converters of an entry, and of the entries that it is made from."""
+    for value in entries.get(key, ()) if key not in seen else ():
+        for node in ast.walk(value):
+            if isinstance(node, ast.Call) and last_name(node.func) == "WeightConverter":
+                yield node
+            elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+                other = str(node.slice.value) if last_name(node.value) == "mapping" else ""
+                yield from _converters(entries, other, (*seen, key))

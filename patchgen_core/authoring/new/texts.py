@@ -1,0 +1,82 @@
+"""Upstream's own text of a function, with a patch in it, as a function of its own."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+
+from patchgen_core.authoring.new.trees import body_of
+from patchgen_core.syntax.source import Function, SourceFile, shift, string_lines
+
+
+class FunctionText:
+    """The lines of an upstream function, and what is to change in them.
+
+    Args:
+        source: upstream's file.
+        node: the function.
+    """
+
+    def __init__(self, source: SourceFile, node: Function) -> None:
+        self.source, self.node = source, node
+        self.first, self.last = node.lineno, source.last_line(node)
+        self.indent = source.indent(node.lineno)
+        self.inner = source.indent(node.body[0].lineno) if node.body[0].lineno != node.lineno else self.indent + "    "
+        self._before: dict[int, list[str]] = {}
+        self._after: dict[int, list[str]] = {}
+        self._instead: dict[int, list[str]] = {}
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the body starts on a line of its own, without which nothing can be put before it."""
+        return bool(self.node.body) and self.node.body[0].lineno > self.node.lineno
+
+    def line_of(self, statement: ast.stmt) -> int:
+        """The line of a statement, or of the comments directly above it."""
+        return self.source.comment_line(statement)
+
+    def lines_of(self, first: int, last: int) -> list[str]:
+        """Upstream's lines, with the indentation that they have."""
+        return self.source.lines[first - 1 : last]
+
+    def before(self, line: int, lines: Sequence[str]) -> None:
+        """Put lines, written without indentation, before a line of upstream's at that line's indentation."""
+        indent = self.source.indent(line)
+        self._before.setdefault(line, []).extend(indent + text if text else "" for text in lines)
+
+    def after(self, line: int, lines: Sequence[str], indent: str) -> None:
+        """Put lines after a line of upstream's."""
+        self._after.setdefault(line, []).extend(indent + text if text else "" for text in lines)
+
+    def instead(self, first: int, last: int, lines: Sequence[str]) -> None:
+        """Put lines, with the indentation that they are to have, in the place of some of upstream's."""
+        self._instead.update({line: [] for line in range(first, last + 1)})
+        self._instead[first] = list(lines)
+
+    def at_start(self, lines: Sequence[str]) -> None:
+        """Put lines before the first statement below the docstring."""
+        self.before(self.source.comment_line(body_of(self.node)[0]), lines)
+
+    def text(self, name: str) -> str:
+        """The function at the top level, under another name and without decorators."""
+        kept, inside = [], string_lines(self.node)
+        keep: set[int] = set()
+        for line in range(self.first, self.last + 1):
+            kept += self._before.get(line, [])
+            if line in self._instead:
+                kept += self._instead[line]
+            else:
+                if line in inside:
+                    keep.add(len(kept))
+                kept.append(self.source.lines[line - 1])
+            kept += self._after.get(line, [])
+        moved = shift(kept, self.indent, "", keep)
+        moved[0] = re.sub(rf"^((?:async )?def ){re.escape(self.node.name)}\b", rf"\g<1>{name}", moved[0])
+        return "\n".join(moved).rstrip() + "\n"
+
+
+def marked(number: int, lines: Sequence[str]) -> list[str]:
+    """Lines between the markers of a change."""
+    mark = f"# --- Patch.{number} ---"
+    return [mark, *lines, mark]

@@ -1,0 +1,89 @@
+"""Parts of a model that ``AutoModel`` makes of upstream's classes, where the module has patched ones of its own."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.authoring.new.model_types import ModelTypes
+from patchgen_core.authoring.new.module import UpstreamSource
+from patchgen_core.authoring.new.parts import Found, Patch, function_name
+from patchgen_core.authoring.new.texts import FunctionText
+from patchgen_core.authoring.new.trees import methods_of, own_attribute
+from patchgen_core.syntax.module import last_name
+
+Towers = dict[tuple[str, str], str]
+"""The class that stands for a part, by the class that makes it and the attribute that holds it."""
+
+_BUILDERS = ("from_config", "_from_config")
+_CHANGE = "the models of this module - AutoModel would make upstream's, in which nothing is patched"
+_TABLES = ("sub_configs_defaults", "sub_configs")
+
+
+def find_towers(types: ModelTypes, upstream: UpstreamSource, patched: set[str]) -> tuple[Found, Towers]:
+    """The parts that have to be made of the module's own classes for their patches to run.
+
+    Args:
+        types: transformers' tables.
+        upstream: the module.
+        patched: the classes and functions that are patched.
+    """
+    found, towers = Found(), Towers()
+    for cls in upstream.classes.values():
+        init = methods_of(cls).get("__init__")
+        made = dict(_made(types, upstream, cls)) if init is not None else {}
+        made = {statement: name for statement, name in made.items() if upstream.leads_to(name) & patched}
+        if init is None or not made:
+            continue
+        text = FunctionText(upstream.source, init)
+        for statement, name in made.items():
+            _replace(text, statement, name, made)
+            towers[cls.name, own_attribute(statement.targets[0])] = name
+        target = f"{cls.name}.__init__"
+        what = f"{' and '.join(dict.fromkeys(made.values()))} of this module instead of upstream's"
+        found.patches.append(Patch(target, what, (), (_CHANGE,), text.text(function_name(target))))
+    return found, towers
+
+
+def _made(types: ModelTypes, upstream: UpstreamSource, cls: ast.ClassDef) -> Iterator[tuple[ast.Assign, str]]:
+    """The statements ``self.part = AutoModel.from_config(config.part_config)`` of a class, with the module's class."""
+    parts = {key: value for name in upstream.configs_of(cls) for key, value in _parts(upstream, name)}
+    for statement in methods_of(cls)["__init__"].body:
+        call = statement.value if isinstance(statement, ast.Assign) else None
+        if not isinstance(statement, ast.Assign) or not isinstance(call, ast.Call) or len(call.args) != 1:
+            continue
+        is_auto = last_name(call.func) in _BUILDERS and isinstance(call.func, ast.Attribute) and not call.keywords
+        if not is_auto or not isinstance(call.func, ast.Attribute) or last_name(call.func.value) != "AutoModel":
+            continue
+        argument, one_line = call.args[0], statement.lineno == statement.end_lineno
+        name = types.model_of(parts.get(last_name(argument), ""))
+        if ast.unparse(argument) == f"config.{last_name(argument)}" and name in upstream.classes and one_line:
+            yield statement, name
+
+
+def _parts(upstream: UpstreamSource, wanted: str) -> Iterator[tuple[str, str]]:
+    """The configuration classes of the parts of a configuration, by the fields that hold them."""
+    for source in upstream.configurations:
+        for cls in source.tree.body:
+            for node in cls.body if isinstance(cls, ast.ClassDef) and cls.name == wanted else ():
+                if isinstance(node, ast.Assign) and last_name(node.targets[0]) in _TABLES:
+                    for key, value in (
+                        zip(node.value.keys, node.value.values) if isinstance(node.value, ast.Dict) else ()
+                    ):
+                        if isinstance(key, ast.Constant) and isinstance(value, ast.Name):
+                            yield str(key.value), value.id
+
+
+def _replace(text: FunctionText, statement: ast.Assign, name: str, made: dict[ast.Assign, str]) -> None:
+    """Make a part of the module's class; neighbours are between one pair of markers."""
+    line, mark = statement.lineno, "# --- Patch.1 ---"
+    lines = {other.lineno for other in made}
+    [old] = text.lines_of(line, line)
+    call = statement.value
+    assert isinstance(call, ast.Call)
+    new = old[: call.func.col_offset] + f"{name}._from_config" + old[call.func.end_col_offset :]
+    if line - 1 not in lines:
+        text.before(line, [mark])
+    text.instead(line, line, [new])
+    if line + 1 not in lines:
+        text.after(line, [mark], text.source.indent(line))

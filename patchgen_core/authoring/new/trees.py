@@ -1,0 +1,192 @@
+"""What a short function computes, as one expression that can be compared."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from patchgen_core.syntax.source import FUNCTIONS, Function
+
+_DEPTH = 4
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a function returns, in its parameters.
+
+    Attributes:
+        node: the expression.
+        parameters: its parameters without ``self``.
+    """
+
+    node: ast.expr
+    parameters: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The expression in the form that :func:`normal` gives it."""
+        return normal(self.node)
+
+
+def methods_of(cls: ast.ClassDef) -> dict[str, Function]:
+    """The functions that a class itself defines."""
+    return {node.name: node for node in cls.body if isinstance(node, FUNCTIONS)}
+
+
+def parameters_of(function: Function) -> tuple[str, ...]:
+    """The names of a function's parameters that are named, without ``self``."""
+    spec = function.args
+    return tuple(a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if a.arg != "self")
+
+
+def body_of(function: Function) -> list[ast.stmt]:
+    """A function's statements without its docstring."""
+    body = function.body
+    first = body[0].value if body and isinstance(body[0], ast.Expr) else None
+    return body[1:] if isinstance(first, ast.Constant) and isinstance(first.value, str) else body
+
+
+def computed(function: Function, methods: Mapping[str, Function] | None = None, depth: int = 0) -> Computed | None:
+    """What a function without branches returns; None when it is more than assignments and a return.
+
+    Args:
+        function: the function.
+        methods: the class's other methods: what they compute is put in where they are called.
+        depth: how many calls this one is inside of.
+    """
+    known: dict[str, ast.expr] = {}
+    for statement in body_of(function):
+        if isinstance(statement, ast.Return) and statement.value is not None:
+            put_in = _PutIn(known, methods or {}, depth)
+            return Computed(put_in.visit(copy.deepcopy(statement.value)), parameters_of(function))
+        if not _assign(statement, known, methods or {}, depth):
+            return None
+    return None
+
+
+def _assign(statement: ast.stmt, known: dict[str, ast.expr], methods: Mapping[str, Function], depth: int) -> bool:
+    """Take an assignment to names over into what is known."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target, value = statement.targets[0], statement.value
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        target, value = statement.target, statement.value
+    else:
+        return False
+    value = _PutIn(known, methods, depth).visit(copy.deepcopy(value))
+    if isinstance(target, ast.Name):
+        known[target.id] = value
+        return True
+    if not isinstance(target, ast.Tuple) or not all(isinstance(name, ast.Name) for name in target.elts):
+        return False
+    if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
+        values: list[ast.expr] = list(value.elts)
+    else:
+        values = [ast.Subscript(value, ast.Constant(n), ast.Load()) for n in range(len(target.elts))]
+    known.update((name.id, each) for name, each in zip(target.elts, values) if isinstance(name, ast.Name))
+    return True
+
+
+class _PutIn(ast.NodeTransformer):
+    """Puts values in place of local names, and what a method computes in place of its call."""
+
+    def __init__(self, known: Mapping[str, ast.expr], methods: Mapping[str, Function], depth: int) -> None:
+        self.known, self.methods, self.depth = known, methods, depth
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy.deepcopy(self.known.get(node.id, node))
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        name = own_attribute(node.func)
+        method = self.methods.get(name) if name else None
+        if method is None or node.keywords or self.depth >= _DEPTH:
+            return node
+        inner = computed(method, self.methods, self.depth + 1)
+        if inner is None or len(inner.parameters) != len(node.args):
+            return node
+        given = dict(zip(inner.parameters, node.args))
+        found: ast.AST = _PutIn(given, {}, self.depth).visit(inner.node)
+        return found
+
+
+def own_attribute(node: ast.AST) -> str:
+    """``name`` of ``self.name``; empty for anything else."""
+    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if is_own and isinstance(node, ast.Attribute) else ""
+
+
+def normal(node: ast.expr, rename: Mapping[str, str] | None = None) -> str:
+    """An expression's text, equal for expressions that differ in how the same is written.
+
+    ``x.float()`` is ``x.to(torch.float32)``, ``x.type_as(y)`` is ``x.to(y.dtype)``, and so on; the operands of sums
+    and products are sorted.
+
+    Args:
+        node: the expression.
+        rename: other names for names.
+    """
+    node = _Rename(rename or {}).visit(copy.deepcopy(node))
+    return ast.unparse(_Normal().visit(node))
+
+
+class _Rename(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id == "self":
+            node.attr = self.names.get(f"self.{node.attr}", node.attr)
+        return node
+
+
+class _Normal(ast.NodeTransformer):
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, (ast.Add, ast.Mult)) and ast.unparse(node.right) < ast.unparse(node.left):
+            node.left, node.right = node.right, node.left
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        whole = isinstance(node.value, float) and node.value == int(node.value)
+        return ast.Constant(int(node.value)) if whole and isinstance(node.value, float) else node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if ast.unparse(node) in ("torch.nn.functional", "nn.functional"):
+            return ast.Name("F", ast.Load())
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Attribute):
+            return node
+        method, holder = node.func.attr, node.func.value
+        if method == "float" and not node.args:
+            return _to(holder, ast.parse("torch.float32", mode="eval").body)
+        if method == "type_as" and len(node.args) == 1:
+            return _to(holder, ast.Attribute(node.args[0], "dtype", ast.Load()))
+        if method == "square" and not node.args:
+            return ast.Call(ast.Attribute(holder, "pow", ast.Load()), [ast.Constant(2)], [])
+        if method in ("to", "mean") and node.keywords and node.keywords[0].arg in ("dtype", "dim"):
+            node.args, node.keywords = [*node.args, node.keywords[0].value], node.keywords[1:]
+        return node
+
+
+def _to(holder: ast.expr, dtype: ast.expr) -> ast.Call:
+    return ast.Call(ast.Attribute(holder, "to", ast.Load()), [dtype], [])
+
+
+def template(text: str) -> str:
+    """A form to compare with :func:`normal` texts."""
+    return normal(ast.parse(text, mode="eval").body)
+
+
+def calls(node: ast.AST) -> list[ast.Call]:
+    """Every call below a node."""
+    return [inner for inner in ast.walk(node) if isinstance(inner, ast.Call)]

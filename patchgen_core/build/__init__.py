@@ -1,0 +1,1 @@
+"""What configs make, normalized by ruff, and what is kept of it for the next run."""

@@ -1,0 +1,293 @@
+"""What a config makes: the generated module and its diff."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.build.inputs import Machine, ruff_questions, upstream_answer
+from patchgen_core.build.normalize import Complaint, Normalized, Text, normalize
+from patchgen_core.build.results import Artifact, Outcome, Progress
+from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
+from patchgen_core.codegen.plan import Plan, make_plan
+from patchgen_core.config.loading import LoadedConfig, Loader
+from patchgen_core.config.tracing import Question, place
+from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.diffs import owner_of_line, unified_diff
+from patchgen_core.syntax.header import seal
+from patchgen_core.syntax.source import SourceCache, parse_source
+from patchgen_core.upstream.module import find_upstream
+
+DANGLING, UNDEFINED = "PG203", "PG204"
+"""The contract rules whose findings stop a generation, unless the config allows them."""
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A config on its way: generated, not normalized yet. ``home`` decides how ruff treats it."""
+
+    outcome: Outcome
+    plan: Plan
+    raw: RawModule
+    home: Path
+
+
+def make_artifacts(
+    project: Project,
+    configs: Iterable[Path],
+    *,
+    name: str | None = None,
+    output: Path | None = None,
+    loader: Loader | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Load and generate configs; nothing is written.
+
+    Args:
+        project: the project they belong to.
+        configs: config files.
+        name: the variable to take from each; by default all that the file makes.
+        output: output folder instead of ``generated/`` beside each config. Changes no byte of the result.
+        loader: how to load them.
+        progress: called with how many of how many configs are done.
+
+    Returns:
+        One outcome for each config, in the order given. A problem of one does not touch the others.
+
+    Raises:
+        PatchgenError: ruff cannot run.
+    """
+    loader = loader or Loader(project, SourceCache())
+    paths = list(configs)
+    found: list[Outcome | _Draft] = []
+    for number, path in enumerate(paths):
+        found += _draft(project, path, name, output, loader)
+        if progress is not None:
+            progress(number + 1, len(paths))
+    return _finish_drafts(project, found)
+
+
+def make_outcome(project: Project, loaded: LoadedConfig, sources: SourceCache) -> Outcome:
+    """Generate one config that is loaded already; nothing is written."""
+    return make_outcomes(project, [loaded], sources)[0]
+
+
+def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: SourceCache) -> list[Outcome]:
+    """Generate configs that are loaded already; nothing is written.
+
+    Args:
+        project: the project they belong to; its ``upstream`` says which release they are generated against.
+        configs: the configs.
+        sources: parsed files.
+
+    Returns:
+        One outcome for each config, in the order given.
+
+    Raises:
+        PatchgenError: ruff cannot run.
+    """
+    announced = (_announced(loaded, project.output_folder(loaded.path)) for loaded in configs)
+    return _finish_drafts(project, [_generate(project, outcome, None, sources) for outcome in announced])
+
+
+def _finish_drafts(project: Project, found: list[Outcome | _Draft]) -> list[Outcome]:
+    found = _reject_collisions(found)
+    finished = iter(_finish(project, [entry for entry in found if isinstance(entry, _Draft)]))
+    return [next(finished) if isinstance(entry, _Draft) else entry for entry in found]
+
+
+def announce(project: Project, path: Path, loader: Loader, *, name: str | None = None) -> list[Outcome]:
+    """What a config file makes, as far as loading tells: labels and outputs, or why it does not load.
+
+    Args:
+        project, path, loader, name: as for :func:`make_artifacts`.
+    """
+    try:
+        loaded = loader.load(path, name)
+    except PatchgenError as error:
+        return [Outcome(path, project.module_name(path), problems=error.problems)]
+    return [_announced(config, project.output_folder(path)) for config in loaded]
+
+
+def _announced(loaded: LoadedConfig, folder: Path) -> Outcome:
+    target = loaded.config.target_file
+    return Outcome(
+        loaded.path,
+        loaded.label,
+        output=folder / target if isinstance(target, str) else None,
+        line=loaded.config.location.line,
+        loading=loaded.mode,
+        loading_reason=loaded.reason,
+        loaded=loaded,
+    )
+
+
+def _draft(
+    project: Project, path: Path, name: str | None, output: Path | None, loader: Loader
+) -> list[Outcome | _Draft]:
+    with loader.sources.recording() as read:
+        found = announce(project, path, loader, name=name)
+        made = [_generate(project, outcome, output, loader.sources) for outcome in found]
+    files = {place(project, file): source.digest for file, source in read.items()}
+    return [_with_inputs(project, entry, files) if isinstance(entry, _Draft) else entry for entry in made]
+
+
+def _with_inputs(project: Project, draft: _Draft, files: Mapping[str, str]) -> _Draft:
+    """The draft with what its result depends on."""
+    assert draft.outcome.loaded is not None
+    upstream, source, seen = draft.plan.upstream, draft.plan.source, draft.outcome.loaded.seen
+    inputs: dict[Question, Any] = dict(seen.answers)
+    own = place(project, source.path)
+    inputs |= {("file", file): contents for file, contents in files.items() if file != own}
+    inputs["upstream", upstream.module] = upstream_answer(upstream, source.digest)
+    return replace(draft, outcome=replace(draft.outcome, inputs=inputs, doubt=seen.doubt))
+
+
+def _generate(project: Project, outcome: Outcome, output: Path | None, sources: SourceCache) -> Outcome | _Draft:
+    loaded = outcome.loaded
+    if loaded is None:
+        return outcome
+    config, folder = loaded.config, project.output_folder(loaded.path)
+    try:
+        upstream = find_upstream(config.source_module, project.upstream, config.location)
+        plan = make_plan(config, upstream, sources, loaded.modules, loaded.label)
+        target = (output or folder) / config.target_file
+        for taken in (loaded.path, upstream.path):
+            if os.path.realpath(target) == os.path.realpath(taken):
+                message = f"the generated module would overwrite '{display_path(taken)}'"
+                raise PatchgenError(message, config.location, "Choose another target_file or output folder.")
+        return _Draft(replace(outcome, output=target), plan, generate(plan), folder / config.target_file)
+    except PatchgenError as error:
+        return replace(outcome, problems=error.problems)
+
+
+def _reject_collisions(found: list[Outcome | _Draft]) -> list[Outcome | _Draft]:
+    """Two configs that write one file are both an error."""
+    owners: dict[str, list[_Draft]] = {}
+    for entry in found:
+        if isinstance(entry, _Draft):
+            owners.setdefault(_real_output(entry.outcome), []).append(entry)
+    checked: list[Outcome | _Draft] = []
+    for entry in found:
+        outcome = entry.outcome if isinstance(entry, _Draft) else entry
+        others = [d for d in owners.get(_real_output(outcome), []) if d is not entry]
+        if isinstance(entry, _Draft) and others:
+            message = f"'{entry.plan.config.target_file}' is also written by {others[0].outcome.label}"
+            problem = Problem(message, entry.plan.config.location, "Give one of them another target_file.")
+            checked.append(replace(outcome, problems=(problem,)))
+        else:
+            checked.append(entry)
+    return checked
+
+
+def _real_output(outcome: Outcome) -> str:
+    return os.path.realpath(outcome.output or "")
+
+
+# --- normalizing -----------------------------------------------------------------------------------
+
+
+def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
+    """Normalize every draft, and upstream as the base of its diff, in one batch."""
+    if not drafts:
+        return []
+    texts = [Text(draft.home, draft.raw.text) for draft in drafts]
+    bases: dict[tuple[Path, Path], int] = {}
+    for draft in drafts:
+        key = (draft.plan.source.path, draft.home.parent)
+        if key not in bases:
+            bases[key] = len(texts)
+            # its name is upstream's: settings by file name then treat it alike, whichever configs are made
+            home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
+            texts.append(Text(home, absolute_upstream(draft.plan)))
+    before = Machine(project)
+    answers = [_ruff_answers(before, draft) for draft in drafts]
+    normalized = normalize(texts, project)
+    after = Machine(project)
+    outcomes = [
+        _finish_one(draft, result, normalized[bases[draft.plan.source.path, draft.home.parent]].text)
+        for draft, result in zip(drafts, normalized)
+    ]
+    return [
+        _with_ruff(outcome, draft, after, _ruff_answers(after, draft) == answer)
+        for outcome, draft, answer in zip(outcomes, drafts, answers)
+    ]
+
+
+def _ruff_answers(machine: Machine, draft: _Draft, *texts: str) -> dict[Question, Any]:
+    """What ruff sees of the machine while it works on a draft, unless nobody asks what its result depends on."""
+    if draft.outcome.inputs is None:
+        return {}
+    return {asked: machine.answer(*asked) for asked in ruff_questions(machine, draft.home, draft.raw.text, *texts)}
+
+
+def _with_ruff(outcome: Outcome, draft: _Draft, machine: Machine, is_same: bool) -> Outcome:
+    """The outcome with what ruff saw while it worked on it: the same before and afterwards."""
+    if outcome.inputs is None or outcome.artifact is None:
+        return outcome
+    inputs = {**outcome.inputs, **_ruff_answers(machine, draft, outcome.artifact.text)}
+    doubt = outcome.doubt or ("" if is_same else "ruff's settings or the project's folders change while it is made")
+    return replace(outcome, inputs=inputs, doubt=doubt)
+
+
+def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
+    outcome, plan = draft.outcome, draft.plan
+    problems = _complaints(draft, result)
+    if problems:
+        return replace(outcome, problems=problems)
+    assert outcome.output is not None
+    text = seal(result.text)
+    diff_path = outcome.output.with_suffix(".diff")
+    name = f"generated/{plan.config.target_file}"
+    diff = unified_diff(base, text, f"{plan.upstream.module.replace('.', '/')}.py", name)
+    artifact = Artifact(plan, outcome.output, text, diff_path, diff, base)
+    return replace(outcome, artifact=artifact)
+
+
+def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
+    """What ruff found and the config does not allow, with the declaration that each line came from."""
+    found: dict[tuple[str, Location | None], Problem] = {}
+    for complaint in result.complaints:
+        problem = _complaint(draft, complaint)
+        if problem is not None and not _is_allowed(draft, complaint, problem):
+            message = problem.message.rpartition(" in ")[0]  # once for each user of a name, not for each use
+            found.setdefault((message, problem.location), problem)
+    return tuple(found.values())
+
+
+def _is_allowed(draft: _Draft, complaint: Complaint, problem: Problem) -> bool:
+    """Whether the config allows what is wrong; then the contract rule of that code reports it."""
+    allowances = draft.plan.config.allowed
+    owner = owner_of_line(parse_source(Path(), draft.raw.text), complaint.line) if allowances else ""
+    return any(allowance.covers(problem.code, owner) for allowance in allowances)
+
+
+def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
+    config, line = draft.plan.config, complaint.line
+    shown = excerpt(draft.raw.text, line)
+    where = f"in {config.target_file}, line {line}"
+    origin = next((w.origin for w in draft.raw.written if w.first <= line <= w.last), None)
+    location = origin.location if origin and origin.location else config.location
+    if not complaint.name:
+        source = f"{origin.label}: " if origin else ""
+        return Problem(f"{source}not valid Python {where}: {complaint.message}", location, excerpt=shown)
+    name = complaint.name
+    if name in (*draft.plan.excluded, *draft.plan.dropped):
+        call = "exclude_from_output" if name in draft.plan.excluded else "drop_import_names"
+        owner = "" if origin else owner_of_line(parse_source(Path(), draft.raw.text), line)
+        user = origin.label if origin else f"upstream's '{owner}'" if owner else "upstream's code"
+        message = f"{call} takes '{name}' out, but {user} still uses it {where}"
+        hint = "Patch or exclude what uses it, or bind the name yourself."
+        return Problem(message, location if origin else config.location_of(call, name), hint, shown, DANGLING)
+    if origin is None:
+        return None  # undefined in upstream as well
+    hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
+    message = f"{origin.label}: nothing defines '{name}' {where}"
+    if name in draft.plan.index.names:
+        hint = "It is evaluated when the module is imported: add a helper with add_helper_after, below what it needs."
+        message = f"{origin.label}: '{name}' is not defined yet {where}"
+    return Problem(message, location, hint, shown, UNDEFINED)

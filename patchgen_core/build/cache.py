@@ -1,0 +1,265 @@
+"""Results of earlier runs, kept in a folder for as long as everything that they depend on stays the same.
+
+A result is a small JSON file. Its name is a hash of the config's contents, of the project's options, of ruff and of
+the generator; in it are the other inputs with the answers that it was made with
+(:mod:`patchgen_core.build.inputs`), and the hashes of the files that the config makes. What cannot be read, or is not
+understood, counts as not there. Files are replaced as a whole, so that any number of processes can use one folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.build.inputs import Machine
+from patchgen_core.build.results import ConfigResult, Outcome
+from patchgen_core.build.ruff_setup import run_ruff
+from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.files import digest, file_digest, text_digest, write_files
+from patchgen_core.project.cache_folder import RELEASES, cache_folder, prepare_folder
+from patchgen_core.project.project import Project
+
+LIMIT = 4096
+"""How many results are kept, of 2 to 6 KiB each; the ones that were used least recently go."""
+
+_FORMAT = 1
+_ROOMS = ("syntax", "project", "upstream", "config", "codegen", "build")
+"""Whose code decides what a config makes."""
+_ENTRY = re.compile(r"[0-9a-f]{40}\.json")
+_DAY = 24 * 60 * 60
+_RESULTS = "results"
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """What a cache holds.
+
+    Attributes:
+        folder: where it is.
+        results: how many results.
+        size: of their files, in bytes.
+        releases: the other releases of upstream that are kept, such as ``transformers 5.9.0``.
+        release_size: of their files, in bytes.
+    """
+
+    folder: Path
+    results: int
+    size: int
+    releases: tuple[str, ...] = ()
+    release_size: int = 0
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The file of a result: where it is, its size, and when it was used."""
+
+    path: Path
+    size: int
+    used: float
+
+
+class Cache:
+    """The kept results of a project.
+
+    Args:
+        project: the project.
+        folder: where they are; by default what ``PATCHGEN_CACHE_DIR`` or the project says.
+
+    Attributes:
+        folder: where they are.
+        failure: why results could not be kept; empty when they could.
+    """
+
+    def __init__(self, project: Project, folder: Path | None = None) -> None:
+        self.project = project
+        self.folder = folder or cache_folder(project)
+        self.failure = ""
+
+    def find(self, path: Path, name: str | None, output: Path | None, machine: Machine) -> list[ConfigResult]:
+        """The results of a config file whose generated files are what they should be; none unless all are known.
+
+        Args:
+            path: the config file.
+            name: the variable that was asked for; None for all that the file makes.
+            output: output folder instead of the usual one.
+            machine: answers what the results depend on.
+        """
+        try:
+            file = self._file(path, name, machine)
+            with open(file, "rb") as stream:
+                entry = json.loads(stream.read())
+                is_old = os.fstat(stream.fileno()).st_mtime < time.time() - _DAY
+            if not all(machine.answer(kind, about) == answer for kind, about, answer in entry["inputs"]):
+                return []
+            results = [_result(self.project, path, output, config) for config in entry["configs"]]
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, PatchgenError):
+            return []
+        if is_old:
+            _touch(file)
+        return [result for result in results if result is not None] if None not in results else []
+
+    def keep_all(self, outcomes: Sequence[Outcome], name: str | None, machine: Machine) -> None:
+        """Keep what config files make, as far as it is known what that depends on.
+
+        Args:
+            outcomes: what became of each config.
+            name: the variable that was asked for.
+            machine: the one that was asked before they were made.
+        """
+        by_path: dict[Path, list[Outcome]] = {}
+        for outcome in outcomes:
+            by_path.setdefault(outcome.path, []).append(outcome)
+        try:
+            kept = ((self._file(path, name, machine), _entry(made)) for path, made in by_path.items())
+            entries = [(file, entry) for file, entry in kept if entry]
+            if entries:
+                prepare_folder(self.folder)
+            write_files(entries)
+            self._bound()
+        except PatchgenError as error:
+            self.failure = f"'{display_path(self.folder)}' {error.problems[0].message}"
+
+    def _bound(self) -> None:
+        """Remove the results that were used least recently, when there are more than are kept."""
+        if len(self._paths()) <= LIMIT:
+            return
+        by_use = sorted(self._files(), key=lambda file: file.used)
+        _remove(file.path for file in by_use[: -LIMIT * 3 // 4])
+
+    def info(self) -> CacheInfo:
+        """What it holds."""
+        from patchgen_core.upstream.release_cache import kept_releases
+
+        files = list(self._files())
+        releases = kept_releases(self.folder / RELEASES)
+        return CacheInfo(
+            self.folder,
+            len(files),
+            sum(file.size for file in files),
+            tuple(map(str, releases)),
+            sum(release.size for release in releases),
+        )
+
+    def clear(self) -> int:
+        """Remove every result, and nothing else that lies in the folder; returns how many there were.
+
+        Raises:
+            PatchgenError: one cannot be removed.
+        """
+        paths = self._paths()
+        _remove(paths)
+        return len(paths)
+
+    def clear_releases(self) -> int:
+        """Remove every release of upstream that is kept, and nothing else; returns how many there were.
+
+        Raises:
+            PatchgenError: one cannot be removed.
+        """
+        from patchgen_core.upstream.release_cache import remove_releases
+
+        return remove_releases(self.folder / RELEASES)
+
+    def _files(self) -> Iterator[_Kept]:
+        """The results that are there; what goes meanwhile is not one of them."""
+        for path in self._paths():
+            try:
+                found = path.stat()
+            except OSError:
+                continue
+            yield _Kept(path, found.st_size, found.st_mtime)
+
+    def _paths(self) -> list[Path]:
+        folder = self.folder / _RESULTS
+        try:
+            return [folder / name for name in os.listdir(folder) if _ENTRY.fullmatch(name)]
+        except OSError:
+            return []
+
+    def _file(self, path: Path, name: str | None, machine: Machine) -> Path:
+        key = [self._common, machine.place(path), name, machine.answer("file", machine.place(path) or "")]
+        return self.folder / _RESULTS / f"{digest(json.dumps(key).encode())[:40]}.json"
+
+    @cached_property
+    def _common(self) -> list[Any]:
+        """What every result of the project depends on."""
+        project = self.project
+        roots = (project.search_root, *project.import_roots)
+        options = [
+            *(project.package_prefix, project.legacy_patches_prefix, project.ruff_isolated),
+            *(list(project.ruff_extra_ignore), list(project.real_imports)),
+            *(Path(os.path.relpath(path, project.base)).as_posix() for path in roots),
+        ]
+        python = [sys.implementation.name, *sys.version_info, sys.flags.optimize]
+        return [_FORMAT, _generator(), python, run_ruff(["--version"], project.base), options]
+
+
+def _generator() -> str:
+    """A hash of the code that makes results: that of this package, less what works on them afterwards."""
+    root = Path(__file__).parents[1]
+    folders = [root, *(root / room for room in _ROOMS)]
+    files = sorted(file for folder in folders for file in folder.glob("*.py"))
+    return digest("".join(file_digest(file) or "" for file in files).encode())
+
+
+def _remove(files: Iterable[Path]) -> None:
+    """Remove files; another process may have been here.
+
+    Raises:
+        PatchgenError: one cannot be removed.
+    """
+    for path in files:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise PatchgenError(f"cannot be removed: {error.strerror}", Location(str(path))) from None
+
+
+def _touch(file: Path) -> None:
+    """Mark a result as used; a folder that cannot be written to is used as it is."""
+    try:
+        os.utime(file)
+    except OSError:
+        return
+
+
+def _entry(outcomes: Sequence[Outcome]) -> str:
+    """What is kept of a config file; empty when it is not known what that depends on."""
+    if not outcomes or any(o.artifact is None or o.inputs is None or o.doubt for o in outcomes):
+        return ""
+    inputs = {question: answer for o in outcomes for question, answer in (o.inputs or {}).items()}
+    if None in (answer for (kind, _), answer in inputs.items() if kind in ("file", "ruff", "own", "upstream")):
+        return ""
+    entry = {
+        "inputs": sorted([kind, about, answer] for (kind, about), answer in inputs.items()),
+        "configs": [_config(outcome) for outcome in outcomes],
+    }
+    return json.dumps(entry, separators=(",", ":"))
+
+
+def _config(outcome: Outcome) -> dict[str, Any]:
+    artifact = outcome.artifact
+    assert artifact is not None
+    return {
+        "label": outcome.label,
+        "line": outcome.line,
+        "target": artifact.plan.config.target_file,
+        "files": [text_digest(text) for _, text in artifact.files],
+    }
+
+
+def _result(project: Project, path: Path, output: Path | None, config: dict[str, Any]) -> ConfigResult | None:
+    """The verdict that a config's files are what they should be; None when they are not."""
+    module = (output or project.output_folder(path)) / config["target"]
+    if [file_digest(file) for file in (module, module.with_suffix(".diff"))] != config["files"]:
+        return None
+    outcome = Outcome(path, config["label"], output=module, line=config["line"], loading="stubbed")
+    return ConfigResult(outcome, "clean")

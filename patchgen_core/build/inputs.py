@@ -1,0 +1,149 @@
+"""What a result depends on: questions to the machine, with the answers that it was made with.
+
+A question is a kind and what it is about; the answers are JSON values. A result that is kept holds for as long as
+every question has the answer that it had.
+
+========== ================================= ===================================================================
+kind       about                             answer
+========== ================================= ===================================================================
+file       a path                            hash of the contents; None when they cannot be read
+module     a dotted name                     its file in the project, or None
+folder     a package of the project          whether there is such a folder
+installed  a dotted name                     its installed file, or None
+absent     a top-level package               whether it is not installed
+root       nothing                           the project's root, for what looks at its own path
+upstream   a dotted name                     distribution, version, hash of the contents and whether it is a
+                                             package, or None
+ruff       a folder                          hash of the ruff settings that count there; None when unreadable
+own        a folder, ``:`` and dotted names  those that ruff's import sorting finds in the project, and how; None
+                                             when its settings are unreadable
+========== ================================= ===================================================================
+
+Paths below the project's root are written from there, so that the answers mean the same in another checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.build.ruff_setup import RuffSettings
+from patchgen_core.config.tracing import Question, is_absent, place
+from patchgen_core.errors import PatchgenError
+from patchgen_core.files import digest, file_digest
+from patchgen_core.project.project import Project
+from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_file
+
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+
+
+class Machine:
+    """Answers questions as things stand now, each once.
+
+    Args:
+        project: whose files they are about.
+    """
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self._known: dict[Question, Any] = {}
+        self._kinds: dict[str, Callable[[str], Any]] = {
+            "file": lambda about: file_digest(self.path(about)),
+            "module": lambda about: self.place(project.module_path(about)),
+            "folder": lambda about: project.package_folder(about).is_dir(),
+            "installed": lambda about: self.place(installed_file(about)),
+            "absent": lambda about: is_absent(project, about),
+            "root": lambda about: str(project.base),
+            "upstream": self._upstream,
+            "ruff": self._ruff,
+            "own": self._own,
+        }
+        self._settings = RuffSettings(project)
+        self._trails: dict[tuple[str, str], str] = {}
+
+    def answer(self, kind: str, about: str) -> Any:
+        """The answer to a question.
+
+        Raises:
+            KeyError: there is no such kind of question.
+        """
+        question = (kind, about)
+        if question not in self._known:
+            self._known[question] = self._kinds[kind](about)
+        return self._known[question]
+
+    def place(self, path: Path | None) -> str | None:
+        """A path as questions and answers have it."""
+        return place(self.project, path) if path is not None else None
+
+    def path(self, about: str) -> Path:
+        """The path that a question is about."""
+        return self.project.base / about
+
+    def _upstream(self, module: str) -> list[Any] | None:
+        try:
+            found = find_upstream(module, self.project.upstream)
+        except PatchgenError:
+            return None
+        contents = file_digest(found.path)
+        return None if contents is None else upstream_answer(found, contents)
+
+    def _ruff(self, about: str) -> str | None:
+        try:
+            chain = self._settings.chain(self._settings.file(self.path(about)))
+        except PatchgenError:
+            return None
+        parts = [(self.place(path), file_digest(path)) for path in chain]
+        return None if any(digest is None for _, digest in parts) else digest(repr(parts).encode())
+
+    def _own(self, about: str) -> list[str] | None:
+        folder, _, names = about.rpartition(":")
+        try:
+            roots = self._settings.source_roots(self._settings.file(self.path(folder)))
+        except PatchgenError:
+            return None
+        found = ((name, "|".join(self._trail(root, name) for root in roots)) for name in names.split())
+        return [f"{name} {trails}" for name, trails in found if trails.strip("|")]
+
+    def _trail(self, root: str, name: str) -> str:
+        """What a folder has for each part of a dotted name."""
+        if (root, name) not in self._trails:
+            parent, _, _ = name.rpartition(".")
+            above = self._trail(root, parent) if parent else ""
+            is_lost = bool(parent) and not above
+            self._trails[root, name] = "" if is_lost else above + _module_kind(os.path.join(root, *name.split(".")))
+        return self._trails[root, name]
+
+
+def _module_kind(stem: str) -> str:
+    """Whether there is a module (``m``), a package (``p``), or a folder with (``n``) or without (``d``) modules."""
+    kind = "m" if any(os.path.isfile(f"{stem}{suffix}") for suffix in (".py", ".pyi")) else ""
+    if not os.path.isdir(stem):
+        return kind
+    inside = os.listdir(stem)
+    if "__init__.py" in inside:
+        return f"{kind}p"
+    return f"{kind}n" if any(name.endswith((".py", ".pyi")) for name in inside) else f"{kind}d"
+
+
+def ruff_questions(machine: Machine, module: Path, *texts: str) -> list[Question]:
+    """What ruff sees beside the text of a module: its settings there, and where the imported modules lie.
+
+    Args:
+        machine: writes the questions.
+        module: the file that the text is for.
+        texts: the text, before and after.
+    """
+    folder = machine.place(module.parent) or ""
+    found = {
+        name for text in texts for names in _IMPORT.findall(text) for name in re.findall(r"[\w.]+", "".join(names))
+    }
+    return [("ruff", folder), ("own", f"{folder}:{' '.join(sorted(found))}")]
+
+
+def upstream_answer(module: UpstreamModule, contents: str) -> list[Any]:
+    """The answer to what an upstream module is, of which the hash of the contents is known."""
+    return [module.distribution, module.version, contents, module.package == module.module]

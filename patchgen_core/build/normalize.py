@@ -1,0 +1,153 @@
+"""ruff over a batch of texts: ``ruff check --fix``, then ``ruff format``, each one process.
+
+The texts are written into a temporary mirror of the folders they belong to and ruff is run from its root
+with the settings that count at their real place, so that neither the temporary folder nor an output
+folder given on the command line changes the result. Beside that, a run of its own looks for syntax errors
+and undefined names, which no setting and no ``noqa`` may hide, in a mirror that nothing is fixed in.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+
+from patchgen_core.build.ruff_setup import RuffSettings, find_ruff, run_ruff
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
+
+
+@dataclass(frozen=True)
+class Text:
+    """One text to normalize.
+
+    Attributes:
+        path: the file it is for; decides which ruff settings apply and is never written.
+        text: its source.
+    """
+
+    path: Path
+    text: str
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """A syntax error or an undefined name in a text, as it was before ruff's fixes.
+
+    Attributes:
+        line: 1-based.
+        message: ruff's words.
+        name: the undefined name; empty for a syntax error.
+    """
+
+    line: int
+    message: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """A text after ruff, and what ruff found in it that must not be (then it is as it was)."""
+
+    text: str
+    complaints: tuple[Complaint, ...] = ()
+
+
+def normalize(texts: Sequence[Text], project: Project) -> list[Normalized]:
+    """Normalize texts with the project's ruff settings.
+
+    Raises:
+        PatchgenError: ruff is missing or cannot run with these settings.
+    """
+    results: list[Normalized | None] = [None] * len(texts)
+    known = RuffSettings(project)
+    groups: dict[Path | None, list[int]] = {}
+    for number, text in enumerate(texts):
+        groups.setdefault(known.file(text.path.parent), []).append(number)
+    for settings, numbers in groups.items():
+        batch = [texts[number] for number in numbers]
+        roots = known.source_roots(settings)
+        for number, result in zip(numbers, _run_batch(batch, settings, roots, project)):
+            results[number] = result
+    return [result for result in results if result is not None]
+
+
+def _run_batch(texts: Sequence[Text], settings: Path | None, roots: list[str], project: Project) -> list[Normalized]:
+    with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
+        inspected, fixed = (Path(folder).resolve() / name for name in ("inspected", "fixed"))
+        inspected.mkdir()
+        base = settings.parent if settings else project.base
+        find_ruff()  # sysconfig, which it asks, must not be asked by two threads before it was by one
+        inspection = _Inspection([inspected / f"{number}.py" for number in range(len(texts))], texts)
+        inspection.start()  # it takes as long as the fixes do
+        paths = _write(texts, base, fixed)
+        options = ["--no-cache", "--quiet", *(["--config", str(settings)] if settings else ["--isolated"])]
+        options += ["--config", f"src={json.dumps(roots)}"]  # absolute, because the mirror has none of these modules
+        ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
+        run_ruff(["check", "--fix", "--exit-zero", *options, *ignore, *map(str, paths)], fixed)
+        complaints = inspection.complaints()
+        is_whole = [all(complaint.name for complaint in found) for found in complaints]
+        if any(is_whole):
+            run_ruff(["format", *options, *(str(path) for path, fine in zip(paths, is_whole) if fine)], fixed)
+        return [
+            Normalized(path.read_bytes().decode() if fine else text.text, found)
+            for path, text, found, fine in zip(paths, texts, complaints, is_whole)
+        ]
+
+
+def _write(texts: Sequence[Text], base: Path, root: Path) -> list[Path]:
+    """Write texts below a folder as their files lie below ``base``; returns where each of them is."""
+    paths: list[Path] = []
+    for text in texts:
+        path = root / (text.path.relative_to(base) if text.path.is_relative_to(base) else text.path.name)
+        while path in paths:
+            path = path.with_name(f"_{path.name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.text.encode())
+        paths.append(path)
+    return paths
+
+
+class _Inspection(Thread):
+    """Looks for syntax errors and undefined names, whatever the project's settings and comments ignore.
+
+    Args:
+        paths: where the texts are written for that, in one folder.
+        texts: the texts.
+    """
+
+    def __init__(self, paths: Sequence[Path], texts: Sequence[Text]) -> None:
+        super().__init__(daemon=True)
+        self._paths = paths
+        for path, text in zip(paths, texts):
+            path.write_bytes(text.text.encode())
+        self._output = ""
+        self._error: PatchgenError | None = None
+
+    def run(self) -> None:
+        """Run ruff."""
+        arguments = ["check", "--isolated", "--select=F821", "--ignore-noqa", "--no-cache", "--quiet"]
+        arguments += ["--exit-zero", "--output-format=json", *map(str, self._paths)]
+        try:
+            self._output = run_ruff(arguments, self._paths[0].parent)
+        except PatchgenError as error:
+            self._error = error
+
+    def complaints(self) -> list[tuple[Complaint, ...]]:
+        """What it has found in each file.
+
+        Raises:
+            PatchgenError: ruff cannot be run.
+        """
+        self.join()
+        if self._error is not None:
+            raise self._error
+        found: dict[str, list[Complaint]] = {}
+        for entry in json.loads(self._output):
+            message = entry["message"]
+            name = message.split("`")[1] if entry.get("code") == "F821" else ""
+            found.setdefault(entry["filename"], []).append(Complaint(entry["location"]["row"], message, name))
+        return [tuple(found.get(str(path), ())) for path in self._paths]

@@ -1,0 +1,168 @@
+"""What becomes of configs: plain data, which imports nothing of the generator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from patchgen_core.errors import Problem, display_path
+
+if TYPE_CHECKING:
+    from patchgen_core.codegen.plan import Plan
+    from patchgen_core.config.loading import LoadedConfig
+
+Status = Literal["clean", "drifted", "fixed", "error"]
+CauseKind = Literal["upstream moved", "config changed", "edited by hand", "generator changed", "missing", "orphan"]
+
+Progress = Callable[[int, int], None]
+"""Told how many of how many configs are done."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a file is not what its config makes.
+
+    Attributes:
+        kind: which kind of cause.
+        detail: what exactly.
+        upstream_diff: when upstream moved, what it changed in the very targets that the config patches. The
+            generated file does not show that: the patches stand there.
+    """
+
+    kind: CauseKind
+    detail: str = ""
+    upstream_diff: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.detail}" if self.detail else self.kind
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The files of one config, as they should be.
+
+    Attributes:
+        plan: what went in.
+        path, text: the generated module.
+        diff_path, diff: the unified diff of upstream against it.
+        base: upstream's text as the diff has it: what the project would generate without a patch, no header.
+    """
+
+    plan: Plan
+    path: Path
+    text: str
+    diff_path: Path
+    diff: str
+    base: str
+
+    @property
+    def files(self) -> tuple[tuple[Path, str], ...]:
+        """Both files, each with its text."""
+        return ((self.path, self.text), (self.diff_path, self.diff))
+
+    def output(self, save_diff: bool) -> tuple[tuple[Path, str], ...]:
+        """The files that a generation writes: the diff when that is asked for, or there is one to keep current."""
+        return self.files if save_diff or self.diff_path.exists() else self.files[:1]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one config: an artifact, or the problems that prevented it.
+
+    Attributes:
+        path: the config's file.
+        label: what reports call it.
+        output: where its generated module goes; None when that is not known.
+        line: 1-based line that it is declared on; 0 when that is not known.
+        loading: how it was loaded, ``stubbed`` or ``imported``; empty when it could not be.
+        loading_reason: why it was imported for real.
+        loaded: the config itself; None when it could not be loaded, or did not have to be.
+        artifact: what it makes; None when there are problems, or when it did not have to be made.
+        problems: why it makes nothing.
+        inputs: what the artifact depends on, see :mod:`patchgen_core.build.inputs`; None when that is not known.
+        doubt: why it depends on more than that; empty for no such reason.
+    """
+
+    path: Path
+    label: str
+    output: Path | None = None
+    line: int = 0
+    loading: str = ""
+    loading_reason: str = ""
+    loaded: LoadedConfig | None = None
+    artifact: Artifact | None = None
+    problems: tuple[Problem, ...] = ()
+    inputs: Mapping[tuple[str, str], Any] | None = field(default=None, compare=False, repr=False)
+    doubt: str = ""
+
+
+@dataclass(frozen=True)
+class FileDrift:
+    """A file that differs.
+
+    Attributes:
+        path: the file.
+        old: its text; None when it does not exist.
+        new: what it should be.
+    """
+
+    path: Path
+    old: str | None
+    new: str
+
+    @property
+    def diff(self) -> str:
+        """Unified diff from what is there to what should be."""
+        return self._diff(self.old or "")
+
+    @property
+    def telling_diff(self) -> str:
+        """The diff without the header's hashes, which change with everything else."""
+        from patchgen_core.syntax.header import copy_fingerprint
+
+        old = copy_fingerprint(self.new, self.old or "")
+        return self._diff(old) if old != self.new else self.diff
+
+    def _diff(self, old: str) -> str:
+        from patchgen_core.syntax.diffs import unified_diff, with_owners
+
+        name = display_path(self.path)
+        if old.replace("\r\n", "\n") == self.new:
+            return ""
+        diff = unified_diff(old, self.new, f"{name} (checked in)", f"{name} (generated now)")
+        return with_owners(diff, self.new) if self.path.suffix == ".py" else diff
+
+
+@dataclass(frozen=True)
+class ConfigResult:
+    """The gate's verdict on one config."""
+
+    outcome: Outcome
+    status: Status
+    causes: tuple[Cause, ...] = ()
+    files: tuple[FileDrift, ...] = ()
+
+
+@dataclass(frozen=True)
+class DriftReport:
+    """The gate's verdict on a project.
+
+    Attributes:
+        results: one for each config.
+        orphans: generated files that no config makes.
+        removed: orphans that were removed.
+    """
+
+    results: tuple[ConfigResult, ...]
+    orphans: tuple[Path, ...] = ()
+    removed: tuple[Path, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean, 1 drift, 2 a config with errors."""
+        statuses = {result.status for result in self.results}
+        if "error" in statuses:
+            return 2
+        return 1 if "drifted" in statuses or self.orphans else 0

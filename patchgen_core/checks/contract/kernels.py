@@ -1,0 +1,178 @@
+"""The kernels that a project registers, told from the text of the modules that do, and the slots that ask for them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.ops import kernels
+from patchgen_core.ops.hardware import is_installed
+from patchgen_core.ops.registry import ENTRY_POINTS
+from patchgen_core.project.project import Project, walk_files
+from patchgen_core.syntax.literals import ANY, Literals
+from patchgen_core.syntax.module import Module, last_name
+from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.source import SourceCache, SourceFile
+from patchgen_core.upstream.module import find_upstream
+
+_OWN = Path(kernels.__file__)
+_SPEC = "KernelSpec"
+_SPEC_FIELDS = ("name", "op_name", "variant")
+_SLOT = "OpSlot"
+_SLOT_FIELDS = ("op_name", "variant")
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Registered kernels.
+
+    Attributes:
+        modules: the modules that register them, as the project names them.
+        found: pairs of op and variant; ``ANY`` for what the text does not tell.
+    """
+
+    modules: tuple[str, ...] = ()
+    found: frozenset[tuple[str, str]] = frozenset()
+
+    def has(self, op: str, variant: str) -> bool:
+        """Whether a kernel for a slot is registered, or may be."""
+        return any(_fits(op, o) and _fits(variant, v) for o, v in self.found)
+
+    def variants(self, op: str) -> list[str]:
+        """The variants of an op for which there is a kernel."""
+        return sorted({v for o, v in self.found if o == op and v != ANY})
+
+    @property
+    def ops(self) -> set[str]:
+        """The ops for which there is a kernel."""
+        return {o for o, _ in self.found if o != ANY}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One ``OpSlot(...)``.
+
+    Attributes:
+        call: the call that makes it.
+        op, variant: what it asks for; ``ANY`` for what the text does not tell.
+    """
+
+    call: Call
+    op: str
+    variant: str
+
+
+def find_slots(module: Module) -> list[Slot]:
+    """The slots that a module makes."""
+    if _SLOT not in module.source.text:
+        return []
+    names = _names_of(module, _SLOT)
+    calls = [call for call in module.calls if _called(call) in names]
+    return [Slot(call, *row) for call in calls for row in sorted(_rows(Literals(), call, _SLOT_FIELDS))]
+
+
+def read_kernels(project: Project, sources: SourceCache) -> Kernels:
+    """Read every module of ``[tool.patchgen] kernels``; a package with all modules in it.
+
+    The kernels of this package count as well, and those of modules that installed packages name as entry points.
+
+    Raises:
+        PatchgenError: there is no such module.
+    """
+    installed = [point.module for point in entry_points(group=ENTRY_POINTS)]
+    there = [name for name in installed if is_installed(name.partition(".")[0])]
+    names = dict.fromkeys([*project.kernels, *there])
+    paths = dict.fromkeys([_OWN, *(path for name in names for path in _files(project, name))])
+    registering = _Registering([sources.get(path) for path in paths])
+    return Kernels(project.kernels, frozenset(registering.pairs()))
+
+
+def _files(project: Project, name: str) -> Sequence[Path]:
+    path = project.module_path(name)
+    if path is None:
+        try:
+            path = find_upstream(name).path
+        except PatchgenError:
+            known = [other for other in map(project.module_name, walk_files(project.search_root)) if other]
+            raise PatchgenError(
+                f"[tool.patchgen] kernels: there is no module '{name}'",
+                project.key_location("kernels"),
+                did_you_mean(name, known) or "Name a module of the project or an installed one, with its dots.",
+            ) from None
+    if path.name != "__init__.py":
+        return [path]
+    return [file for file in walk_files(path.parent) if file.suffix == ".py"]
+
+
+class _Registering:
+    """The modules that register kernels, together."""
+
+    def __init__(self, sources: Sequence[SourceFile]) -> None:
+        self._modules = [Module(source) for source in sources]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The op and variant of each kernel spec that they make."""
+        literals = Literals(lambda name: self._callers.get(name, ()))
+        for module in self._modules:
+            if _SPEC in module.source.text:
+                yield from _specs(module, literals)
+
+    @cached_property
+    def _callers(self) -> dict[str, list[Call]]:
+        found: dict[str, list[Call]] = {}
+        for module in self._modules:
+            for call in module.calls:
+                found.setdefault(_called(call), []).append(call)
+        return found
+
+
+def _specs(module: Module, literals: Literals) -> Iterator[tuple[str, str]]:
+    """The op and variant of each ``KernelSpec(...)``, of ``partial(KernelSpec, ...)`` and ``replace(spec, ...)``."""
+    names = _names_of(module, _SPEC)
+    for call in module.calls:
+        called = _called(call)
+        given = {keyword.arg for keyword in call.node.keywords}
+        if called in names:
+            yield from _rows(literals, call, _SPEC_FIELDS)
+        elif called == "partial" and call.node.args and last_name(call.node.args[0]) in names:
+            yield ANY, ANY
+        elif called == "replace" and given & {"op_name", "variant"}:
+            yield ANY, ANY
+
+
+def _rows(literals: Literals, call: Call, fields: Sequence[str]) -> set[tuple[str, str]]:
+    """The ops and variants that a call passes, when its positional arguments have these names."""
+    given: dict[str, ast.expr] = {}
+    for name, argument in zip(fields, call.node.args):
+        if isinstance(argument, ast.Starred):
+            break
+        given[name] = argument
+    given |= {keyword.arg: keyword.value for keyword in call.node.keywords if keyword.arg}
+    rows = literals.rows([given.get("op_name"), given.get("variant")], call.scope)
+    return {(op, variant) for op, variant in rows}
+
+
+def _names_of(module: Module, cls: str) -> set[str]:
+    """What a module calls a class that it imports, its subclasses in the module included."""
+    names = {cls}
+    for name, imports in module.index.imports.items():
+        names |= {name for _, alias in imports if alias.name == cls}
+    for name, definitions in module.index.classes.items():
+        bases = {last_name(base) for node in definitions for base in node.bases}
+        names |= {name} if bases & names else set()
+    return names
+
+
+def _called(call: Call) -> str:
+    """The last part of what a call calls."""
+    function = call.node.func
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def _fits(wanted: str, registered: str) -> bool:
+    return wanted == registered or ANY in (wanted, registered)

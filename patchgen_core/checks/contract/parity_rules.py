@@ -1,0 +1,134 @@
+"""The rules that no text tells of: what the item ``parity`` finds when it runs the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.checks.parity.findings import NOT_PATCHED, UNINITIALIZED, UNREACHED, UNRUN, UNUSED
+
+_LLAMA = "transformers.models.llama.modeling_llama"
+_ATTENTION = """
+@config.replace_function("repeat_kv")
+def repeat_kv(hidden_states, n_rep):
+    return hidden_states.repeat_interleave(n_rep, dim=1)
+
+@config.replace_function("eager_attention_forward")
+def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    groups = module.num_key_value_groups
+    key, value = REPEATED
+    scores = query @ key.transpose(2, 3) * scaling
+    scores = scores if attention_mask is None else scores + attention_mask
+    weights = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    return (weights @ value).transpose(1, 2).contiguous(), weights
+"""
+_BY_HAND = "key.repeat_interleave(groups, dim=1), value.repeat_interleave(groups, dim=1)"
+_MLP = """
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+_START = """
+@config.override_method("LlamaPreTrainedModel._init_weights")
+def _init_weights(self, module):
+    INITIALIZED
+"""
+_CHUNKS = """
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    if x.shape[1] > 4096:
+        return torch.cat([self.forward(chunk) for chunk in x.split(4096, dim=1)], dim=1)
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+_ALLOWED = f"""
+config.allow("{UNRUN}", "longer than any toy sequence", "LlamaMLP.forward")
+"""
+
+
+def _found_by_running(subject: Subject) -> Iterable[Finding]:
+    """Nothing: models have to run."""
+    return ()
+
+
+def _on_llama(text: str) -> Example:
+    return Example(text, "", module=_LLAMA)
+
+
+PARITY_RULES: tuple[Rule, ...] = (
+    Rule(
+        code=UNUSED,
+        name="idle declaration",
+        severity="warning",
+        reason=(
+            "A `config.allow` of a code of parity that nothing comes of hides the next finding of that kind, and a "
+            "`config.tolerate` for an implementation that the config does not offer, be it misspelled or gone, "
+            "tolerates nothing. What one implementation does not find another may: an allowance is idle when the "
+            "items of all implementations ran, in one session or in reports that are merged, and none needed it."
+        ),
+        failing=_on_llama(_ALLOWED + _MLP),
+        passing=_on_llama(_ALLOWED + _CHUNKS),
+        check=_found_by_running,
+    ),
+    Rule(
+        code=UNREACHED,
+        name="unreached",
+        severity="error",
+        reason=(
+            "Parity says nothing about code that did not run. A patch that no toy batch reaches in any head is dead, "
+            "because another patch took its caller away, or it needs a batch or a toy config of its own: an image, a "
+            "layer type, an option. The same goes for a slot that is bound to a kernel and never called."
+        ),
+        failing=_on_llama(_ATTENTION.replace("REPEATED", _BY_HAND)),
+        passing=_on_llama(_ATTENTION.replace("REPEATED", "repeat_kv(key, groups), repeat_kv(value, groups)")),
+        check=_found_by_running,
+    ),
+    Rule(
+        code=UNRUN,
+        name="lines that do not run",
+        severity="warning",
+        reason=(
+            "The function runs and a branch that its patch brings in does not, so that no one has seen what that "
+            "computes. Only lines that upstream does not have count, and none that depend on whether a slot has a "
+            "kernel, which other implementations run, or that end in `raise`. Give a batch or a toy config that gets "
+            "there, or allow it."
+        ),
+        failing=_on_llama(_CHUNKS),
+        passing=_on_llama(_CHUNKS.replace("4096", "4")),
+        check=_found_by_running,
+    ),
+    Rule(
+        code=NOT_PATCHED,
+        name="head without patches",
+        severity="warning",
+        reason=(
+            "A generated class of sequence or token classification that makes its base model with "
+            "`AutoModel.from_config` gets upstream's, without a patch in it, and trains that. Register the generated "
+            "classes with `register_with_auto()`, or leave such classes out of the output."
+        ),
+        failing=_on_llama(_MLP),
+        passing=_on_llama(
+            f"""
+config.exclude_from_output("LlamaForSequenceClassification", "LlamaForTokenClassification")
+{_MLP}"""
+        ),
+        check=_found_by_running,
+    ),
+    Rule(
+        code=UNINITIALIZED,
+        name="initial values",
+        severity="warning",
+        reason=(
+            "Parity gives every parameter a value, so it does not see what a model starts from that is trained from "
+            "scratch, or whose checkpoint lacks a tensor. The first values of every parameter are compared with those "
+            "that upstream's class makes: another spread, or another constant, is a finding. Besides a slip in "
+            "`__init__` or `_init_weights` there is a trap: transformers takes classes outside of its package for "
+            "custom code and skips modules that have no parameters of their own, so that a branch of `_init_weights` "
+            "which fills a block's children never runs, and they stay whatever memory held. Initialize each of the "
+            "children in a branch of its own."
+        ),
+        failing=_on_llama(_START.replace("INITIALIZED", "pass")),
+        passing=_on_llama(_START.replace("INITIALIZED", "super()._init_weights(module)")),
+        check=_found_by_running,
+    ),
+)

@@ -1,0 +1,136 @@
+"""PG221: a patched sub-model is the one that gets built."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.occurrences import Call
+
+_UPSTREAM = """
+from transformers import AutoModel
+
+
+class VisionModel:
+    def forward(self, x):
+        return x
+
+
+class Model:
+    def __init__(self, config):
+        self.vision = AutoModel.from_config(config.vision_config)
+"""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for patches of model classes that only ``AutoModel`` makes, and of what only these use.
+
+    A class called ``...Model`` that the module never refers to is one that ``AutoModel`` looks up by its config, in
+    transformers and not in the generated module.
+    """
+    module = subject.generated
+    built = _built(module)
+    if not built:
+        return
+    builders = {call.owner.partition(".")[0] for call in built}
+    configs = {_config_of(module, builder) for builder in builders} - {""}
+
+    def is_looked_up(name: str) -> bool:
+        is_model = name.endswith("Model") and not name.endswith("PreTrainedModel") and name not in builders
+        return is_model and not _is_made(module, name) and _config_of(module, name) not in configs
+
+    for patch in subject.plan.patches:
+        name = patch.patch.target.split(".")[0]
+        tops = _tops(module, name)
+        if not tops or not all(map(is_looked_up, tops)):
+            continue
+        models = " or ".join(f"'{top}'" for top in sorted(tops))
+        message = f"'{patch.patch.target}' may have no effect: nothing in the module makes a {models}"
+        message += "" if tops == {name} else ", and nothing else uses it"
+        hint = f"AutoModel builds the sub-models here, from upstream's own classes: override that to make a {models}."
+        yield Finding(message, hint, built[0].node, patch.dotted, patch.patch.location)
+
+
+def _tops(module: Module, name: str) -> set[str]:
+    """The classes and functions of the module that lead to one and that none leads to; itself, if none does."""
+    tops: set[str] = set()
+    seen, ahead = {name}, [name]
+    while ahead:
+        current = ahead.pop()
+        users = _users(module, current)
+        if not users:
+            tops.add(current)
+        ahead += users - seen
+        seen |= users
+    return tops
+
+
+def _users(module: Module, name: str) -> set[str]:
+    """What uses a class or function; the common base of all models, which initializes each kind of layer, does not."""
+    owners = {use.owner.partition(".")[0] for use in module.uses_of.get(name, ())}
+    return {owner for owner in owners if owner not in ("", name) and not owner.endswith("PreTrainedModel")}
+
+
+def _built(module: Module) -> list[Call]:
+    """The calls that build a model with ``AutoModel``."""
+    return [call for call in module.calls if _builder(call).startswith("AutoModel")]
+
+
+def _builder(call: Call) -> str:
+    """The name of the class that makes a model from its config in a call."""
+    function = call.node.func
+    is_builder = isinstance(function, ast.Attribute) and function.attr in ("from_config", "_from_config")
+    holder = function.value if is_builder and isinstance(function, ast.Attribute) else None
+    return holder.id if isinstance(holder, ast.Name) else ""
+
+
+def _config_of(module: Module, name: str) -> str:
+    """The class of configs that a model class takes, by its ``config: ...`` or that of its ``__init__``."""
+    cls = module.cls(name)
+    init = module.function(f"{name}.__init__")
+    declared = [s for s in (cls.body if cls else []) if isinstance(s, ast.AnnAssign)]
+    found = [s.annotation for s in declared if ast.unparse(s.target) == "config"]
+    found += [a.annotation for a in init.args.args if a.arg == "config" and a.annotation] if init else []
+    return ast.unparse(found[0]) if found else ""
+
+
+def _is_made(module: Module, name: str) -> bool:
+    """Whether code of the module derives from a class, calls it, or a method of it that makes one."""
+    if any(use.moment == "import" and use.owner not in ("", name) for use in module.uses_of.get(name, ())):
+        return True
+    return any(_builder(call) == name or getattr(call.node.func, "id", "") == name for call in module.calls)
+
+
+RULE = Rule(
+    code="PG221",
+    name="auto model",
+    severity="warning",
+    reason=(
+        "Many multimodal models build their vision or text tower with `AutoModel.from_config`, which looks the class "
+        "up in transformers: the patched class of the same name in the generated module is never made, and the fused "
+        "kernel in it never runs. A class that is built from outside, as top-level models are, is fine: allow it."
+    ),
+    failing=Example(
+        """
+@config.override_method("VisionModel.forward")
+def forward(self, x):
+    return x * 2
+""",
+        _UPSTREAM,
+    ),
+    passing=Example(
+        """
+@config.override_method("VisionModel.forward")
+def forward(self, x):
+    return x * 2
+
+@config.override_method("Model.__init__")
+def init(self, config):
+    self.vision = VisionModel(config.vision_config)
+""",
+        _UPSTREAM,
+    ),
+    check=check,
+)

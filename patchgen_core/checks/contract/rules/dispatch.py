@@ -1,0 +1,153 @@
+"""PG212: no decorator sends calls past a patched body."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.codegen.targets import PlannedPatch
+from patchgen_core.syntax.classes import Class
+from patchgen_core.syntax.module import decorator_name, decorator_names
+from patchgen_core.syntax.source import FUNCTIONS, Definition
+
+_HUB = "lets a kernel of the hub take its place"
+_MARKS = {
+    "use_kernel_forward_from_hub": _HUB,
+    "use_kernel_func_from_hub": _HUB,
+    "use_kernel_func_from_hub_with_fallback": "runs another package's function in its place wherever it is installed",
+}
+_ROUTERS = {
+    **_MARKS,
+    "use_experts_implementation": "runs config._experts_implementation in its place, grouped_mm unless told otherwise",
+}
+_TAKER = "use_kernelized_func"
+_UPSTREAM = """
+from transformers.integrations import use_experts_implementation
+
+
+@use_experts_implementation
+class Experts:
+    def forward(self, x):
+        return x
+"""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at the decorators around patched code, and at those that were handed a patched function."""
+    yield from _around_forward(subject)
+    for patch in subject.plan.patches:
+        if patch.kind == "function_replacement":
+            yield from _around_function(subject, patch)
+            yield from _without_mark(subject, patch)
+
+
+def _around_forward(subject: Subject) -> Iterator[Finding]:
+    """Decorators of classes that go past a patched ``forward``."""
+    for node in _decorated(subject):
+        found = [d for d in node.decorator_list if decorator_name(d) in _ROUTERS]
+        if not found or not isinstance(node, ast.ClassDef):
+            continue
+        method = subject.inference.find_method(Class(subject.generated, node), "forward")
+        dotted = f"{method[0].name}.forward" if method else ""
+        patch = subject.patch_of(dotted)
+        if patch is None:
+            continue
+        for decorator in found:
+            shown = f"@{ast.unparse(decorator)} on '{node.name}'"
+            message = f"'{dotted}' is patched, but {shown} {_ROUTERS[decorator_name(decorator)]}"
+            declared = None if node.name in subject.patches else patch.patch.location
+            yield Finding(message, _removal(subject, node, decorator), decorator, dotted, declared)
+
+
+def _around_function(subject: Subject, patch: PlannedPatch) -> Iterator[Finding]:
+    """Decorators that a replaced function brings and that go past its body."""
+    for node in subject.generated.index.functions.get(patch.dotted, ()):
+        for decorator in node.decorator_list:
+            what = _ROUTERS.get(decorator_name(decorator))
+            if what:
+                hints = [_removal(subject, node, decorator)]
+                hints += [_removal(subject, owner, taker) for owner, taker in _takers(subject, node.name)]
+                message = f"'{node.name}' is patched, but its @{ast.unparse(decorator)} {what}"
+                yield Finding(message, " ".join(hints), decorator, node.name)
+
+
+def _without_mark(subject: Subject, patch: PlannedPatch) -> Iterator[Finding]:
+    """Decorators that name a replaced function and may count on the decorators that went with upstream's."""
+    own = _own_decorators(subject, patch)
+    own |= set(_MARKS) if own & set(_MARKS) else set()
+    for node in patch.nodes:
+        gone = [d for d in node.decorator_list if decorator_name(d) not in own]
+        for owner, taker in _takers(subject, node.name) if gone else ():
+            shown = f"@{ast.unparse(taker)} on '{owner.name}'"
+            message = f"{shown} gets a '{node.name}' without upstream's @{ast.unparse(gone[0])}"
+            hint = _removal(subject, owner, taker)
+            if decorator_name(taker) != _TAKER:
+                hint += f" Or decorate the replacement of '{node.name}'."
+            yield Finding(message, hint, taker, node.name, patch.patch.location)
+
+
+def _own_decorators(subject: Subject, patch: PlannedPatch) -> set[str]:
+    """The names of the decorators that a replacement has, wherever it is defined."""
+    if patch.patch.kind != "external":
+        nodes = subject.generated.index.functions.get(patch.dotted, [])
+        return {name for node in nodes for name in decorator_names(node)}
+    found = subject.library.find(patch.patch.replacement_module, patch.patch.replacement_name)
+    return decorator_names(found[1]) if found and isinstance(found[1], FUNCTIONS) else set()
+
+
+def _decorated(subject: Subject) -> Iterator[Definition]:
+    """The definitions of the generated module that have decorators."""
+    for definitions in subject.generated.index.definitions.values():
+        yield from (node for node in definitions if node.decorator_list)
+
+
+def _takers(subject: Subject, name: str) -> Iterator[tuple[Definition, ast.expr]]:
+    """Decorators that refer to a function, and what they decorate."""
+    for node in _decorated(subject):
+        for decorator in node.decorator_list:
+            if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(decorator)):
+                yield node, decorator
+
+
+def _removal(subject: Subject, node: Definition, decorator: ast.expr) -> str:
+    """How a decorator is taken off."""
+    name = decorator_name(decorator)
+    if subject.is_own(node.name):
+        return f"Take @{name} off the config's '{node.name}'."
+    return f"Add config.drop_decorators('{node.name}', '{name}')."
+
+
+RULE = Rule(
+    code="PG212",
+    name="dispatch left on",
+    severity="warning",
+    reason=(
+        "Some decorators of transformers send calls elsewhere: `use_experts_implementation` to grouped matrix "
+        "products instead of the class's `forward`, `use_kernel_forward_from_hub` to a kernel of the hub once a model "
+        "is loaded with `use_kernels`, its relatives for functions to an installed package. Overriding a method "
+        "leaves the decorators of its class, so the patched body looks right in the generated file and never runs: "
+        "the model trains, with upstream's numbers and memory. `use_kernelized_func` registers functions that bear "
+        "such a mark; given a patched one without it, importing the module fails where the `kernels` package is "
+        "installed."
+    ),
+    failing=Example(
+        """
+@config.override_method("Experts.forward")
+def forward(self, x):
+    return x * 2
+""",
+        _UPSTREAM,
+    ),
+    passing=Example(
+        """
+config.drop_decorators("Experts", "use_experts_implementation")
+
+@config.override_method("Experts.forward")
+def forward(self, x):
+    return x * 2
+""",
+        _UPSTREAM,
+    ),
+    check=check,
+)

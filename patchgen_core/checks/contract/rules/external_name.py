@@ -1,0 +1,65 @@
+"""PG224: an external patch names something that its module has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.errors import did_you_mean
+from patchgen_core.syntax.module import Module
+
+_UPSTREAM = """
+class Norm:
+    def forward(self, x):
+        return x
+"""
+_FILES = {"proj/kernels.py": "class FusedNorm:\n    def forward(self, x):\n        return x * 1.0\n"}
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Read the modules of external patches, where they are here."""
+    for patch in subject.plan.patches:
+        declared = patch.patch
+        module = subject.library.module(declared.replacement_module) if declared.kind == "external" else None
+        if module is None or declared.replacement_name in _names(module) or _is_open(module):
+            continue
+        message = (
+            f"'{declared.replacement_module}' has no '{declared.replacement_name}' to replace '{patch.dotted}' by"
+        )
+        hint = did_you_mean(declared.replacement_name, _names(module)) or "Is it the version that you train with?"
+        yield Finding(message, hint, None, patch.dotted, declared.location)
+
+
+def _names(module: Module) -> set[str]:
+    """What a module binds, with the modules of a package."""
+    path = module.source.path
+    inner = {entry.stem for entry in path.parent.iterdir()} if path.name == "__init__.py" else set()
+    return module.bound | inner
+
+
+def _is_open(module: Module) -> bool:
+    """Whether a module may have names that its text does not show."""
+    return "*" in module.bound or "__getattr__" in module.bound
+
+
+RULE = Rule(
+    code="PG224",
+    name="external name",
+    severity="error",
+    reason=(
+        "An external patch imports its class or function when the generated module is imported. A library that "
+        "renames or moves it breaks that import on the machines that have the new version. Where the library's files "
+        "are here, they are read and not imported, so that it needs no GPU to be noticed."
+    ),
+    failing=Example(
+        '\nconfig.patches.append(create_patch_from_external("Norm", "proj.kernels", "FusedRMSNorm"))\n',
+        _UPSTREAM,
+        files=_FILES,
+    ),
+    passing=Example(
+        '\nconfig.patches.append(create_patch_from_external("Norm", "proj.kernels", "FusedNorm"))\n',
+        _UPSTREAM,
+        files=_FILES,
+    ),
+    check=check,
+)

@@ -1,0 +1,147 @@
+"""PG222: what other code reads from an instance is still there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.codegen.targets import PlannedPatch
+from patchgen_core.syntax.classes import Class
+from patchgen_core.syntax.index import assigned_names
+from patchgen_core.syntax.inference import Inference
+from patchgen_core.syntax.module import inside
+from patchgen_core.syntax.source import FUNCTIONS, all_methods, statements
+
+_REGISTERING = frozenset(["register_buffer", "register_parameter", "add_module", "register_module"])
+_UPSTREAM = """
+class Attention:
+    def __init__(self, config):
+        self.q_proj = config.linear()
+        self.k_proj = config.linear()
+
+    def forward(self, x):
+        return self.q_proj(x) @ self.k_proj(x)
+"""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for uses of members that a patched class had upstream and has no more."""
+    lost: dict[int, tuple[PlannedPatch, set[str]]] = {}
+    for patch in subject.plan.patches:
+        name = patch.dotted.partition(".")[0]
+        is_remade = not patch.method or patch.method == "__init__"
+        cls = subject.inference.class_of(name) if patch.kind != "function_replacement" and is_remade else None
+        if cls is not None and (gone := _lost(subject, name, cls)):
+            lost[id(cls.node)] = (patch, gone)
+    if lost:
+        yield from _uses(subject, lost)
+
+
+def _lost(subject: Subject, name: str, cls: Class) -> set[str]:
+    """The members that upstream's class has and the patched one has not; none where that cannot be told."""
+    before = subject.upstream.cls(name)
+    if before is None:
+        return set()
+    ours = _members(subject.inference, cls)
+    theirs = _members(subject.upstream_inference, Class(subject.upstream, before))
+    return set() if ours is None or theirs is None else theirs - ours
+
+
+def _members(inference: Inference, cls: Class) -> set[str] | None:
+    """The methods and attributes of a class and its bases; None when some of them cannot be told."""
+    found: set[str] = set()
+    for base in inference.bases(cls):
+        if base is None:
+            return None
+        for statement in statements(base.node.body):
+            found |= {statement.name} if isinstance(statement, FUNCTIONS) else set(assigned_names(statement))
+        found |= set(base.module.attributes(base.name))
+        if any("PreTrainedModel" in ast.unparse(outside) for outside in base.node.bases):
+            found.add("config")
+        for method in all_methods(base.node):
+            for node in ast.walk(method):
+                registered = _registered(node)
+                if registered is None:
+                    return None
+                found |= registered
+    return found
+
+
+def _registered(node: ast.AST) -> set[str] | None:
+    """The attribute that a call like ``self.register_buffer("name", ...)`` makes; None for an unknown one."""
+    if not isinstance(node, ast.Call):
+        return set()
+    function = node.func
+    is_setattr = isinstance(function, ast.Name) and function.id == "setattr"
+    is_registering = isinstance(function, ast.Attribute) and function.attr in _REGISTERING
+    if not is_setattr and not is_registering:
+        return set()
+    place = 1 if is_setattr else 0
+    name = node.args[place] if len(node.args) > place else None
+    return {str(name.value)} if isinstance(name, ast.Constant) else None
+
+
+def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> Iterator[Finding]:
+    names = set().union(*(gone for _, gone in lost.values()))
+    for owner, function in _functions(subject):
+        scope = subject.generated.scope_of(function)
+        tested = {n.value for n in ast.walk(function) if isinstance(n, ast.Constant)}  # by hasattr or getattr
+        seen: set[tuple[str, str]] = set()
+        reads = [n for n in inside(function) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
+        for node in reads:
+            if node.attr not in names or node.attr in tested:
+                continue
+            for value in subject.inference.values(node.value, scope) if scope else ():
+                patch, gone = lost.get(id(value.cls.node), (None, set()))
+                name = patch.dotted.partition(".")[0] if patch is not None else ""
+                is_new = (name, node.attr) not in seen
+                if patch is not None and node.attr in gone and value.kind == "instance" and is_new:
+                    seen.add((name, node.attr))
+                    message = f"'{owner}' uses '{node.attr}' of '{name}', which the patch of it takes away"
+                    hint = f"Give the patched '{name}' a '{node.attr}', or patch '{owner}' as well."
+                    yield Finding(message, hint, node, owner, patch.patch.location)
+
+
+def _functions(subject: Subject) -> Iterator[tuple[str, ast.AST]]:
+    """Every method and function of the generated module."""
+    for name, definitions in subject.generated.index.definitions.items():
+        for node in definitions:
+            if isinstance(node, FUNCTIONS):
+                yield name, node
+            else:
+                yield from ((f"{name}.{method.name}", method) for method in all_methods(node))
+
+
+RULE = Rule(
+    code="PG222",
+    name="lost member",
+    severity="error",
+    reason=(
+        "A fused class merges `q_proj` and `k_proj` into one projection, or an overridden `__init__` no longer sets "
+        "an attribute. Upstream's code that still reads it, in another method or through another class's attribute, "
+        "raises an AttributeError, and only when that line runs."
+    ),
+    failing=Example(
+        """
+@config.override_method("Attention.__init__")
+def init(self, config):
+    self.qk_proj = config.linear()
+""",
+        _UPSTREAM,
+    ),
+    passing=Example(
+        """
+@config.override_method("Attention.__init__")
+def init(self, config):
+    self.qk_proj = config.linear()
+
+@config.override_method("Attention.forward")
+def forward(self, x):
+    q, k = self.qk_proj(x)
+    return q @ k
+""",
+        _UPSTREAM,
+    ),
+    check=check,
+)

@@ -1,0 +1,138 @@
+"""PG214: every declaration changes something."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.codegen.imports import imported_names
+from patchgen_core.codegen.targets import PlannedPatch
+from patchgen_core.syntax.index import index_module
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.source import Definition, methods
+
+_DEFINITION = re.compile(r"^(?:class|def|async def|@)", re.MULTILINE)
+_UPSTREAM = """
+class Norm:
+    def forward(self, x):
+        return x * 2
+"""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at every patch, helper, added import and dropped name."""
+    for patch in subject.plan.patches:
+        yield from _same_as_upstream(subject, patch)
+    for name, helper in subject.helpers.items():
+        users = {use.owner.partition(".")[0] for use in subject.generated.uses_of.get(name, ())} - {name}
+        if not users and not any(string.value == name for string, _ in subject.generated.strings):
+            node = subject.generated.definition(name)
+            message = f"nothing in {subject.plan.config.target_file} uses the helper '{name}'"
+            yield Finding(message, "Remove it, or have a patch use it.", node, name, helper.helper.location)
+    yield from _unused_imports(subject)
+    yield from _needless_drops(subject)
+
+
+def _same_as_upstream(subject: Subject, patch: PlannedPatch) -> Iterator[Finding]:
+    declared, generated = patch.patch, subject.generated
+    if declared.kind == "external":
+        is_own = (declared.replacement_module, declared.replacement_name) == (
+            subject.plan.upstream.module,
+            declared.target,
+        )
+        nodes: list[Definition] = []
+    else:
+        nodes = _definitions(generated, patch)
+        is_own = not patch.added and bool(nodes) and _is_same(nodes, _definitions(subject.upstream, patch))
+    if is_own:
+        message = f"the patch of '{declared.target}' is upstream's own code"
+        node = nodes[0] if nodes else None
+        yield Finding(message, "Remove it: it changes nothing.", node, patch.dotted, declared.location)
+
+
+def _definitions(module: Module, patch: PlannedPatch) -> list[Definition]:
+    found = module.index.definitions.get(patch.dotted.partition(".")[0], [])
+    if not patch.method:
+        return found
+    return [function for node in found for function in methods(node, patch.method, patch.accessor)]
+
+
+def _is_same(ours: Any, theirs: Any) -> bool:
+    """Whether two trees say the same, wherever they stand."""
+    if isinstance(ours, list):
+        is_list = isinstance(theirs, list) and len(ours) == len(theirs)
+        return is_list and all(_is_same(a, b) for a, b in zip(ours, theirs))
+    if isinstance(ours, ast.AST):
+        fields = ours._fields if type(ours) is type(theirs) else None
+        return fields is not None and all(
+            _is_same(getattr(ours, name, None), getattr(theirs, name, None)) for name in fields
+        )
+    return type(ours) is type(theirs) and bool(ours == theirs)
+
+
+def _unused_imports(subject: Subject) -> Iterator[Finding]:
+    """Added imports that ruff has taken out again, and that nothing needed before ruff."""
+    plan, text = subject.plan, subject.artifact.text
+    sources = [*(patch.replacement for patch in plan.patches), *(helper.replacement for helper in plan.helpers)]
+    needed = {name for source in sources if source for name in source.names}  # ruff makes X | None of Optional[X]
+    added = [("add_import", name, s.location) for s in plan.imports for name in imported_names(s)]
+    for block, place in plan.post_import_blocks:
+        added += [("post-import block", name, place) for name in index_module(ast.parse(block)).imports]
+    if not added:
+        return
+    has_definitions = any(_DEFINITION.search(block) for block, _ in plan.post_import_blocks)
+    definition = None if has_definitions else _DEFINITION.search(text)
+    bound = index_module(ast.parse(text[: definition.start()] if definition else text)).imports
+    for call, name, location in added:
+        if name not in bound and name not in needed and location is not None:
+            message = f"{call}: nothing in {plan.config.target_file} uses '{name}'"
+            yield Finding(message, "Remove it: the import is left out by ruff.", None, name, location)
+
+
+def _needless_drops(subject: Subject) -> Iterator[Finding]:
+    """Dropped names that would not be there anyway, or that no import binds."""
+    plan = subject.plan
+    top = {id(statement) for statement in plan.source.tree.body}
+    for name in sorted(set(plan.config.drop_imported_names)):
+        location = plan.config.location_of("drop_import_names", name)
+        if name not in plan.index.imports:
+            message = f"drop_import_names: upstream defines '{name}' itself, so there is no import to drop"
+            yield Finding(message, "Use exclude_from_output to leave its definition out.", None, name, location)
+            continue
+        is_plain = all(id(statement) in top for statement, _ in plan.index.imports[name])
+        is_needed = name in subject.generated.bound or name in subject.generated.uses_of
+        if is_plain and not is_needed:
+            message = f"drop_import_names: nothing in {plan.config.target_file} uses '{name}' any more"
+            yield Finding(message, "Remove it: ruff leaves unused imports out by itself.", None, name, location)
+
+
+RULE = Rule(
+    code="PG214",
+    name="no effect",
+    severity="warning",
+    reason=(
+        "A patch that is upstream's own text, a helper that nothing calls, an import that nothing needs: each is a "
+        "change that somebody believes to be there. Often upstream has taken the change over, or the one call of the "
+        "helper got lost when its caller was rewritten. It also has to be read at every upgrade."
+    ),
+    failing=Example(
+        """
+@config.override_method("Norm.forward")
+def forward(self, x):
+    return x * 2
+""",
+        _UPSTREAM,
+    ),
+    passing=Example(
+        """
+@config.override_method("Norm.forward")
+def forward(self, x):
+    return x + x
+""",
+        _UPSTREAM,
+    ),
+    check=check,
+)

@@ -1,0 +1,91 @@
+"""PG223: a replaced function returns as many values as upstream's."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.syntax.source import Function, statements
+
+_UPSTREAM = """
+class Attention:
+    def forward(self, x):
+        attn_output, attn_weights = x * 2, x
+        return attn_output, attn_weights
+
+
+class Layer:
+    def __init__(self, config):
+        self.attention = Attention()
+
+    def forward(self, x):
+        x, _ = self.attention(x)
+        return x
+"""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare the tuples that replaced functions return with those of upstream's."""
+    for replaced in subject.replaced:
+        theirs = _returned(replaced.upstream) if replaced.upstream is not None else []
+        ours = _returned(replaced.node)
+        tuples = [value for value in theirs if isinstance(value, ast.Tuple)]
+        if not tuples or len(tuples) < len(theirs):
+            continue
+        lengths = {len(value.elts) for value in tuples}
+        parts = {ast.dump(part) for value in tuples for part in value.elts}
+        for value in ours:
+            count = len(value.elts) if isinstance(value, ast.Tuple) else 1
+            is_part = ast.dump(value) in parts  # anything else may be a tuple of its own
+            if is_part or (isinstance(value, ast.Tuple) and count not in lengths):
+                usual = " or ".join(map(str, sorted(lengths)))
+                message = f"'{replaced.dotted}' returns {_values(count)} where upstream's returns {usual}"
+                hint = "Callers unpack upstream's: return as many, None for what there is not."
+                yield Finding(message, hint, value, replaced.dotted)
+
+
+def _returned(function: Function) -> list[ast.expr]:
+    """The values of a function's return statements; none when one of them may be any tuple."""
+    returns = [s for s in statements(function.body) if isinstance(s, ast.Return)]
+    values = [statement.value for statement in returns if statement.value is not None]
+    return [] if any(isinstance(v, ast.Tuple) and _has_star(v) for v in values) else values
+
+
+def _has_star(value: ast.Tuple) -> bool:
+    return any(isinstance(entry, ast.Starred) for entry in value.elts)
+
+
+def _values(count: int) -> str:
+    return f"{count} value{'s' * (count != 1)}"
+
+
+RULE = Rule(
+    code="PG223",
+    name="returned values",
+    severity="error",
+    reason=(
+        "Upstream's attention returns its output and the weights, and the layer around it unpacks two values. An "
+        "override that returns the output alone fails there - or does not: a tensor unpacks along its first "
+        "dimension, so with a batch of two the layer goes on with the first sample and nobody is told."
+    ),
+    failing=Example(
+        """
+@config.override_method("Attention.forward")
+def forward(self, x):
+    attn_output = x * 3
+    return attn_output
+""",
+        _UPSTREAM,
+    ),
+    passing=Example(
+        """
+@config.override_method("Attention.forward")
+def forward(self, x):
+    attn_output = x * 3
+    return attn_output, None
+""",
+        _UPSTREAM,
+    ),
+    check=check,
+)

@@ -1,0 +1,95 @@
+"""PG206: every op slot has a kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from patchgen_core.checks.contract.kernels import Kernels, Slot, find_slots
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.errors import did_you_mean
+from patchgen_core.syntax.literals import ANY
+from patchgen_core.syntax.module import Module
+
+_UPSTREAM = """
+class Norm:
+    def forward(self, x):
+        return x
+"""
+_KERNELS = """
+from proj.ops import KERNEL_REGISTRY, KernelSpec
+
+KERNEL_REGISTRY.register(KernelSpec(name="fused", op_name="rms_norm", variant="standard", factory=print))
+"""
+_PATCHES = """
+config.add_import("proj.ops", names=["OpSlot"])
+config.add_post_import_block('fused_norm = OpSlot("rms_norm", "VARIANT")')
+
+@config.override_method("Norm.forward")
+def forward(self, x):
+    return fused_norm(x) if fused_norm.has_kernel else x
+"""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look up every slot of the generated module among the registered kernels."""
+    kernels = subject.kernels
+    for slot in find_slots(subject.generated):
+        if (slot.op, slot.variant) == (ANY, ANY) or kernels.has(slot.op, slot.variant):
+            continue
+        name = _name(subject.generated, slot)
+        message = f"slot '{name}'" if name else "a slot"
+        message += f" asks for {_wanted(slot)}, for which no kernel is registered"
+        yield Finding(message, _hint(slot, kernels), slot.call.node, slot.call.owner or name)
+
+
+def _wanted(slot: Slot) -> str:
+    if slot.op == ANY:
+        return f"the variant '{slot.variant}' of an op"
+    return f"the op '{slot.op}'" + (f" in the variant '{slot.variant}'" if slot.variant != ANY else "")
+
+
+def _name(module: Module, slot: Slot) -> str:
+    """The name of the top level that a slot is assigned to."""
+    for name, statements in module.index.assigned.items():
+        if any(slot.call.node in ast.walk(statement) for statement in statements):
+            return name
+    return ""
+
+
+def _hint(slot: Slot, kernels: Kernels) -> str:
+    variants = kernels.variants(slot.op)
+    if variants:
+        has = ", ".join(f"'{variant}'" for variant in variants)
+        return did_you_mean(slot.variant, variants) or f"'{slot.op}' has kernels for: {has}."
+    where = ", ".join(kernels.modules)
+    rest = f"Register a kernel in {where}, or name" if where else "Register a kernel for it, and name"
+    return f"{did_you_mean(slot.op, kernels.ops)} {rest} the module that does in [tool.patchgen] kernels.".strip()
+
+
+RULE = Rule(
+    code="PG206",
+    name="slot without kernel",
+    severity="error",
+    reason=(
+        "An `OpSlot` is bound to a kernel by its op and variant when a model is built. With a variant that nobody "
+        "registered, or an op whose registration was left for later, choosing a fused implementation raises a "
+        "KeyError at that moment, on the machine that asks for it; where eager is the default the slot never binds "
+        "and training runs at upstream's speed. Beside the kernels of `patchgen_core.ops` and of installed packages "
+        "(entry points of the group `patchgen.kernels`), they are read from the modules that `[tool.patchgen] "
+        "kernels` names."
+    ),
+    failing=Example(
+        _PATCHES.replace("VARIANT", "full"),
+        _UPSTREAM,
+        files={"proj/models/kernels.py": _KERNELS},
+        settings='kernels = ["proj.models.kernels"]',
+    ),
+    passing=Example(
+        _PATCHES.replace("VARIANT", "standard"),
+        _UPSTREAM,
+        files={"proj/models/kernels.py": _KERNELS},
+        settings='kernels = ["proj.models.kernels"]',
+    ),
+    check=check,
+)

@@ -1,0 +1,106 @@
+"""PG204: every name is bound, and before it is needed."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.syntax.index import assigned_names, bound_name
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.source import DEFINITIONS, statements
+
+_KNOWN = frozenset(
+    [*dir(builtins), "__name__", "__file__", "__doc__", "__package__", "__path__", "__spec__", "__class__"]
+)
+_HINT = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
+_UPSTREAM = """
+class Norm:
+    def forward(self, x):
+        return x
+
+
+class Head:
+    def forward(self, x):
+        return x + 1
+"""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for names that nothing binds, and for those bound below the line that needs them at import."""
+    module = subject.generated
+    taken_out = {*subject.plan.excluded, *subject.plan.dropped}
+    for name in sorted(set(module.uses_of) - module.bound - _KNOWN - taken_out) if not _has_star(module) else ():
+        seen = set()
+        for use in module.uses_of[name]:
+            if use.moment != "annotation" and use.owner not in seen:
+                seen.add(use.owner)
+                is_upstream = not subject.is_own(use.owner)
+                user = f"'{use.owner}'" if use.owner else "the module"
+                message = f"nothing defines '{name}', which {user} uses"
+                yield Finding(message, _HINT, use.node, use.owner or name, is_upstream=is_upstream)
+    yield from _too_early(subject, module)
+
+
+def _too_early(subject: Subject, module: Module) -> Iterator[Finding]:
+    """References that are evaluated while the module is imported, above the first line that binds the name."""
+    bound = _first_lines(module.tree)
+    for use in module.uses:
+        line = bound.get(use.name, 0)
+        if use.moment == "import" and use.node.lineno < line and use.name not in _KNOWN:
+            user = f"'{use.owner}'" if use.owner else "the module"
+            message = f"{user} needs '{use.name}' when it is imported, but line {line} is the first that binds it"
+            hint = "Add the helper with add_helper_after, below what it needs, or quote the annotation."
+            yield Finding(message, hint, use.node, use.owner or use.name, is_upstream=not subject.is_own(use.owner))
+
+
+def _first_lines(tree: ast.Module) -> dict[str, int]:
+    """The line after which each name of the top level is bound."""
+    found: dict[str, int] = {}
+    for statement in statements(tree.body):
+        if isinstance(statement, DEFINITIONS):
+            found.setdefault(statement.name, statement.lineno)
+            continue
+        names = assigned_names(statement)
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            names = [bound_name(statement, alias) for alias in statement.names]
+        for name in names:
+            found.setdefault(name, statement.lineno)
+    return found
+
+
+def _has_star(module: Module) -> bool:
+    return "*" in module.bound
+
+
+RULE = Rule(
+    code="PG204",
+    name="undefined",
+    severity="error",
+    reason=(
+        "A config is a file of its own: a replacement may use a name that the config imports and the generated module "
+        "does not. Inside a function that shows when the line runs, which may be hours into a job or on another "
+        "machine. A name that a base class, a decorator or a default needs while the module is imported must also be "
+        "bound above it: helpers go below the imports, and so above all classes of upstream's."
+    ),
+    failing=Example(
+        """
+@config.override_method("Norm.forward")
+def forward(self, x):
+    return fused_norm(x)
+""",
+        _UPSTREAM,
+    ),
+    passing=Example(
+        """
+config.add_import("acme.kernels", names=["fused_norm"])
+
+@config.override_method("Norm.forward")
+def forward(self, x):
+    return fused_norm(x)
+""",
+        _UPSTREAM,
+    ),
+    check=check,
+)

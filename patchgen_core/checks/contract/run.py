@@ -1,0 +1,245 @@
+"""Running the rules: which ones, over what, and what a config or project wants left out."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Container, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from patchgen_core.build.results import Artifact
+from patchgen_core.checks.contract.kernels import Kernels, read_kernels
+from patchgen_core.checks.contract.library import Library
+from patchgen_core.checks.contract.parity_rules import PARITY_RULES
+from patchgen_core.checks.contract.places import config_location
+from patchgen_core.checks.contract.rule import Finding, Rule, Severity, Subject
+from patchgen_core.checks.contract.rules import ALLOWANCE, RULES
+from patchgen_core.checks.contract.verdict import Verdict
+from patchgen_core.config.declarations import Allowance
+from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.source import SourceCache, parse_source
+from patchgen_core.workers.collector import without_collector
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning")
+EVERY_RULE: tuple[Rule, ...] = (*RULES, *PARITY_RULES)
+"""The rules of this check and of the item ``parity``, in the order of their codes."""
+
+
+def find_rules(code: str) -> tuple[Rule, ...]:
+    """The rules of a code, or of the beginning of codes.
+
+    Raises:
+        PatchgenError: there is none; names the nearest.
+    """
+    found = tuple(rule for rule in EVERY_RULE if _fits(rule.code, [code.upper()]))
+    if not code or not found:
+        raise PatchgenError(f"there is no rule '{code}'", None, _nearest(code))
+    return found
+
+
+def choose_rules(
+    project: Project, select: Sequence[str] | None = None, ignore: Sequence[str] = ()
+) -> tuple[Rule, ...]:
+    """The static rules that a project runs.
+
+    Args:
+        project: whose settings count.
+        select: codes or beginnings of codes to run instead of the project's ``select``.
+        ignore: more of them to leave out.
+
+    Raises:
+        PatchgenError: one of them, in the settings or here, fits no rule; or those given here leave none.
+    """
+    for key, entries in (("select", project.select), ("ignore", project.ignore)):
+        _check_codes(entries, f"[tool.patchgen] {key}", project.key_location(key))
+    for pattern, entries in project.per_config_ignore:
+        location = project.key_location("per_config_ignore")
+        _check_codes(entries, f"[tool.patchgen] per_config_ignore '{pattern}'", location)
+    _check_codes(select or (), "--select")
+    _check_codes(ignore, "--ignore")
+    wanted = project.select if select is None else select
+    left_out = (*project.ignore, *ignore)
+    rules = tuple(rule for rule in RULES if _fits(rule.code, wanted) and not _fits(rule.code, left_out))
+    if not rules and (select or ignore):
+        hint = "--ignore and [tool.patchgen] ignore take away from what is selected."
+        raise PatchgenError("no contract rule is left to run", None, hint)
+    return rules
+
+
+def _fits(code: str, entries: Iterable[str]) -> bool:
+    return any(entry == "ALL" or code.startswith(entry) for entry in entries)
+
+
+def _check_codes(entries: Iterable[str], where: str, location: Location | None = None) -> None:
+    for entry in entries:
+        if entry != "ALL" and (not entry or not any(rule.code.startswith(entry) for rule in EVERY_RULE)):
+            raise PatchgenError(f"{where}: there is no rule '{entry}'", location, _nearest(entry))
+
+
+def wanted_codes(project: Project, path: Path, label: str) -> frozenset[str]:
+    """The codes of all rules that a project wants for one config, by its settings.
+
+    Args:
+        project: the project.
+        path, label: the config's file and its dotted name.
+    """
+    left_out = [*project.ignore, *_ignored(project, path, label)]
+    wanted = [rule.code for rule in EVERY_RULE if _fits(rule.code, project.select)]
+    return frozenset(code for code in wanted if not _fits(code, left_out))
+
+
+def _ignored(project: Project, path: Path, label: str) -> list[str]:
+    """What ``per_config_ignore`` has for a config."""
+    names = _names(project, path, label)
+    return [
+        code
+        for pattern, codes in project.per_config_ignore
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names)
+        for code in codes
+    ]
+
+
+def _names(project: Project, path: Path, label: str) -> tuple[str, str]:
+    """What patterns for a config are of: its label, and its path from the project's root."""
+    base = project.base
+    return label, path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
+
+
+def _nearest(word: str) -> str:
+    """What to do about a word that is no code; it may be the name of a rule."""
+    alike = {rule.code: sum(a == b for a, b in zip(rule.code, word.upper())) for rule in EVERY_RULE}
+    near = max(alike, key=alike.__getitem__)
+    if alike[near] < len(near) - 1:
+        names = {rule.name: rule.code for rule in EVERY_RULE}
+        near = names.get(closest(word, names) or "", "")
+    meant = f"Did you mean '{near}'? " if near else ""
+    return f"{meant}'patchgen rule' lists the rules."
+
+
+class Contracts:
+    """Runs rules over the configs of a project; what they share is read once.
+
+    Args:
+        project: the project.
+        sources: the run's parsed files.
+        select, ignore: as for :func:`choose_rules`.
+
+    Raises:
+        PatchgenError: a setting names no rule.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        sources: SourceCache,
+        select: Sequence[str] | None = None,
+        ignore: Sequence[str] = (),
+    ) -> None:
+        self.project, self.sources = project, sources
+        self.rules = choose_rules(project, select, ignore)
+        self._library = Library(project, sources)
+        self._upstream: dict[Path, Module] = {}
+
+    @cached_property
+    def _kernels(self) -> Kernels:
+        return read_kernels(self.project, self.sources)
+
+    @without_collector()
+    def examine(self, artifact: Artifact, path: Path, codes: Container[str] | None = None) -> Verdict:
+        """Run the rules over what a config makes.
+
+        Args:
+            artifact: what it makes.
+            path: the config's file.
+            codes: those of the chosen rules to run; all by default.
+
+        Raises:
+            PatchgenError: the project's settings name a module that is not there, or a rule has a defect.
+        """
+        rules = tuple(r for r in self._rules_for(path, artifact.plan.label) if codes is None or r.code in codes)
+        subject = self.subject(artifact)
+        found = _findings(rules, subject)
+        allowances = artifact.plan.config.allowed
+        used: set[int] = set()
+        problems: dict[Severity, list[Problem]] = {"error": [], "warning": []}
+        allowed = []
+        for rule, finding in found:
+            problem = self._problem(subject, rule, finding)
+            fitting = [a for a in allowances if a.covers(rule.code, finding.target)]
+            used.update(map(id, fitting))
+            if fitting:
+                allowed.append((problem, fitting[0].reason))
+            else:
+                problems["warning" if finding.is_upstream else rule.severity].append(problem)
+        if ALLOWANCE in rules:
+            unused = [a for a in allowances if id(a) not in used]
+            problems["error"] += [p for a in unused if (p := self._unused(a, rules)) is not None]
+        errors, warnings = (tuple(sorted(problems[kind], key=_place)) for kind in SEVERITIES)
+        return Verdict(errors, warnings, tuple(allowed))
+
+    def subject(self, artifact: Artifact) -> Subject:
+        """What the rules look at for a config."""
+        source = artifact.plan.source
+        upstream = self._upstream.get(source.path)
+        if upstream is None or upstream.source is not source:
+            upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
+        generated = Module(parse_source(artifact.path, artifact.text))
+        return Subject(self.project, artifact, generated, upstream, self._library, self._kernels)
+
+    def _rules_for(self, path: Path, label: str) -> tuple[Rule, ...]:
+        """The rules for one config; patterns are of its dotted name or of its path from the project's root."""
+        ignored = _ignored(self.project, path, label)
+        return tuple(rule for rule in self.rules if not _fits(rule.code, ignored))
+
+    def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:
+        location = config_location(subject, finding)
+        line = getattr(finding.node, "lineno", 0)
+        generated = None
+        if line:
+            place = Location(str(subject.artifact.path), line)
+            generated = Snippet(place, excerpt(subject.artifact.text, line))
+        message = f"upstream's own: {finding.message}" if finding.is_upstream else finding.message
+        return Problem(message, location, finding.hint, self._excerpt(location), rule.code, generated)
+
+    def _excerpt(self, location: Location) -> str:
+        try:
+            return excerpt(self.sources.get(Path(location.file)).text, location.line) if location.line else ""
+        except PatchgenError:
+            return ""
+
+    def _unused(self, allowance: Allowance, rules: Sequence[Rule]) -> Problem | None:
+        """What is wrong with an allowance that nothing came of; None when its rule was not run."""
+        codes = [rule.code for rule in EVERY_RULE]
+        about = f" of '{allowance.target}'" if allowance.target else ""
+        message = f"allow: {allowance.code} finds nothing{about} here"
+        hint = "Remove it: it would hide the next finding."
+        if allowance.code not in codes:
+            message, hint = f"allow: there is no rule '{allowance.code}'", _nearest(allowance.code)
+        elif allowance.code not in [rule.code for rule in rules]:
+            return None
+        return Problem(message, allowance.location, hint, self._excerpt(allowance.location), ALLOWANCE.code)
+
+
+def _findings(rules: Sequence[Rule], subject: Subject) -> list[tuple[Rule, Finding]]:
+    """What each rule finds, each thing once."""
+    found: dict[tuple[object, ...], tuple[Rule, Finding]] = {}
+    for rule in rules:
+        try:
+            for finding in rule.check(subject):
+                key = (rule.code, finding.message, finding.declared, getattr(finding.node, "lineno", 0))
+                found[key] = (rule, finding)
+        except PatchgenError:
+            raise
+        except Exception as error:
+            message = f"{rule.code} cannot be checked: {type(error).__name__}: {error}"
+            hint = f"That is a defect of the rule: please report it. Until it is mended, run without {rule.code}."
+            raise PatchgenError(message, subject.plan.config.location, hint) from error
+    return list(found.values())
+
+
+def _place(problem: Problem) -> tuple[str, int, str, int, str]:
+    location = problem.location or Location("")
+    shown = problem.generated.location.line if problem.generated else 0
+    return (location.file, location.line, problem.code, shown, problem.message)

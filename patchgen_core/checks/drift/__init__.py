@@ -1,0 +1,1 @@
+"""Is what is checked in what the configs make?"""

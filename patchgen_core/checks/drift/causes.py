@@ -1,0 +1,191 @@
+"""Why a checked-in file is not what its config makes, told by its header and its diff."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+
+from patchgen_core.build.results import Artifact, Cause
+from patchgen_core.files import short_hash
+from patchgen_core.syntax.diffs import apply_diff, reverse_diff, unified_diff
+from patchgen_core.syntax.header import FORMAT, Fingerprint, read_fingerprint, read_label
+from patchgen_core.syntax.source import DEFINITIONS, Definition, is_python, parse_bytes
+
+
+def explain(artifact: Artifact, old: str | None, old_diff: str | None) -> tuple[Cause, ...]:
+    """Why the files on disk are not what the config makes; at least one cause."""
+    causes: list[Cause] = []
+    if old is None:
+        return (Cause("missing", f"{artifact.path.name} does not exist"),)
+    if old != artifact.text:
+        causes += _explain_module(artifact, old, old_diff)
+    if old_diff is None:
+        causes.append(Cause("missing", f"{artifact.diff_path.name} does not exist"))
+    elif old == artifact.text:
+        causes.append(Cause("edited by hand", artifact.diff_path.name))
+    return tuple(causes)
+
+
+def _explain_module(artifact: Artifact, old: str, old_diff: str | None) -> list[Cause]:
+    plan = artifact.plan
+    mark = read_fingerprint(old)
+    if mark is None and "\r\n" in old and read_fingerprint(old.replace("\r\n", "\n")) is not None:
+        return [Cause("edited by hand", "its line endings were changed to CRLF")]
+    if mark is None:
+        return [Cause("edited by hand", "its header cannot be read")]
+    is_same_source = mark.source == plan.upstream.module
+    is_same_text = mark.upstream == short_hash(plan.source.text)
+    written = old if mark.sealed else _as_written(artifact, old_diff if is_same_text else None)
+    causes = []
+    moved = Changes()
+    if is_same_source and not (is_same_text and mark.version == plan.upstream.version):
+        base = reverse_diff(written, old_diff) if old_diff and written else None
+        if base is not None and not is_same_text:
+            moved = compare_definitions(base, artifact.base)
+        causes.append(_describe_move(artifact, mark, is_same_text, base, moved))
+    if not is_same_source:
+        causes.append(Cause("config changed", f"source_module was {mark.source}"))
+    elif mark.config != plan.fingerprint:
+        ours = compare_definitions(written, artifact.text).without(moved) if written else Changes()
+        causes.append(Cause("config changed", str(ours)))
+    elif (label := read_label(old)) != plan.label:
+        causes.append(Cause("config changed", f"it was called {label}"))
+    if not mark.sealed:
+        edited = compare_definitions(written or artifact.text, old) if written or not causes else Changes()
+        causes.append(Cause("edited by hand", str(edited) if is_python(old) else "it is not valid Python any more"))
+    if mark.format != FORMAT:
+        causes.append(Cause("generator changed", f"its output format went from {mark.format} to {FORMAT}"))
+    return causes or [Cause("generator changed", "ruff's version or settings are not what they were")]
+
+
+def _as_written(artifact: Artifact, old_diff: str | None) -> str | None:
+    """What an edited file was when it was generated: upstream with the checked-in diff, if that fits."""
+    text = apply_diff(artifact.base, old_diff) if old_diff else None
+    mark = read_fingerprint(text) if text else None
+    return text if mark is not None and mark.sealed else None
+
+
+def _describe_move(
+    artifact: Artifact, mark: Fingerprint, is_same_text: bool, base: str | None, moved: Changes
+) -> Cause:
+    upstream = artifact.plan.upstream
+    versions = f"{upstream.distribution} {mark.version}"
+    if mark.version != upstream.version:
+        versions += f" -> {upstream.version}"
+    if is_same_text:
+        return Cause("upstream moved", f"{versions}, with the same text")
+    if base is None:
+        return Cause(
+            "upstream moved", f"{versions}; what changed cannot be told without the .diff that belongs to the file"
+        )
+    detail = f"{versions}; {moved or 'outside of its classes and functions'}"
+    patched = [name for name in moved.changed if is_patched(artifact, name)]
+    if patched:
+        detail += f" (this config patches {', '.join(patched)})"
+    before, after = (_texts(base), _texts(artifact.base)) if patched else ({}, {})
+    diffs = (unified_diff(before[n], after[n], f"{n} ({mark.version})", f"{n} ({upstream.version})") for n in patched)
+    return Cause("upstream moved", detail, "".join(diffs))
+
+
+def is_patched(artifact: Artifact, name: str) -> bool:
+    """Whether a definition's text is replaced by a patch of it, or of the class it belongs to."""
+    return any(name in (p.dotted, p.patch.target) or name.startswith(f"{p.dotted}.") for p in artifact.plan.patches)
+
+
+def _texts(source: str) -> dict[str, str]:
+    """The source of each top-level class, method and function."""
+    lines = [f"{line}\n" for line in source.split("\n")]
+    found: dict[str, str] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, DEFINITIONS):
+            for inner in [node, *(s for s in getattr(node, "body", []) if isinstance(s, DEFINITIONS))]:
+                name = node.name if inner is node else f"{node.name}.{inner.name}"
+                first = min([inner.lineno, *(d.lineno for d in inner.decorator_list)])
+                found[name] = found.get(name, "") + "".join(lines[first - 1 : inner.end_lineno])
+    return found
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Classes, methods and functions that differ between two versions of a module."""
+
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.added or self.removed)
+
+    def __str__(self) -> str:
+        parts = (("changed", self.changed), ("added", self.added), ("removed", self.removed))
+        return "; ".join(f"{', '.join(names)} {word}" for word, names in parts if names)
+
+    def without(self, other: Changes) -> Changes:
+        """These changes less those of ``other``."""
+        gone = {*other.changed, *other.added, *other.removed}
+
+        def rest(names: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name for name in names if name not in gone)
+
+        return Changes(rest(self.changed), rest(self.added), rest(self.removed))
+
+
+def compare_definitions(old: str, new: str) -> Changes:
+    """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed."""
+    try:
+        before, after = _definitions(old), _definitions(new)
+    except (SyntaxError, ValueError):
+        return Changes()
+    return Changes(
+        tuple(name for name in after if name in before and not before[name].is_same(after[name])),
+        tuple(
+            name for name in after if name not in before and name.rpartition(".")[0] not in set(after) - set(before)
+        ),
+        tuple(
+            name for name in before if name not in after and name.rpartition(".")[0] not in set(before) - set(after)
+        ),
+    )
+
+
+@dataclass
+class _Said:
+    """What the definitions of a name say, a class without its methods: their lines, and their syntax trees."""
+
+    lines: list[str] = field(default_factory=list)
+    nodes: list[ast.AST] = field(default_factory=list)
+
+    def is_same(self, other: _Said) -> bool:
+        """Whether they say the same, however it is written; what is written the same does, and is told faster."""
+        return self.lines == other.lines or list(map(ast.dump, self.nodes)) == list(map(ast.dump, other.nodes))
+
+
+def _definitions(text: str) -> dict[str, _Said]:
+    """What each top-level class, method and function says."""
+    lines = re.split(r"\r\n|\r|\n", text)
+    found: dict[str, _Said] = {}
+    for node in parse_bytes(text).body:
+        if not isinstance(node, DEFINITIONS):
+            continue
+        if not isinstance(node, ast.ClassDef):
+            found[node.name] = _Said(_lines(lines, node), [node])
+            continue
+        own = [s for s in node.body if isinstance(s, DEFINITIONS)]
+        rest = ast.ClassDef(**{**dict(ast.iter_fields(node)), "body": [s for s in node.body if s not in own]})
+        inside = {number for method in own for number in _numbers(method)}
+        found[node.name] = _Said([lines[n - 1] for n in _numbers(node) if n not in inside], [rest])
+        for method in own:
+            said = found.setdefault(f"{node.name}.{method.name}", _Said())
+            said.lines += _lines(lines, method)
+            said.nodes.append(method)
+    return found
+
+
+def _lines(lines: list[str], node: Definition) -> list[str]:
+    return [lines[number - 1] for number in _numbers(node)]
+
+
+def _numbers(node: Definition) -> range:
+    """The lines of a definition, its decorators included."""
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    return range(first, (node.end_lineno or node.lineno) + 1)

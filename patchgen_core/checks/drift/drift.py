@@ -1,0 +1,211 @@
+"""Does what is checked in equal what the configs make? If not, why, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen_core.build.cache import Cache
+from patchgen_core.build.inputs import Machine
+from patchgen_core.build.results import ConfigResult, DriftReport, FileDrift, Outcome, Progress
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.files import read_text, write_files
+from patchgen_core.project.project import OUTPUT_FOLDER, Project, no_configs, walk_files
+
+if TYPE_CHECKING:
+    from patchgen_core.config.loading import Loader
+
+MANY = 64
+"""More configs than this are made in processes beside this one, where what they are made from is not asked for."""
+
+_Results = dict[Path, list[ConfigResult]]
+
+
+def check(
+    project: Project,
+    configs: Sequence[Path] | None = None,
+    *,
+    name: str | None = None,
+    output: Path | None = None,
+    loader: Loader | None = None,
+    progress: Progress | None = None,
+    cache: Cache | None = None,
+    artifacts: bool = False,
+) -> DriftReport:
+    """Compare what is on disk with a fresh generation.
+
+    Args:
+        project: the project to check.
+        configs: config files; all of the project's by default, and then orphans are looked for as well.
+        name, output, loader, progress: as for :func:`~patchgen_core.build.artifacts.make_artifacts`.
+        cache: keeps what is made. None keeps nothing.
+        artifacts: have every outcome hold what it makes. If not, what the cache knows to be clean is not made, and
+            many configs are made in other processes.
+
+    Raises:
+        PatchgenError: the project has no configs, or ruff cannot run.
+    """
+    every = configs is None
+    paths = project.find_configs() if configs is None else list(configs)
+    if not paths:
+        raise no_configs(project)
+    machine = Machine(project)
+    found: _Results = {}
+    if cache is not None and not artifacts:
+        known = ((path, cache.find(path, name, output, machine)) for path in paths)
+        found = {path: results for path, results in known if results}
+    missing = [path for path in paths if path not in found]
+    if not artifacts and len(missing) > MANY:
+        from patchgen_core.workers.pool import check_apart
+
+        found |= check_apart(project, missing, name, output, cache.folder if cache is not None else None, progress)
+        missing = [path for path in missing if path not in found]
+    together = _make(project, missing, name, output, loader, progress)
+    found |= together
+    if cache is not None and together:
+        cache.keep_all([result.outcome for results in together.values() for result in results], name, machine)
+    shared = _sharing(found)
+    if not shared.issubset(together):
+        found |= _make(project, [path for path in paths if path in shared], name, output, loader, progress)
+    results = tuple(result for path in paths for result in found[path])
+    is_whole = every and output is None and name is None
+    orphans = find_orphans(project, [result.outcome for result in results]) if is_whole else ()
+    return DriftReport(results, orphans)
+
+
+def bare(result: ConfigResult) -> ConfigResult:
+    """A result without what it was made from, which holds syntax trees."""
+    return replace(result, outcome=replace(result.outcome, loaded=None, artifact=None, inputs=None))
+
+
+def _make(
+    project: Project,
+    paths: Sequence[Path],
+    name: str | None,
+    output: Path | None,
+    loader: Loader | None,
+    progress: Progress | None,
+) -> _Results:
+    """The results of config files, made here and now."""
+    if not paths:
+        return {}
+    from patchgen_core.build.artifacts import make_artifacts
+    from patchgen_core.config.loading import Loader
+    from patchgen_core.syntax.source import SourceCache
+
+    sources = SourceCache()
+    made: _Results = {path: [] for path in paths}
+    outcomes = make_artifacts(
+        project, paths, name=name, output=output, loader=loader or Loader(project, sources), progress=progress
+    )
+    for outcome in outcomes:
+        made[outcome.path].append(compare(outcome))
+    sources.clear()
+    return made
+
+
+def _sharing(found: _Results) -> set[Path]:
+    """Config files that write a file which another one writes as well: an error that only shows side by side."""
+    owners: dict[str, set[Path]] = {}
+    for path, results in found.items():
+        for result in results:
+            if result.outcome.output is not None:
+                owners.setdefault(os.path.realpath(result.outcome.output), set()).add(path)
+    return {path for paths in owners.values() if len(paths) > 1 for path in paths}
+
+
+def compare(outcome: Outcome) -> ConfigResult:
+    """The verdict on one config."""
+    from patchgen_core.checks.drift.causes import explain
+
+    artifact = outcome.artifact
+    if artifact is None:
+        return ConfigResult(outcome, "error")
+    try:
+        found = [FileDrift(path, read_text(path), text) for path, text in artifact.files]
+    except PatchgenError as error:
+        return ConfigResult(replace(outcome, problems=error.problems), "error")
+    drifted = tuple(file for file in found if file.old != file.new)
+    if not drifted:
+        return ConfigResult(outcome, "clean")
+    return ConfigResult(outcome, "drifted", explain(artifact, found[0].old, found[1].old), drifted)
+
+
+def fix(report: DriftReport, prune: bool = False) -> DriftReport:
+    """Write what drifted, and with ``prune`` remove orphans; configs with errors are left alone.
+
+    A config whose files cannot be written becomes an error of the report.
+
+    Raises:
+        PatchgenError: an orphan cannot be removed.
+    """
+    results = tuple(fix_result(result) for result in report.results)
+    if not prune:
+        return replace(report, results=results)
+    remove(report.orphans)
+    return DriftReport(results, (), report.orphans)
+
+
+def remove(orphans: Iterable[Path]) -> None:
+    """Remove files that no config makes.
+
+    Raises:
+        PatchgenError: one cannot be removed.
+    """
+    for path in orphans:
+        try:
+            path.unlink(missing_ok=True)  # another run may have been here
+        except OSError as error:
+            raise PatchgenError(f"cannot be removed: {error.strerror}", Location(str(path))) from None
+
+
+def fix_result(result: ConfigResult) -> ConfigResult:
+    """Write one config's files if they drifted; an error of the result when they cannot be written."""
+    if result.status != "drifted":
+        return result
+    try:
+        write_files((file.path, file.new) for file in result.files)
+    except PatchgenError as error:
+        problems = (*result.outcome.problems, *error.problems)
+        return replace(result, status="error", outcome=replace(result.outcome, problems=problems))
+    return replace(result, status="fixed")
+
+
+def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, ...]:
+    """Generated files in the project's output folders that no config makes any more.
+
+    Args:
+        project: the project.
+        outcomes: one for each of its configs, as :func:`~patchgen_core.build.artifacts.announce` or
+            :func:`~patchgen_core.build.artifacts.make_artifacts` give them. Folders of those that name no output are
+            left out.
+    """
+    expected: set[Path] = set()
+    unknown: set[Path] = set()
+    for outcome in outcomes:
+        if outcome.output is not None:
+            expected.add(outcome.output.with_suffix(""))
+        else:
+            unknown.add(project.output_folder(outcome.path))
+    root = project.search_root
+    candidates = (path for path in walk_files(root) if OUTPUT_FOLDER in path.relative_to(root).parts[:-1])
+    others = (path for path in candidates if path.with_suffix("") not in expected)
+    found = (path for path in others if not unknown.intersection(path.parents) and _is_generated(path))
+    return tuple(sorted(found))
+
+
+def _is_generated(path: Path) -> bool:
+    """Whether a file is a generated module, or the diff of one."""
+    if path.suffix not in (".py", ".diff"):
+        return False
+    from patchgen_core.syntax.header import is_generated
+
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            head = file.read(2000)
+    except OSError:  # a dangling link
+        return False
+    return is_generated(head) if path.suffix == ".py" else f"\n+++ {OUTPUT_FOLDER}/" in head

@@ -1,0 +1,169 @@
+"""Does a generated module import, and does it export what upstream exports?
+
+The import happens in a process of its own (:mod:`patchgen_core.checks.import_server`), so that nothing that this one
+has imported can stand in for what the module lacks, and so that torch stays out of this one.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from patchgen_core.build.results import Artifact
+from patchgen_core.codegen.plan import Plan
+from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
+from patchgen_core.files import read_text
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.exports import exported_names, has_listing
+from patchgen_core.workers.processes import Server
+
+_SERVER = Path(__file__).with_name("import_server.py")
+_TIME_LIMIT = 600.0
+
+
+@dataclass(frozen=True)
+class ImportVerdict:
+    """What an import told.
+
+    Attributes:
+        problems: why the module cannot be used as it is.
+        missing: an optional package that is not installed here, without which the import says nothing.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    missing: str = ""
+
+
+class Importer:
+    """Imports generated modules of a project; a context manager that ends the process it imports in.
+
+    Args:
+        project: the project; its import roots come first on the path.
+        time_limit: seconds that one import may take.
+    """
+
+    def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
+        self.project = project
+        self.server = Server(_SERVER, time_limit)
+
+    def __enter__(self) -> Importer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        self.server.close()
+
+    def check(self, artifact: Artifact, fresh: bool = False) -> ImportVerdict:
+        """Import a config's module and compare what it exports with upstream.
+
+        Args:
+            artifact: what the config makes.
+            fresh: import the text that was generated now, whatever stands on disk.
+
+        Raises:
+            PatchgenError: the module does not exist.
+        """
+        text = artifact.text if fresh else read_text(artifact.path)
+        if text is None:
+            raise PatchgenError(f"'{display_path(artifact.path)}' does not exist", artifact.plan.config.location)
+        answer = self._ask(
+            {
+                "module": self.project.module_name(artifact.path),
+                "path": str(artifact.path),
+                "text": text if fresh else None,
+                "names": _expected(artifact.plan),
+                "preload": _preload(self.project, artifact.plan),
+                "search": self.project.search_path,
+            }
+        )
+        if answer.get("lacks", "").partition(".")[0] in self.project.optional_packages:
+            return ImportVerdict(missing=answer["lacks"])
+        return ImportVerdict(tuple(_problems(artifact, text, answer)))
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self.server.ask(request)
+        except OSError as error:
+            raise PatchgenError(f"no process to import in can be started: {error.strerror}") from None
+
+
+def _preload(project: Project, plan: Plan) -> list[str]:
+    """What is slow to import and comes in any case; none of the project's own, and nothing of the model's folder."""
+    torch = ["torch"] if plan.index.imports.keys() & {"torch", "nn"} else []
+    package = plan.upstream.module.rpartition(".")[0]
+    top = package.partition(".")[0] or plan.upstream.module
+    if top == project.package_prefix.partition(".")[0]:
+        return torch
+    statements = [statement for found in plan.index.imports.values() for statement, _ in found]
+    shared = dict.fromkeys(_imported(statement, package) for statement in statements)
+    family = f"{package.rpartition('.')[0]}."
+    return [*torch, top, *(name for name in shared if name.startswith(f"{top}.") and not name.startswith(family))]
+
+
+def _imported(statement: ast.stmt, package: str) -> str:
+    """The module that ``from ... import`` in a module of a package names; empty for another statement."""
+    if not isinstance(statement, ast.ImportFrom):
+        return ""
+    try:
+        return importlib.util.resolve_name("." * statement.level + (statement.module or ""), package)
+    except ImportError:  # more dots than packages
+        return ""
+
+
+def _expected(plan: Plan) -> list[str]:
+    """What upstream exports and the config does not take out on purpose."""
+    gone = {*plan.excluded, *plan.dropped}
+    return [name for name in exported_names(plan.source.tree, plan.index) if name not in gone]
+
+
+def _problems(artifact: Artifact, text: str, answer: dict[str, Any]) -> Iterator[Problem]:
+    plan, name, location = artifact.plan, artifact.path.name, artifact.plan.config.location
+    if "died" in answer:
+        yield Problem(f"{name} dies when it is imported: {answer['died']}", location, excerpt=answer["output"])
+    elif "error" in answer:
+        yield _import_problem(artifact, text, answer)
+    elif answer["file"] is None or os.path.realpath(answer["file"]) != os.path.realpath(artifact.path):
+        message = f"its name imports another file: '{display_path(answer['file'] or 'none')}'"
+        yield Problem(message, location, "Is another copy of the project installed, or package_prefix wrong?")
+    else:
+        absent, exported = answer["absent"], answer["exported"]
+        for entry in absent:
+            if entry in exported:
+                yield Problem(f"__all__ of {name} names '{entry}', which it does not define", location)
+            else:
+                hint = f"If that is on purpose: config.exclude_from_output({entry!r})."
+                yield Problem(f"upstream exports '{entry}', which {name} does not define", location, hint)
+        if has_listing(plan.index):
+            for entry in _expected(plan):
+                if entry not in exported and entry not in absent:
+                    yield Problem(f"upstream's __all__ has '{entry}', that of {name} has not", location)
+
+
+def _import_problem(artifact: Artifact, text: str, answer: dict[str, Any]) -> Problem:
+    frames: Sequence[tuple[str, int]] = answer["frames"]
+    location, name = artifact.plan.config.location, artifact.path.name
+    own = [line for file, line in frames if os.path.realpath(file) == os.path.realpath(artifact.path)]
+    where = f"{name}, line {own[-1]}" if own else name
+    hint = _hint(answer["lacks"])
+    file, line = frames[-1] if frames else (str(artifact.path), 0)
+    if os.path.realpath(file) != os.path.realpath(artifact.path):
+        hint = f"Raised in {display_path(file)}, line {line}. {hint}".strip()
+    shown = excerpt(text, own[-1]) if own else ""
+    return Problem(f"{where} does not import: {answer['error']}", location, hint, shown)
+
+
+def _hint(lacks: str) -> str:
+    if not lacks or "." in lacks:
+        return ""
+    return f"Install it; if only some machines have it, add '{lacks}' to optional_packages in [tool.patchgen]."

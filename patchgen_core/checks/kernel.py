@@ -1,0 +1,322 @@
+"""Kernel parity: a kernel computes what the eager function of its op computes, forward and backward.
+
+For each case of the op (:mod:`patchgen_core.ops.kernels.cases`) and each dtype of :data:`TOLERANCES`, the eager
+function runs in float64 on a CPU: that is what is right. How far eager is from it in the dtype itself is what the
+dtype costs; a kernel may be off by a stated multiple of that. Errors are measured along the last dimension of each
+output and gradient, so that a wrong row does not hide behind the size of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.errors import Problem
+from patchgen_core.models.interpreter import device_type
+from patchgen_core.ops.hardware import interpreter_is_on
+from patchgen_core.ops.kernels.cases import Case, Draw, Maker, find_cases, strided
+from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY, Kernel, KernelSpec
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far from float64 a kernel may be: ``multiple * (error of eager) + units * eps * (size of the values)``.
+
+    Attributes:
+        multiple: of the error that eager has in the same dtype.
+        units: of the dtype's machine epsilon, of the largest value along the last dimension (and of a tenth of
+            the largest value of all): room where eager happens to be exact. Eager itself is held to this alone.
+    """
+
+    multiple: float
+    units: float
+
+
+TOLERANCES: dict[torch.dtype, Tolerance] = {
+    torch.float32: Tolerance(multiple=4, units=32),
+    torch.bfloat16: Tolerance(multiple=2, units=8),
+}
+MOST_PROBLEMS = 8
+_SHARE = 0.1
+_BEYOND = 1e9
+"""The ratio of what is NaN or infinite where it should not be."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one call of a kernel and its backward pass gave.
+
+    Attributes:
+        outputs: the tensors it returned, by name.
+        gradients: the gradient of each floating argument, by name; None where there is none.
+        again: the gradients of a second backward pass over the same graph; empty when it was refused.
+        overwritten: the names of arguments that have other values than before.
+    """
+
+    outputs: Mapping[str, Tensor]
+    gradients: Mapping[str, Tensor | None]
+    again: Mapping[str, Tensor | None]
+    overwritten: tuple[str, ...]
+
+
+def check_kernel(op_name: str, variant: str, name: str) -> CheckVerdict:
+    """Compare a registered kernel with the eager function of its op.
+
+    Triton kernels run in the interpreter without a GPU: call :func:`patchgen_core.models.interpreter.switch_on` first.
+
+    Returns:
+        Problems for every case that the kernel gets wrong; skipped where it cannot run here or there is nothing to
+        compare it with. ``figures`` holds the worst error of each output and gradient as a share of its tolerance.
+
+    Raises:
+        PatchgenError: no such kernel is registered.
+    """
+    found = [spec for spec in KERNEL_REGISTRY.specs(op_name, variant) if spec.name == name]
+    reason = found[0].why_not_here() if found else ""
+    if reason:
+        return CheckVerdict(skipped=f"cannot run here: {reason}")
+    kernel = KERNEL_REGISTRY.resolve(op_name, name, variant)
+    maker = find_cases(op_name, variant)
+    if not any(spec.name == EAGER for spec in KERNEL_REGISTRY.specs(op_name, variant)):
+        return CheckVerdict(skipped=f"{op_name}/{variant} has no eager kernel to compare with")
+    if maker is None:
+        return CheckVerdict(skipped=f"{op_name}/{variant} has no cases: register some with register_cases")
+    eager = KERNEL_REGISTRY.resolve(op_name, EAGER, variant)
+    return _Check(found[0], kernel, eager, maker).verdict()
+
+
+class _Check:
+    def __init__(self, spec: KernelSpec, kernel: Kernel, eager: Kernel, maker: Maker) -> None:
+        self.spec, self.kernel, self.eager, self.maker = spec, kernel, eager, maker
+        self.device = _device(spec)
+        self.figures: dict[str, float] = {}
+        self.cases = 0
+
+    def verdict(self) -> CheckVerdict:
+        problems = [problem for dtype in TOLERANCES for problem in self._problems(dtype)]
+        interpreted = self.spec.hardware is not None and self.spec.hardware.interpretable and interpreter_is_on()
+        notes = [f"{self.cases} cases on {self.device}" + (", by Triton's interpreter" if interpreted else "")]
+        if len(problems) > MOST_PROBLEMS:
+            notes.append(f"{len(problems) - MOST_PROBLEMS} more problems of the same kernel")
+        return CheckVerdict(tuple(problems[:MOST_PROBLEMS]), "", tuple(notes), self.figures)
+
+    def _problems(self, dtype: torch.dtype) -> Iterator[Problem]:
+        try:
+            cases = list(self.maker(Draw(dtype, f"{self.spec.op_name}/{self.spec.variant}")))
+        except Exception as error:
+            yield Problem(f"the cases of {self.spec.label} cannot be made: {type(error).__name__}: {error}")
+            return
+        if not cases:
+            yield Problem(f"there is no case to try {self.spec.label} with in {_name(dtype)}")
+        for number, case in enumerate(cases):
+            self.cases += 1
+            where = f"{_name(dtype)}, {case.label}: {_shapes(case)}"
+            found: dict[str, str] = {}
+            for message, hint in self._check(case, dtype, number):
+                found.setdefault(message, hint)
+            for message, hint in found.items():
+                yield Problem(f"kernel {self.spec.label}: {message} ({where})", hint=hint)
+
+    def _check(self, case: Case, dtype: torch.dtype, number: int) -> Iterator[tuple[str, str]]:
+        gaps = number % 2 == 1
+        try:
+            right = run(self.eager, case, dtype, torch.device("cpu"), cast=torch.float64, gaps=gaps)
+            own = run(self.eager, case, dtype, self.device, gaps=gaps)
+        except Exception as error:
+            yield f"the eager kernel raises {type(error).__name__}: {error}", "The case or the eager kernel is wrong."
+            return
+        try:
+            got = own if self.kernel is self.eager else run(self.kernel, case, dtype, self.device, gaps=gaps)
+            yield from self._compare(got, own, right, dtype)
+            if number == 0:
+                yield from self._check_alone(case, own, right, dtype)
+        except Exception as error:
+            yield f"raises {type(error).__name__}: {error}", ""
+
+    def _check_alone(self, case: Case, own: Run, right: Run, dtype: torch.dtype) -> Iterator[tuple[str, str]]:
+        """Each gradient when it is the only one that is wanted, and the outputs when none is."""
+        for wanted in [*([name] for name in right.gradients), []]:
+            alone = run(self.kernel, case, dtype, self.device, wanted=wanted)
+            gradients = {name: right.gradients[name] for name in wanted}
+            when = f"only {wanted[0]} requires a gradient" if wanted else "under no_grad"
+            for message, hint in self._compare(alone, own, Run(right.outputs, gradients, {}, ()), dtype):
+                yield message, hint or f"This is where {when}."
+
+    def _compare(self, got: Run, own: Run, right: Run, dtype: torch.dtype) -> Iterator[tuple[str, str]]:
+        for name in got.overwritten:
+            yield f"overwrites {name}", "Whoever else holds that tensor gets wrong values: work on a copy."
+        if got.outputs.keys() != own.outputs.keys():
+            yield f"returns {len(got.outputs)} tensors, eager {len(own.outputs)}", ""
+            return
+        for name, value in right.outputs.items():
+            yield from self._compare_one(name, got.outputs[name], own.outputs[name], value, dtype)
+        for name, gradient in right.gradients.items():
+            label = f"gradient of {name}"
+            found = list(self._compare_one(label, got.gradients.get(name), own.gradients[name], gradient, dtype))
+            yield from found
+            if name in got.again and not found:
+                for message, _ in self._compare_one(label, got.again[name], own.gradients[name], gradient, dtype):
+                    yield f"{message} in a second backward pass", "The first must not overwrite what was saved for it."
+
+    def _compare_one(
+        self, name: str, got: Tensor | None, own: Tensor | None, right: Tensor | None, dtype: torch.dtype
+    ) -> Iterator[tuple[str, str]]:
+        if got is None or own is None or right is None:
+            if (got is None) != (own is None):
+                yield f"the {name} is {'missing' if got is None else 'there'}, unlike eager's", ""
+            return
+        if got.shape != own.shape or got.dtype != own.dtype:
+            one, other = (f"{tuple(tensor.shape)} of {_name(tensor.dtype)}" for tensor in (got, own))
+            yield f"{name} is {one}, eager's {other}", ""
+            return
+        is_eager = self.kernel is self.eager
+        ratio, error, allowed = _worst(got, None if is_eager else own, right, dtype, TOLERANCES[dtype])
+        key = f"{_name(dtype)} {name}"
+        self.figures[key] = max(self.figures.get(key, 0.0), ratio)
+        if not ratio <= 1:
+            yield f"{name} is off by {error:.3g}, where {allowed:.3g} is allowed", ""
+
+
+def run(
+    kernel: Kernel,
+    case: Case,
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    cast: torch.dtype | None = None,
+    wanted: Sequence[str] | None = None,
+    gaps: bool = False,
+) -> Run:
+    """Call a kernel and differentiate what it returns.
+
+    Args:
+        kernel: the kernel.
+        case: its arguments; they are copied, with their strides.
+        dtype: what the gradients of the outputs are drawn in.
+        device: where to run.
+        cast: what to cast floating arguments to; None leaves them.
+        wanted: the arguments to differentiate; all floating ones that are not constant when None.
+        gaps: whether the gradients of the outputs are not contiguous.
+    """
+    leaves: dict[str, Tensor] = {}
+    arguments = [_copy(value, name, device, cast, leaves) for name, value in case.arguments.items()]
+    keywords = {name: _copy(value, name, device, cast, leaves) for name, value in case.keywords.items()}
+    before = {name: leaf.detach().clone() for name, leaf in leaves.items()}
+    free = [n for n, leaf in leaves.items() if leaf.is_floating_point() and n.partition("[")[0] not in case.constant]
+    inputs = [name for name in free if wanted is None or name in wanted]
+    for name in inputs:
+        leaves[name].requires_grad_()
+    with torch.set_grad_enabled(bool(inputs)):
+        outputs = _outputs(kernel(*arguments, **keywords))
+    draw = Draw(dtype, case.label)
+    kept = {name: draw.normal(*value.shape).to(device, value.dtype) for name, value in outputs.items()}
+    seeds = {name: strided(seed) if gaps else seed.clone() for name, seed in kept.items()}
+    gradients = _gradients(outputs, seeds, leaves, inputs)
+    overwritten = [name for name, leaf in leaves.items() if not _same(leaf.detach(), before[name])]
+    overwritten += [f"the gradient of its {name}" for name, seed in kept.items() if not _same(seed, seeds[name])]
+    try:
+        again = _gradients(outputs, kept, leaves, inputs)
+    except RuntimeError:  # refused, which nobody takes for a result
+        again = {}
+    found = {name: value.detach() for name, value in outputs.items()}
+    return Run(found, gradients, again, tuple(overwritten))
+
+
+def _gradients(
+    outputs: Mapping[str, Tensor], seeds: Mapping[str, Tensor], leaves: Mapping[str, Tensor], inputs: Sequence[str]
+) -> dict[str, Tensor | None]:
+    differentiable = [name for name, value in outputs.items() if value.requires_grad]
+    if not differentiable:
+        return dict.fromkeys(inputs)
+    found = torch.autograd.grad(
+        [outputs[name] for name in differentiable],
+        [leaves[name] for name in inputs],
+        [seeds[name] for name in differentiable],
+        retain_graph=True,
+        allow_unused=True,
+    )
+    return {name: None if gradient is None else gradient.clone() for name, gradient in zip(inputs, found)}
+
+
+def _copy(value: Any, name: str, device: torch.device, cast: torch.dtype | None, leaves: dict[str, Tensor]) -> Any:
+    """A copy of an argument; its tensors are entered into ``leaves``."""
+    if isinstance(value, Tensor):
+        dtype = cast if cast is not None and value.is_floating_point() else value.dtype
+        value = value.contiguous() if 0 in value.stride() else value
+        leaves[name] = torch.empty_strided(value.shape, value.stride(), dtype=dtype, device=device).copy_(value)
+        return leaves[name]
+    if isinstance(value, (tuple, list)):
+        return type(value)(_copy(item, f"{name}[{n}]", device, cast, leaves) for n, item in enumerate(value))
+    return value
+
+
+def _outputs(returned: Any) -> dict[str, Tensor]:
+    values = returned if isinstance(returned, (tuple, list)) else [returned]
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"a kernel returns tensors, not {type(value).__name__}")
+    return {"output" if len(values) == 1 else f"output {n}": value for n, value in enumerate(values)}
+
+
+def _worst(
+    got: Tensor, own: Tensor | None, right: Tensor, dtype: torch.dtype, tolerance: Tolerance
+) -> tuple[float, float, float]:
+    """The largest error as a share of what is allowed there, the error, and what is allowed."""
+    if right.numel() == 0:
+        return 0.0, 0.0, 0.0
+    size = right.abs().nan_to_num()
+    along = _along(size)
+    allowed = tolerance.units * torch.finfo(dtype).eps * torch.maximum(along, _SHARE * size.max())
+    if own is not None:
+        allowed = allowed + tolerance.multiple * _along(_error(own, right))
+    error = _along(_error(got, right))
+    ratio = (
+        torch.where(error == 0, torch.zeros_like(error), error / allowed).nan_to_num(nan=_BEYOND).clamp(max=_BEYOND)
+    )
+    worst = int(ratio.argmax())
+    return (
+        float(ratio.flatten()[worst]),
+        float(error.flatten()[worst]),
+        float(allowed.expand_as(error).flatten()[worst]),
+    )
+
+
+def _error(value: Tensor, right: Tensor) -> Tensor:
+    """Distances from what is right; 0 where both are NaN, infinite where one is."""
+    value = value.detach().to("cpu", torch.float64)
+    same = (value == right) | (value.isnan() & right.isnan())
+    return torch.where(same, 0.0, (value - right).abs().nan_to_num(nan=torch.inf))
+
+
+def _along(values: Tensor) -> Tensor:
+    return values.amax(dim=-1) if values.dim() else values
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return bool(torch.equal(one.nan_to_num(), other.nan_to_num()))
+
+
+def _device(spec: KernelSpec) -> torch.device:
+    if spec.hardware is not None and not spec.hardware.interpretable:
+        return torch.device(spec.hardware.device_type)
+    return torch.device(device_type())
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _shapes(case: Case) -> str:
+    def shape(value: Any) -> str:
+        if isinstance(value, Tensor):
+            return "x".join(map(str, value.shape)) or "a scalar"
+        if isinstance(value, (tuple, list)):
+            return f"({', '.join(map(shape, value))})"
+        return getattr(value, "__name__", repr(value))
+
+    return ", ".join(f"{name} {shape(value)}" for name, value in {**case.arguments, **case.keywords}.items())

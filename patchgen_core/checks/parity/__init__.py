@@ -1,0 +1,1 @@
+"""Does the generated model compute what Hugging Face eager computes?"""

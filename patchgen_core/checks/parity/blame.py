@@ -1,0 +1,214 @@
+"""Whose code makes two runs part: the module in which right values become wrong ones, and the patches that ran there.
+
+Forward, that is the module whose output differs although what it is given agrees. Backward it is the one whose output
+gets the right gradient and that gives wrong ones to its parameters or to the module before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from patchgen_core.checks.parity.request import PatchedCode
+from patchgen_core.models.comparing import (
+    Difference,
+    first_parting,
+    inputs_agree,
+    layer_errors,
+    layer_gradient_errors,
+)
+from patchgen_core.models.reach import Reached
+from patchgen_core.models.running import GRADIENT, Run
+
+_FAR = 1000
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one batch.
+
+    Attributes:
+        patched, eager, reference: the patched model's, upstream's, and upstream's in float64 if there is one.
+        multiple: how many times the error of eager is allowed; 0 for the same bits.
+    """
+
+    patched: Run
+    eager: Run
+    reference: Run | None
+    multiple: float
+
+    def forward(self) -> list[Difference]:
+        """How the output of every module compares, in the order in which they finish."""
+        return list(layer_errors(self.patched, self.eager, self.reference, self.multiple))
+
+    def backward(self) -> list[Difference]:
+        """How the gradient that comes to the output of every module compares, in the order in which they come."""
+        return list(layer_gradient_errors(self.patched, self.eager, self.reference, self.multiple))
+
+    def kind(self, name: str) -> str:
+        """The class of a module."""
+        return self.eager.kinds.get(path_of(name), "")
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Where two runs part.
+
+    Attributes:
+        places: paths of the modules whose code is to blame, the likeliest first.
+        first: name of the first module, in the order of the direction, whose value differs; empty for none.
+        after: the last one before it where both agree; empty for none.
+        is_backward: whether all that is computed forward agrees.
+        parameter: the first parameter whose own module gets the right gradient and gives it a wrong one; or empty.
+        right: paths of modules that were seen to do right.
+    """
+
+    places: tuple[str, ...]
+    first: str = ""
+    after: str = ""
+    is_backward: bool = False
+    parameter: str = ""
+    right: frozenset[str] = frozenset()
+
+
+def path_of(name: str) -> str:
+    """The path of a module, without which of its calls it was."""
+    return name.partition(" (")[0]
+
+
+def find_blame(runs: Runs, differences: Sequence[Difference]) -> Blame:
+    """Where the runs part.
+
+    Args:
+        runs: the runs.
+        differences: of all that is compared; at least one is not right.
+    """
+    wrong = [difference.name for difference in differences if not difference.is_right]
+    parting = first_parting(runs.patched, runs.eager, runs.reference, runs.multiple)
+    if parting is not None and (parting.path or any(not name.startswith(GRADIENT) for name in wrong)):
+        done = [d.name for d in runs.forward()]
+        right = frozenset(map(path_of, done[: done.index(parting.path)]))
+        return Blame((_holder(runs, parting.path),), parting.path, parting.after, right=right)
+    return _backward(runs, wrong)
+
+
+def _holder(runs: Runs, name: str) -> str:
+    """The innermost module, from one outward, that is given what agrees."""
+    path, _, call = name.partition(" (")
+    for above in _outward(path):
+        known = f"{above} ({call}" if call and f"{above} ({call}" in runs.eager.layer_inputs else above
+        if known in runs.eager.layer_inputs and inputs_agree(
+            known, runs.patched, runs.eager, runs.reference, runs.multiple
+        ):
+            return above
+    return ""
+
+
+def _outward(path: str) -> Iterator[str]:
+    """A path and the ones that hold it, the model's own, which is empty, last."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
+    yield ""
+
+
+def _backward(runs: Runs, wrong: Sequence[str]) -> Blame:
+    """Follow the gradients from the loss back."""
+    parameters = [name.removeprefix(GRADIENT) for name in wrong if name.startswith(GRADIENT)]
+    after = ""
+    walk = runs.backward()
+    for number, difference in enumerate(walk):
+        name = difference.name
+        if not difference.is_right:
+            places = _between(path_of(after), path_of(name), runs.eager)
+            return Blame(places, name, after, True, right=_acquitted(walk[: number + 1]))
+        own = next((p for p in parameters if name and p.rpartition(".")[0] == path_of(name)), "")
+        if own:
+            return Blame((path_of(name),), "", name, True, own, _acquitted(walk[: number + 1]))
+        after = name
+    own = parameters[0] if parameters else ""
+    return Blame((own.rpartition(".")[0],), "", after, True, own, _acquitted(walk))
+
+
+def _acquitted(walk: Sequence[Difference]) -> frozenset[str]:
+    """The modules that got the right gradient and gave one, going back until the last step, where it went wrong."""
+    paths = [path_of(difference.name) for difference in walk]
+    right = set()
+    for number, path in enumerate(paths[:-1]):
+        given = next((n for n in range(number + 1, len(paths)) if not paths[n].startswith(f"{path}.")), None)
+        if path and given is not None and given < len(paths) - 1:
+            right.add(path)
+    return frozenset(right)
+
+
+def _between(after: str, first: str, run: Run) -> tuple[str, ...]:
+    """The modules whose code leads from one output to another: the later one, and outward to what holds both."""
+    around = set(_outward(first))
+    found = []
+    for path in _outward(after):
+        if path in run.layer_inputs:
+            found.append(path)
+        if path in around and path != after:
+            break
+    return tuple(found)
+
+
+def find_suspects(
+    blame: Blame, patches: Sequence[PatchedCode], reached: Mapping[str, Reached], asking: Container[int] = ()
+) -> list[PatchedCode]:
+    """The patches that ran where runs part, the one to look at first first.
+
+    Those that ran in the very module come first, then those inside of it, then those around it. Of equals the one of
+    which a line ran that upstream does not have, and that did no right elsewhere.
+
+    Args:
+        blame: where they part.
+        patches: all patches.
+        reached: where they ran.
+        asking: lines that only ask whether a slot has a kernel.
+    """
+    ranked = []
+    for patch in patches:
+        ran = reached[patch.target]
+        steps, _ = _nearest(blame, ran)
+        if steps >= _FAR:
+            continue
+        did_right = bool(ran.modules & blame.right)
+        is_own = bool(fresh_lines(patch, ran, asking)) or not patch.lines
+        only_made = not ran.functions - {"__init__"}
+        rank = (did_right, steps) if blame.is_backward else (steps, did_right)
+        ranked.append((*rank, only_made, not is_own, patch.declared.line, patch))
+    return [row[-1] for row in sorted(ranked, key=lambda row: row[:-1])]
+
+
+def place_of(blame: Blame, reached: Reached | None) -> str:
+    """The module to name: of those to blame the one that a patch ran nearest to, or the likeliest one."""
+    return _nearest(blame, reached)[1] if reached is not None else blame.places[0]
+
+
+def _nearest(blame: Blame, reached: Reached) -> tuple[int, str]:
+    """How far what ran is from the places to blame, and from which it is that."""
+    steps = [
+        (number + _distance(place, module), number, place)
+        for number, place in enumerate(blame.places)
+        for module in reached.modules
+    ]
+    distance, _, place = min(steps, default=(_FAR, 0, ""))
+    return distance, place
+
+
+def fresh_lines(patch: PatchedCode, reached: Reached, asking: Container[int] = ()) -> list[int]:
+    """The lines of a patch that ran and that upstream does not have, without those that only ask."""
+    ran = {line for _, line in reached.lines}
+    return [line for line in patch.fresh if line in ran and line not in asking]
+
+
+def _distance(place: str, module: str) -> int:
+    """How far the code of a module is from a place: nearer inside of it than around it."""
+    if module == place:
+        return 0
+    if not place or module.startswith(f"{place}."):
+        return 1 + module.count(".") - place.count(".") + (not place)
+    if not module or place.startswith(f"{module}."):
+        return 20 * (place.count(".") - module.count(".") + (not module))
+    return _FAR

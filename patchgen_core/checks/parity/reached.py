@@ -1,0 +1,92 @@
+"""Which patches no batch reaches, and where they would be reached."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from patchgen_core.checks.parity.findings import UNREACHED
+from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
+from patchgen_core.errors import Problem
+from patchgen_core.models.reach import Reached, Span
+
+_HINT = "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
+
+
+def spans_of(request: ParityRequest) -> dict[str, list[Span]]:
+    """Where the code of each patch stands, by target; that of an external patch in its own file."""
+    found: dict[str, list[Span]] = {}
+    for patch in request.patches:
+        own = [Span(request.path, first, last) for first, last in patch.lines]
+        found.setdefault(patch.target, []).extend(own or _external(patch))
+    return found
+
+
+def _external(patch: PatchedCode) -> Iterator[Span]:
+    """Where the functions of what is imported stand; nothing for what is not written in Python."""
+    value = getattr(importlib.import_module(patch.module), patch.name, None)
+    for function in _functions(value):
+        code: CodeType | None = getattr(inspect.unwrap(function), "__code__", None)
+        if code is not None:
+            lines = [line for _, _, line in code.co_lines() if line is not None]
+            yield Span(code.co_filename, code.co_firstlineno, max(lines, default=code.co_firstlineno))
+
+
+def _functions(value: Any) -> Iterator[Any]:
+    if not inspect.isclass(value):
+        yield value
+        return
+    for cls in value.__mro__:
+        if cls.__module__.partition(".")[0] not in ("torch", "builtins"):
+            for member in vars(cls).values():
+                member = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+                if inspect.isfunction(member):
+                    yield member
+
+
+def unreached(
+    request: ParityRequest,
+    reached: Mapping[str, Reached],
+    parts: Mapping[str, Mapping[str, str]],
+    batches: Sequence[str],
+) -> Iterator[Problem]:
+    """The patches whose code did not run, each with what to do.
+
+    Args:
+        request: what was compared.
+        reached: what ran, by target.
+        parts: of every head that ran, the class names of its modules by path.
+        batches: the names of the batches that ran.
+    """
+    for patch in request.patches:
+        what = reached[patch.target]
+        made = {"__init__"} if not patch.target.endswith(".__init__") else set()
+        is_run = bool(what.functions - made)
+        if is_run or not patch.is_computed:
+            continue
+        where = _where(patch, parts)
+        message = f"no toy batch reaches the patch of '{patch.target}': {where} (batches: {', '.join(batches)})"
+        yield Problem(message, patch.declared, _HINT, code=UNREACHED, target=patch.target)
+
+
+def _where(patch: PatchedCode, parts: Mapping[str, Mapping[str, str]]) -> str:
+    """Where the patched code is, in words."""
+    name = patch.target.partition(".")[0]
+    for head, kinds in parts.items():
+        path = next((path for path, kind in kinds.items() if kind == name), None)
+        if path is not None:
+            return f"it belongs to '{path}' of {head}, which ran" if path else f"{head} ran without it"
+    heads = ", ".join(parts)
+    used = f"; {', '.join(patch.users[:4])} refer to it" if patch.users else ""
+    return f"it is in none of the heads that ran ({heads}){used}"
+
+
+def uncalled(request: ParityRequest, calls: Mapping[str, int]) -> Iterator[Problem]:
+    """The slots that were bound and never called; a patch's code may have run around them."""
+    for name, count in calls.items():
+        if not count:
+            message = f"no toy batch calls '{name}', which is bound to {request.implementation}"
+            yield Problem(message, request.declared, _HINT, code=UNREACHED, target=name)

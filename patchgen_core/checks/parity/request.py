@@ -1,0 +1,93 @@
+"""What the process that runs models is told about a config: plain data that goes through JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from patchgen_core.config.declarations import Tolerance
+from patchgen_core.errors import Location
+
+
+@dataclass(frozen=True)
+class PatchedCode:
+    """Where the code of one patch stands in the generated module.
+
+    Attributes:
+        target: as upstream names it.
+        declared: where the config declares it.
+        lines: first and last lines of its definitions, decorators included; empty for an external patch.
+        fresh: those of these lines that upstream does not have.
+        module, name: what an external patch imports from where; empty for others.
+        is_computed: whether the model's own code uses it; not so for a method that was added for others to call.
+        users: what else in the module refers to it: classes, methods and functions.
+    """
+
+    target: str
+    declared: Location
+    lines: tuple[tuple[int, int], ...] = ()
+    fresh: tuple[int, ...] = ()
+    module: str = ""
+    name: str = ""
+    is_computed: bool = True
+    users: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ParityRequest:
+    """One comparison that is to be made.
+
+    Attributes:
+        module, path: the generated module's dotted name and file.
+        upstream: upstream's dotted name.
+        implementation: "eager", "patched", or the name of kernels.
+        declared: where the config is declared.
+        patches: its patches.
+        tolerances: what it tolerates.
+        project_tolerances: what its project does.
+        toy_config: its toy configuration, as a mapping or an absolute path; None when it has none of its own.
+        toy_root: the project's folder of toy configurations; empty for none.
+        batches: references of the project's builders of toy batches.
+        device: "auto", "cpu" or "cuda".
+        dtypes: what to run in.
+        offered: the implementations that are being checked.
+    """
+
+    module: str
+    path: str
+    upstream: str
+    implementation: str
+    declared: Location
+    patches: tuple[PatchedCode, ...] = ()
+    tolerances: tuple[Tolerance, ...] = ()
+    project_tolerances: Mapping[str, float] | None = None
+    toy_config: Mapping[str, Any] | str | None = None
+    toy_root: str = ""
+    batches: tuple[str, ...] = ()
+    device: str = "auto"
+    dtypes: tuple[str, ...] = ("float32", "bfloat16")
+    offered: tuple[str, ...] = ()
+
+
+def pack_request(request: ParityRequest) -> dict[str, Any]:
+    """A request as JSON types."""
+    return asdict(request)
+
+
+def unpack_request(data: Mapping[str, Any]) -> ParityRequest:
+    """The request that :func:`pack_request` was given."""
+
+    def patch(value: Mapping[str, Any]) -> PatchedCode:
+        lines = tuple((first, last) for first, last in value["lines"])
+        told = {"declared": Location(**value["declared"]), "lines": lines, "fresh": tuple(value["fresh"])}
+        return PatchedCode(**{**value, **told, "users": tuple(value["users"])})
+
+    tolerances = [Tolerance(**{**value, "location": Location(**value["location"])}) for value in data["tolerances"]]
+    told = {
+        "declared": Location(**data["declared"]),
+        "patches": tuple(map(patch, data["patches"])),
+        "tolerances": tuple(tolerances),
+    }
+    lists = {name: tuple(data[name]) for name in ("batches", "dtypes", "offered")}
+    return ParityRequest(**{**data, **told, **lists})

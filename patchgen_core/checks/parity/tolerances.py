@@ -1,0 +1,58 @@
+"""How far a patched model may be off: a multiple of what Hugging Face eager itself is off, in the same dtype.
+
+What eager is off is measured against a run of the same model in float64, tensor by tensor. A multiple of 0 asks for
+the same bits as eager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from patchgen_core.config.declarations import Tolerance
+from patchgen_core.ops.registry import EAGER
+
+MULTIPLE = 4.0
+"""The default for everything but eager: kernels that are right were measured at 0.9 to 1.6."""
+PROJECT_KEY = "[tool.patchgen.parity] tolerance"
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What one implementation is allowed in one dtype.
+
+    Attributes:
+        multiple: of the error of eager; 0 for the same bits.
+        source: who says so; empty for the default.
+    """
+
+    multiple: float
+    source: str = ""
+
+    def __str__(self) -> str:
+        said = f"at most {self.multiple:g} x the error of eager" if self.multiple else "bit for bit"
+        return f"{said} ({self.source})" if self.source else said
+
+
+def allowed(
+    implementation: str, dtype: str, declared: Sequence[Tolerance] = (), project: Mapping[str, float] | None = None
+) -> Allowed:
+    """What an implementation is allowed in a dtype.
+
+    The config's own word comes first (the last one that fits), then the project's: its keys are
+    ``<implementation>-<dtype>``, ``<implementation>``, or ``<dtype>`` for all implementations but eager.
+
+    Args:
+        implementation: "eager", "patched", "liger_kernel", ...
+        dtype: "float32" or "bfloat16".
+        declared: what the config tolerates.
+        project: ``[tool.patchgen.parity] tolerance``.
+    """
+    for own in reversed(declared):
+        if own.covers(implementation, dtype):
+            return Allowed(own.multiple, own.reason)
+    keys = [f"{implementation}-{dtype}", implementation] + ([dtype] if implementation != EAGER else [])
+    for key in keys:
+        if project and key in project:
+            return Allowed(project[key], f"{PROJECT_KEY} '{key}'")
+    return Allowed(0.0 if implementation == EAGER else MULTIPLE)

@@ -1,0 +1,156 @@
+"""Which lines of patches no batch runs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import CodeType
+
+from patchgen_core.checks.parity.findings import UNRUN, lines_of
+from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
+from patchgen_core.errors import Problem
+from patchgen_core.files import read_text
+from patchgen_core.models.reach import Reached
+from patchgen_core.syntax.source import FUNCTIONS, Function
+
+_HINT = "Give a batch or a toy config that runs them, or allow it with config.allow('PG302', reason, target)."
+_MOST_LINES = 12
+_STATES = ("has_kernel", "use_non_eager_impl", "use_eager_impl", "bound_kernel")
+_LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def unrun(request: ParityRequest, reached: Mapping[str, Reached], batches: Sequence[str]) -> Iterator[Problem]:
+    """The patches of which some lines did not run although the functions that they stand in did.
+
+    Only lines that upstream does not have count. What depends on whether a slot has a kernel is left out, because
+    other implementations run it, and so is code that ends in ``raise``.
+
+    Args:
+        request: what was compared.
+        reached: what ran, by target.
+        batches: the names of the batches that ran.
+    """
+    text = read_text(Path(request.path)) or ""
+    if not any(patch.fresh for patch in request.patches):
+        return
+    try:
+        tree, code = ast.parse(text), set(_executable(compile(text, request.path, "exec")))
+    except SyntaxError:  # what ran is not what stands there
+        return
+    functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
+    slots = _slots(tree)
+    for patch in request.patches:
+        ran = {line for file, line in reached[patch.target].lines if file == request.path}
+        own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
+        found = {line for function in own for line in _missed(function, ran, slots)}
+        if missed := sorted(found & code & set(patch.fresh)):
+            yield _problem(patch, missed, request.path, batches)
+
+
+def _problem(patch: PatchedCode, missed: Sequence[int], path: str, batches: Sequence[str]) -> Problem:
+    where = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges(missed))
+    word = "lines" if len(missed) > 1 else "line"
+    message = f"no toy batch runs {word} {where} of what the patch of '{patch.target}' brings in"
+    shown = lines_of(path, missed[:_MOST_LINES])
+    hint = f"{_HINT} Batches: {', '.join(batches)}."
+    return Problem(message, patch.declared, hint, code=UNRUN, generated=shown, target=patch.target)
+
+
+def ranges(lines: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Sorted lines as pairs of a first and a last one that follow each other without a gap."""
+    first = last = lines[0]
+    for line in lines[1:]:
+        if line > last + 1:
+            yield first, last
+            first = line
+        last = line
+    yield first, last
+
+
+def _executable(code: CodeType) -> Iterator[int]:
+    """The lines that code has something to run on."""
+    yield from (line for _, _, line in code.co_lines() if line)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _executable(constant)
+
+
+def _slots(tree: ast.Module) -> set[str]:
+    """The names that a module has for its slots, or for tables of them."""
+    return {
+        name.id
+        for node in tree.body
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _names(node.value) & {"OpSlot"}
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    }
+
+
+def _missed(function: Function, ran: set[int], slots: set[str]) -> Iterator[int]:
+    """The lines of a function's statements that did not run; none when the function did not."""
+    if not any(_ran(statement, ran) for statement in function.body):
+        return
+    known = slots | _told_by(function, slots)
+    yield from _in_block(function.body, ran, known)
+
+
+def _told_by(function: Function, slots: set[str]) -> set[str]:
+    """The local names that say whether a slot has a kernel."""
+    return {
+        target.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and _is_about(node.value, slots)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _is_about(test: ast.AST, slots: set[str]) -> bool:
+    return bool(_names(test) & {*slots, *_STATES})
+
+
+def _names(tree: ast.AST) -> set[str]:
+    nodes = list(ast.walk(tree))
+    return {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+
+
+def _in_block(block: Sequence[ast.stmt], ran: set[int], slots: set[str]) -> Iterator[int]:
+    if block and isinstance(block[-1], ast.Raise) and not _ran(block[0], ran):
+        return
+    for statement in block:
+        if isinstance(statement, ast.If) and _is_about(statement.test, slots):
+            if _leaves(statement.body) or _leaves(statement.orelse):
+                return  # what follows runs by the slot's state as well
+            continue
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Global, ast.Nonlocal)) or _is_text(statement):
+            continue  # a function in a function is one of its own
+        if not _ran(statement, ran):
+            if not isinstance(statement, ast.Raise):
+                yield from range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+            continue
+        for inner in _blocks(statement):
+            yield from _in_block(inner, ran, slots)
+
+
+def _leaves(block: Sequence[ast.stmt]) -> bool:
+    return bool(block) and isinstance(block[-1], _LEAVES)
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _ran(statement: ast.stmt, ran: set[int]) -> bool:
+    return any(line in ran for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+
+
+def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """The blocks inside a statement, in their order."""
+    for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for entry in [getattr(statement, field, [])]:
+            if entry and isinstance(entry[0], ast.stmt):
+                yield entry
+            else:
+                yield from (inner.body for inner in entry)

@@ -1,0 +1,260 @@
+"""What a check found out about a config, as plain data that every front end prints, sends or saves."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from patchgen_core.build.results import Cause, ConfigResult, Outcome
+from patchgen_core.errors import Location, Problem, Snippet, display_path
+
+if TYPE_CHECKING:
+    from patchgen_core.checks.contract.verdict import Verdict
+    from patchgen_core.checks.parity.verdict import Table
+
+Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
+_TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)
+BAD: tuple[Status, ...] = ("drifted", "failed", "error")
+"""The statuses that make a run red."""
+STATUS_STYLE: dict[Status, str] = {
+    "clean": "green",
+    "drifted": "red",
+    "failed": "red",
+    "fixed": "yellow",
+    "skipped": "yellow",
+    "error": "bold red",
+}
+"""How they are printed."""
+NO_MODULE = "there is nothing to look at: the drift check says why"
+"""Why contracts of a config that does not generate are not checked."""
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that differs.
+
+    Attributes:
+        path: the file.
+        missing: whether it does not exist.
+        diff: unified diff from what is there to what should be.
+        telling: the diff as it is shown: without the header's hashes, which change with everything else.
+    """
+
+    path: str
+    missing: bool
+    diff: str
+    telling: str
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one check found out about one config.
+
+    Attributes:
+        config: what reports call the config.
+        path: its file.
+        line: 1-based line where it is declared; 0 when that is not known.
+        check: name of the check.
+        status: the verdict. A failed check of the drift is ``drifted``, a config with errors is ``error``.
+        causes: why files differ.
+        files: files that differ.
+        written: files that were written.
+        removed: files that were removed.
+        errors: what is wrong with the config, or with what it made.
+        warnings: what the user should know all the same.
+        loading: how the config was loaded; empty when it was not.
+        loading_reason: why it was imported for real.
+        notes: what is left out of the verdict on purpose, such as findings that the config allows.
+        reason: why the check was skipped.
+        figures: measurements by name, for reports.
+        tables: the figures behind the errors.
+        unused: allowances that nothing came of here.
+        siblings: names of the items that such an allowance may also be for, this one's among them.
+        picture: file that shows the figures; empty for none.
+        item: node id of the test item that made the record.
+        seconds: how long that item took, with what it set up for others; 0 when it is not known.
+    """
+
+    config: str
+    path: str
+    line: int
+    check: str
+    status: Status
+    causes: tuple[Cause, ...] = ()
+    files: tuple[FileRecord, ...] = ()
+    written: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    errors: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    loading: str = ""
+    loading_reason: str = ""
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    tables: tuple[Table, ...] = ()
+    unused: tuple[Problem, ...] = ()
+    siblings: tuple[str, ...] = ()
+    picture: str = ""
+    item: str = ""
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", os.fspath(self.path))
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether it makes a run red."""
+        return self.status in BAD
+
+    @property
+    def name(self) -> str:
+        """The name of its item, such as ``parity[eager]``; the check's when it is not known."""
+        name = self.item.rpartition("::")[2].partition("@")[0]
+        return name if name.partition("[")[0] == self.check else self.check
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line."""
+        said = [problem.title for problem in self.errors] or [str(cause) for cause in self.causes]
+        if not said:
+            return self.reason or self.status
+        return said[0] if len(said) == 1 else f"{said[0]} (and {len(said) - 1} more)"
+
+
+def drift_record(result: ConfigResult) -> Record:
+    """The record of a drift check."""
+    outcome = result.outcome
+    files = tuple(FileRecord(str(f.path), f.old is None, _clean(f.diff), _clean(f.telling_diff)) for f in result.files)
+    return Record(
+        outcome.label,
+        str(outcome.path),
+        outcome.line,
+        "drift",
+        result.status,
+        result.causes,
+        files,
+        written=tuple(file.path for file in files) if result.status == "fixed" else (),
+        errors=outcome.problems,
+        loading=outcome.loading,
+        loading_reason=outcome.loading_reason,
+        notes=(f"not cached: {outcome.doubt}",) if outcome.doubt and outcome.loading == "stubbed" else (),
+    )
+
+
+def contract_record(outcome: Outcome, verdict: Verdict | None) -> Record:
+    """The record of a contract check; without a verdict, that of a config that makes nothing."""
+    bare = Record(outcome.label, str(outcome.path), outcome.line, "contract", "skipped", reason=NO_MODULE)
+    if verdict is None:
+        return bare
+    status: Status = "failed" if verdict.errors else "clean"
+    more: dict[str, Any] = {"errors": verdict.errors, "warnings": verdict.warnings, "notes": verdict.notes}
+    return replace(bare, status=status, reason="", **more)
+
+
+def pack(record: Record) -> dict[str, Any]:
+    """A record as JSON types that can be sent and saved: what is not valid Unicode is escaped."""
+    packed: dict[str, Any] = _clean(asdict(record))
+    return packed
+
+
+def unpack(data: Mapping[str, Any]) -> Record:
+    """The record that :func:`pack` was given.
+
+    Raises:
+        KeyError, TypeError, ValueError: ``data`` is no such record.
+    """
+    if data["status"] not in get_args(Status):
+        raise ValueError(f"unknown status {data['status']!r}")
+
+    def problems(values: Any) -> tuple[Problem, ...]:
+        return tuple(
+            Problem(**{**value, "location": location(value["location"]), "generated": snippet(value.get("generated"))})
+            for value in values
+        )
+
+    def location(value: Any) -> Location | None:
+        return Location(**value) if value else None
+
+    def snippet(value: Any) -> Snippet | None:
+        return Snippet(Location(**value["location"]), value["text"]) if value else None
+
+    parts = {
+        "causes": tuple(Cause(**cause) for cause in data["causes"]),
+        "files": tuple(FileRecord(**file) for file in data["files"]),
+        "written": tuple(data["written"]),
+        "removed": tuple(data["removed"]),
+        "errors": problems(data["errors"]),
+        "warnings": problems(data["warnings"]),
+        "notes": tuple(data.get("notes", ())),
+        "tables": _unpack_tables(data.get("tables", ())),
+        "unused": problems(data.get("unused", ())),
+        "siblings": tuple(data.get("siblings", ())),
+    }
+    return Record(**{**data, **parts})
+
+
+def _unpack_tables(values: Any) -> tuple[Table, ...]:
+    if not values:
+        return ()
+    from patchgen_core.checks.parity.verdict import unpack_table
+
+    return tuple(map(unpack_table, values))
+
+
+def clean(text: str) -> str:
+    """A text that can be sent and saved: what is not valid Unicode is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {key: _clean(entry) for key, entry in value.items()}
+    return [_clean(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+
+
+def relative_to(root: Path) -> Callable[[str], str]:
+    """For :func:`with_paths`: paths below ``root`` from there, with forward slashes."""
+    return lambda path: Path(path).relative_to(root).as_posix() if Path(path).is_relative_to(root) else path
+
+
+def with_paths(record: Record, change: Callable[[str], str]) -> Record:
+    """A record with each path changed, as for a machine that has the files elsewhere."""
+
+    def problem(value: Problem) -> Problem:
+        at, shown = value.location, value.generated
+        snippet = replace(shown, location=location(shown.location)) if shown else None
+        return replace(value, location=location(at) if at else None, generated=snippet)
+
+    def location(value: Location) -> Location:
+        return Location(change(value.file), value.line)
+
+    return replace(
+        record,
+        path=change(record.path),
+        files=tuple(replace(file, path=change(file.path)) for file in record.files),
+        written=tuple(map(change, record.written)),
+        removed=tuple(map(change, record.removed)),
+        errors=tuple(map(problem, record.errors)),
+        warnings=tuple(map(problem, record.warnings)),
+        unused=tuple(map(problem, record.unused)),
+        picture=change(record.picture) if record.picture else "",
+    )
+
+
+def retitled(record: Record) -> Record:
+    """A record whose diffs name their files as paths are shown here."""
+
+    def title(diff: str, path: str) -> str:
+        return _TITLE.sub(lambda match: f"{match[1]} {display_path(path)} {match[2]}", diff, count=2)
+
+    files = (
+        replace(file, diff=title(file.diff, file.path), telling=title(file.telling, file.path))
+        for file in record.files
+    )
+    return replace(record, files=tuple(files))

@@ -1,0 +1,1 @@
+"""The ``patchgen`` command, one file a subcommand."""

@@ -1,0 +1,103 @@
+"""``patchgen adopt``: its arguments, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from patchgen_core.authoring.adopt.adopting import AdoptResult
+from patchgen_core.errors import PatchgenError, display_path
+
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "none": None}
+
+
+def build_parser(prog: str) -> argparse.ArgumentParser:
+    """The parser of ``patchgen adopt``."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Write a patch config that does what a monkey patch does: run it on upstream's module, in a "
+        "process of its own, and declare everything that it changed.",
+        epilog="Exit codes: 0 the config does all of it, 1 the patcher does more than a config of this module can "
+        "(the findings say what), 2 usage or configuration error.",
+    )
+    add = parser.add_argument
+    add("adopted_model", metavar="model", help="model type, such as llama, or upstream's modeling module")
+    add("--from", dest="patcher", default="liger", metavar="PATCHER", help=_FROM)
+    add("--kwargs", nargs="+", default=[], metavar="NAME=VALUE", help="arguments for the patcher, such as rope=false")
+    add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=_IMPORT)
+    add("-o", "--output", type=Path, help="file to write (default: <model>/<model>_gpu_patch_gen_config.py)")
+    add("--force", action="store_true", help="write over a config that is there")
+    add("--json", action="store_true", help="print the result as JSON")
+    add("--no-color", action="store_true", help="print without colours")
+    return parser
+
+
+_FROM = "liger (the default), another registered patch type, or package.module:function"
+_IMPORT = "module to import first, whose decorators register patchers; can be given more than once"
+
+
+def parse_arguments(entries: Iterable[str]) -> dict[str, Any]:
+    """The patcher's arguments from ``name=value`` words: literals, true, false and the like, none; else strings.
+
+    Raises:
+        PatchgenError: a word has another form, or a name comes twice.
+    """
+    found: dict[str, Any] = {}
+    for entry in entries:
+        name, equals, text = entry.partition("=")
+        if not equals or not name.isidentifier():
+            raise PatchgenError(f"--kwargs: '{entry}' is not of the form name=value")
+        if name in found:
+            raise PatchgenError(f"--kwargs: '{name}' is given twice")
+        found[name] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def print_adopted(console: Console, result: AdoptResult, generate: str) -> None:
+    """Print what was written: the patches, what the patcher does beside, notes, and how to go on."""
+    from patchgen_core.report.terminal import print_problems
+
+    console.print(Text.assemble(("wrote    ", "green"), display_path(result.path)), soft_wrap=True)
+    for change in result.changes:
+        console.print(Text(f"         {change}", "dim"), soft_wrap=True)
+    for note in result.notes:
+        console.print(Text(f"         {note}", "dim"), soft_wrap=True)
+    print_problems(console, result.findings, "warning")
+    count = len(result.changes)
+    text = Text(f"{count} patch{'es' * (count != 1)} of {result.patcher}", "yellow" if result.findings else "green")
+    if result.findings:
+        text.append(f"; {len(result.findings)} of its changes {'are' if len(result.findings) > 1 else 'is'} not there")
+    text.append(".")
+    text.append(f"\nRun '{generate}' to generate it.", "cyan")
+    console.print(text, soft_wrap=True)
+
+
+def adopted_data(result: AdoptResult) -> dict[str, Any]:
+    """The result as JSON data."""
+    from patchgen_core.report.data import SCHEMA, problem_data
+
+    return {
+        "schema": SCHEMA,
+        "exit_code": int(bool(result.findings)),
+        "path": display_path(result.path),
+        "upstream": result.upstream,
+        "patcher": result.patcher,
+        "changes": list(result.changes),
+        "findings": problem_data(result.findings),
+        "notes": list(result.notes),
+    }

@@ -1,0 +1,326 @@
+"""The ``patchgen`` command.
+
+A first word that names a subcommand is one; any other word is a config to work on.
+Exit codes: 0 clean, 1 findings, 2 usage or configuration error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen_core.cli.commands import COMMANDS, add_printing, make_console, print_json, split_codes
+from patchgen_core.cli.progress import show_progress
+from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.project.project import Project, load_project, no_configs
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from patchgen_core.build.cache import Cache
+    from patchgen_core.build.results import DriftReport
+    from patchgen_core.checks.result import Record
+    from patchgen_core.config.loading import Loader
+    from patchgen_core.syntax.source import SourceCache
+
+Main = Callable[..., int]
+
+_CHECK = "check"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of ``patchgen``; the project is the one around the working directory."""
+    return _main(sys.argv[1:] if argv is None else argv, None, "patchgen")
+
+
+def run() -> NoReturn:
+    """``patchgen`` as a process of its own."""
+    # A run makes many syntax trees and is over soon: collecting their cycles costs a fifth of a check.
+    gc.disable()
+    code = main()
+    gc.freeze()  # the interpreter looks for cycles once more at its end, which takes as long again
+    sys.exit(code)
+
+
+def build_run_codegen_cli(project: Project, prog: str = "patchgen") -> Main:
+    """A ``main(argv=None)`` with the arguments of ``patchgen``, for a project given here."""
+
+    def mounted(argv: Sequence[str] | None = None) -> int:
+        return _main(sys.argv[1:] if argv is None else argv, project, prog)
+
+    return mounted
+
+
+def build_check_cli(project: Project, prog: str = "patchgen-check") -> Main:
+    """A ``main(argv=None)`` that is ``patchgen --check``, for a project given here."""
+
+    def mounted(argv: Sequence[str] | None = None) -> int:
+        return _main(["--check", *(sys.argv[1:] if argv is None else argv)], project, prog)
+
+    return mounted
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Generate patched Hugging Face modeling files, and check that the checked-in ones are current.",
+        epilog="'patchgen check' is 'patchgen --check' and the contract rules; 'patchgen rule' lists these; "
+        "'patchgen report --help' tells of merging reports, 'patchgen new --help' of a first config, "
+        "'patchgen adopt --help' of moving over from monkey patches, 'patchgen upgrade --help' and "
+        "'patchgen matrix --help' of other releases of transformers. "
+        "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",
+    )
+    add = parser.add_argument
+    add("patch_module", nargs="*", help="config to use: its dotted module or its path")
+    add("-o", "--output-dir", type=Path, help="output folder (default: generated/ beside the config)")
+    add("-c", "--config-name", help="config variable in the module (default: config, and others the file makes)")
+    add("--list", action="store_true", help="list the project's configs")
+    add("--all", action="store_true", help="use every config of the project")
+    add("--dry-run", action="store_true", help="show files and diff without writing")
+    add("--diff", action="store_true", help="write the .diff against upstream beside the module")
+    add("-v", "--verbose", action="store_true", help="say more")
+    add("--check", action="store_true", help="compare generated files with a fresh generation; exit 1 on drift")
+    add("--fix", action="store_true", help="with --check: rewrite what drifted")
+    add("--prune", action="store_true", help="with --check --fix: remove generated files that no config makes")
+    add("--watch", action="store_true", help="check all, rewrite what drifted, and again on every save until Ctrl-C")
+    add("--select", metavar="CODES", help="check the contract rules of these codes, or beginnings of codes")
+    add("--ignore", metavar="CODES", help="with contract rules: leave these out")
+    add("--html", type=Path, metavar="FILE", help="with --check: write the results as a page, one file, as well")
+    add("--no-cache", action="store_true", help="use no results of earlier runs, and keep none")
+    add_printing(parser, "print results as JSON")
+    parser.set_defaults(contracts=False)
+    return parser
+
+
+def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
+    word = argv[0] if argv else ""
+    command = COMMANDS.get(word)
+    options = command.parser(f"{prog} {word}").parse_args(argv[1:]) if command else _options(list(argv), prog)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        if command is not None:
+            return command.run(options, project)
+        if options.watch:
+            return _watch(options, project)
+        return _run(options, project or load_project())
+    except PatchgenError as error:
+        _print_error(error, options)
+        return 2
+    except BrokenPipeError:  # what a shell reports of a program that SIGPIPE ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+def _options(arguments: list[str], prog: str) -> argparse.Namespace:
+    word = arguments[0] if arguments else ""
+    parser = _parser(prog)
+    options = parser.parse_args(["--check", *arguments[1:]] if word == _CHECK else arguments)
+    for key in ("select", "ignore"):
+        given = getattr(options, key)
+        setattr(options, key, None if given is None else split_codes(given))
+    _check_usage(parser, options)
+    options.contracts = word == _CHECK or options.select is not None or options.ignore is not None
+    return options
+
+
+def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    others = (options.check, options.fix, options.list, options.dry_run, options.diff, options.json)
+    if options.watch and any(others):
+        parser.error("--watch goes with none of --check, --fix, --list, --dry-run, --diff and --json")
+    if options.fix and not options.check:
+        parser.error("--fix goes with --check")
+    if options.html is not None and not options.check:
+        parser.error("--html goes with check")
+    if options.prune and not options.fix:
+        parser.error("--prune goes with --check --fix")
+    for option in ("select", "ignore"):
+        given = getattr(options, option)
+        if given is not None and not options.check:
+            parser.error(f"--{option} goes with check")
+        if given == []:
+            parser.error(f"--{option} names no rule")
+    if options.check and (options.list or options.dry_run or options.diff):
+        parser.error("--check goes with none of --list, --dry-run and --diff")
+    if (options.all or options.list) and options.patch_module:
+        parser.error("--all and --list take no patch module")
+    if options.output_dir is not None and not options.patch_module:
+        parser.error("--output-dir goes with patch modules that are named")
+    if not (options.patch_module or options.all or options.list or options.check or options.watch):
+        parser.error("name a patch module, or give --all, --list, --check or --watch")
+
+
+def _run(options: argparse.Namespace, project: Project) -> int:
+    if options.list:
+        return _list(options, project)
+    if options.check:
+        return _check(options, project)
+    return _generate(options, project)
+
+
+def _watch(options: argparse.Namespace, project: Project | None) -> int:
+    from patchgen_core.cli.watch import watch
+
+    return watch(options, (lambda: project) if project is not None else load_project, make_console(options))
+
+
+def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
+    paths: list[Path] = []
+    for name in options.patch_module:
+        path = project.config_path(name)
+        if path not in paths:
+            paths.append(path)
+    return paths
+
+
+def _output(options: argparse.Namespace) -> Path | None:
+    return Path(os.path.abspath(options.output_dir)) if options.output_dir is not None else None
+
+
+def _list(options: argparse.Namespace, project: Project) -> int:
+    paths = project.find_configs()
+    if options.json:
+        rows = [{"config": project.module_name(path), "path": display_path(path)} for path in paths]
+        print_json(rows)
+        return 0
+    for path in paths:
+        print(f"{project.module_name(path)}  {display_path(path)}" if options.verbose else project.module_name(path))
+    if not paths:
+        print(f"no patch config below '{display_path(project.search_root)}'", file=sys.stderr)
+    return 0
+
+
+def _generate(options: argparse.Namespace, project: Project) -> int:
+    from patchgen_core.api.codegen import generate_and_write
+    from patchgen_core.build.cache import Cache
+    from patchgen_core.report.data import SCHEMA, problem_data
+
+    paths = _paths(options, project) or project.find_configs()
+    if not paths:
+        raise no_configs(project)
+    cache = None if options.no_cache else Cache(project)
+    with show_progress(options) as progress:
+        results = generate_and_write(
+            project,
+            paths,
+            output=_output(options),
+            name=options.config_name,
+            dry_run=options.dry_run,
+            save_diff=options.diff,
+            progress=progress,
+            cache=cache,
+        )
+    _warn(cache)
+    if options.json:
+        made = [
+            {
+                "config": result.artifact.plan.label,
+                "files": [display_path(path) for path, _ in result.artifact.output(options.diff)],
+                "written": [display_path(path) for path in result.written],
+                "diff": result.artifact.diff,
+                "errors": problem_data(result.verdict.errors),
+                "warnings": problem_data(result.verdict.warnings),
+                "notes": list(result.verdict.notes),
+            }
+            for result in results
+        ]
+        print_json({"schema": SCHEMA, "exit_code": 0, "generated": made})
+        return 0
+    from patchgen_core.report.terminal import print_generated
+
+    print_generated(make_console(options), results, options.dry_run, options.diff, options.verbose)
+    return 0
+
+
+def _check(options: argparse.Namespace, project: Project) -> int:
+    from patchgen_core.build.cache import Cache
+    from patchgen_core.checks.drift.drift import check, fix
+
+    paths, name = _paths(options, project) or None, options.config_name
+    cache = None if options.no_cache else Cache(project)
+    loader = _loader(project) if options.contracts else None  # which then reads no file again
+    with show_progress(options) as progress:
+        report = check(
+            project,
+            paths,
+            name=name,
+            output=_output(options),
+            loader=loader,
+            progress=progress,
+            cache=cache,
+            artifacts=loader is not None,
+        )
+    _warn(cache)
+    contracts = _contracts(options, project, report, loader.sources) if loader is not None else []
+    if options.fix:
+        report = fix(report, options.prune)
+    exit_code = max(report.exit_code, int(any(record.is_bad for record in contracts)))
+    if options.html is not None:
+        from patchgen_core.report.html.pages import write_drift
+
+        write_drift(report, contracts, options.html)
+    if options.json:
+        from patchgen_core.report.data import drift_data
+
+        print_json(drift_data(report, contracts))
+        return exit_code
+    if not (options.verbose or options.contracts):
+        from patchgen_core.report.summary import print_clean
+
+        if print_clean(report, options.no_color):
+            return exit_code
+    from patchgen_core.report.terminal import print_contracts, print_drift
+
+    print_drift(make_console(options), report, options.verbose)
+    if options.contracts:
+        print_contracts(make_console(options), contracts, options.verbose)
+    return exit_code
+
+
+def _loader(project: Project) -> Loader:
+    from patchgen_core.config.loading import Loader
+    from patchgen_core.syntax.source import SourceCache
+
+    return Loader(project, SourceCache())
+
+
+def _contracts(
+    options: argparse.Namespace, project: Project, report: DriftReport, sources: SourceCache
+) -> list[Record]:
+    """What the contract rules say of every config."""
+    from patchgen_core.checks.contract.run import Contracts
+    from patchgen_core.checks.result import contract_record
+
+    contracts = Contracts(project, sources, options.select, options.ignore or ())
+    outcomes = [result.outcome for result in report.results]
+    verdicts = [contracts.examine(o.artifact, o.path) if o.artifact is not None else None for o in outcomes]
+    return [contract_record(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts)]
+
+
+def _warn(cache: Cache | None) -> None:
+    if cache is not None and cache.failure:
+        print(f"warning: results cannot be kept: {cache.failure}", file=sys.stderr)
+
+
+# --- printing --------------------------------------------------------------------------------------
+
+
+def _print_error(error: PatchgenError, options: argparse.Namespace) -> None:
+    if options.json:
+        from patchgen_core.report.data import error_data
+
+        print_json(error_data(error.problems))
+        return
+    from patchgen_core.report.terminal import print_problems
+
+    print_problems(make_console(options, stderr=True), error.problems)

@@ -1,0 +1,149 @@
+"""``patchgen matrix``: its arguments, and what it prints and writes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen_core.cli.commands import add_printing, make_console, print_json
+from patchgen_core.cli.progress import show_progress
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
+
+if TYPE_CHECKING:
+    from patchgen_core.upgrade.matrix.columns import Fetching, Wanted
+    from patchgen_core.upgrade.results import MatrixReport
+    from patchgen_core.upgrade.selecting import Selection
+    from patchgen_core.upstream.releases import Releases
+
+
+def build_parser(prog: str) -> argparse.ArgumentParser:
+    """The parser of ``patchgen matrix``."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        allow_abbrev=False,
+        description="Try configs with several releases of transformers: which work, where upstream changed what is "
+        "patched, and the first release that breaks each patch. Their sources are read; nothing of them is installed "
+        "or imported.",
+        epilog="Exit codes: 0 every config works in the newest of the releases, 1 one does not, "
+        "2 usage or configuration error.",
+    )
+    add = parser.add_argument
+    add("patch_module", nargs="*", metavar="config", help="config: its dotted module or its path (default: all)")
+    group = parser.add_argument_group("the releases")
+    group.add_argument(
+        "--versions",
+        action="append",
+        default=[],
+        metavar="LIST",
+        help="versions, separated by commas: 5.9.0, latest, or the newest of each minor release in a range, "
+        "5.9..5.23 (default: those that the generated files are based on, and the latest)",
+    )
+    group.add_argument("--wheel", action="append", default=[], type=Path, metavar="FILE", help="a release as a wheel")
+    group.add_argument(
+        "--source", action="append", default=[], type=Path, metavar="DIR", help="a release as a folder of sources"
+    )
+    group.add_argument(
+        "--package", default="transformers", metavar="NAME", help="distribution (default: transformers)"
+    )
+    group.add_argument("--offline", action="store_true", help="use what is installed, in the cache, or given here")
+    group.add_argument("--no-bisect", action="store_true", help="look at no releases between those of the matrix")
+    add("--html", type=Path, metavar="FILE", help="write the matrix as one HTML page")
+    add("--markdown", type=Path, metavar="FILE", help="write the matrix as Markdown")
+    add("-v", "--verbose", action="store_true", help="show the patches of each config, and what upstream changed")
+    add_printing(parser, "print the matrix as JSON")
+    return parser
+
+
+def run(options: argparse.Namespace, project: Project) -> int:
+    """Run ``patchgen matrix``; returns the exit code.
+
+    Raises:
+        PatchgenError: a release cannot be had, no config is about the package, or a file cannot be written.
+    """
+    from patchgen_core.upgrade.matrix.columns import find_columns
+    from patchgen_core.upgrade.matrix.matrix import make_matrix
+    from patchgen_core.upgrade.selecting import select_configs
+    from patchgen_core.upstream.releases import Releases, release_folder
+
+    paths = list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
+    selection = select_configs(project, paths, options.package)
+    if not selection.configs and not selection.failed:
+        hint = f"{selection.skipped[0]}." if selection.skipped else ""
+        raise PatchgenError(f"no config is about '{options.package}'", hint=hint)
+    releases = Releases(release_folder(project), options.package, offline=options.offline)
+    fetching = _fetching(options, releases)
+    columns = find_columns(releases, _wanted(options, selection, releases), selection.modules, fetching)
+    with show_progress(options) as progress:
+        report = make_matrix(
+            selection, columns, releases, bisect=not options.no_bisect, fetching=fetching, progress=progress
+        )
+    _tell(options, report)
+    return report.exit_code
+
+
+def _wanted(options: argparse.Namespace, selection: Selection, releases: Releases) -> Wanted:
+    from patchgen_core.upgrade.matrix.columns import Wanted, at_hand, known_versions
+    from patchgen_core.upstream.releases import LATEST
+
+    words = [word.strip() for text in options.versions for word in text.split(",") if word.strip()]
+    given = (*options.wheel, *options.source)
+    if options.versions and not words:
+        raise PatchgenError("--versions names no version", hint="Write them with commas: 5.9.0,5.16.1,latest.")
+    if not options.versions:
+        words = _bases(selection, releases)
+        if options.offline:
+            words = [word for word in words if word in at_hand(releases)]
+            words += () if given else known_versions(releases)
+        elif not given:
+            words.append(LATEST)
+    if not words and not given:
+        raise PatchgenError("no release is at hand", hint="Name some with --versions, --wheel or --source.")
+    return Wanted(tuple(words), tuple(options.wheel), tuple(options.source))
+
+
+def _bases(selection: Selection, releases: Releases) -> list[str]:
+    """The versions that generated files say they are based on; that of what is installed, where none says it."""
+    from patchgen_core.upstream.recorded import recorded_version
+
+    folders = ((selection.project.output_folder(loaded.path), loaded) for loaded in selection.configs)
+    found = [recorded_version(folder / loaded.config.target_file) for folder, loaded in folders]
+    installed = releases.installed()
+    known = list(dict.fromkeys(version for version in found if version is not None))
+    return known or ([installed.version] if installed is not None else [])
+
+
+def _fetching(options: argparse.Namespace, releases: Releases) -> Fetching:
+    """Says on a terminal what is downloaded."""
+    if options.json or options.offline or not sys.stderr.isatty():
+        return lambda _: None
+    from patchgen_core.upgrade.matrix.columns import at_hand
+
+    known = at_hand(releases)
+
+    def tell(version: str) -> None:
+        if version not in known:
+            print(f"downloading {releases.distribution} {version}", file=sys.stderr)
+
+    return tell
+
+
+def _tell(options: argparse.Namespace, report: MatrixReport) -> None:
+    """Print the matrix, and write the files that are wanted."""
+    from patchgen_core.files import write_files
+    from patchgen_core.report.matrix import matrix_data, print_matrix
+
+    if options.markdown is not None:
+        from patchgen_core.report.matrix_markdown import matrix_markdown
+
+        write_files([(options.markdown, matrix_markdown(report))])
+    if options.html is not None:
+        from patchgen_core.report.html.pages import write_matrix
+
+        write_matrix(report, options.html)
+    if options.json:
+        print_json(matrix_data(report))
+        return
+    print_matrix(make_console(options), report, options.verbose)

@@ -1,0 +1,89 @@
+"""``patchgen new``: its arguments, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from patchgen_core.authoring.new.creating import NewResult
+from patchgen_core.errors import display_path
+
+
+def build_parser(prog: str) -> argparse.ArgumentParser:
+    """The parser of ``patchgen new``."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Write the first patch config of a model type, from what stands in transformers' source: op slots "
+        "for norms, gated MLPs, rotary embedding, experts and losses where they fit, with upstream's own text around "
+        "them; its folder, its registration and what it generates.",
+        epilog="Exit codes: 0 all was written, 1 the contract rules find an error in it, "
+        "2 usage or configuration error, or a model of which nothing can be patched.",
+    )
+    add = parser.add_argument
+    add("model_type", help="model type of transformers, such as granite")
+    add("--dry-run", action="store_true", help="show what would be written, and write nothing")
+    add("--force", action="store_true", help="write over files that are there")
+    add("--no-generate", action="store_true", help="write the config and what goes beside it alone")
+    add("--json", action="store_true", help="print the result as JSON")
+    add("--no-color", action="store_true", help="print without colours")
+    return parser
+
+
+def print_new(console: Console, result: NewResult, dry_run: bool, module: str) -> None:
+    """Print what was written, what it patches, what is left and why, and how to go on."""
+    from patchgen_core.report.terminal import print_problems
+
+    written = set(result.written)
+    for path, text in result.files:
+        word, style = ("would be", "yellow") if dry_run else ("wrote", "green") if path in written else ("same", "dim")
+        console.print(Text.assemble((f"{word:<8} ", style), display_path(path)), soft_wrap=True)
+        if dry_run and not path.match("generated/*"):
+            console.print(Text(text, "dim"), soft_wrap=True)
+    for line in _summary(result):
+        console.print(line, soft_wrap=True)
+    print_problems(console, result.errors, "error")
+    print_problems(console, result.warnings, "warning")
+    count, left = len(result.patches), len(result.left)
+    end = Text(f"{count} patch{'es' * (count != 1)} of {result.upstream}; {left} left as upstream has them.")
+    end.stylize("green")
+    if not dry_run:
+        end.append(f"\nRun 'pytest --patchgen {display_path(result.config)}' for the gate over it.", "cyan")
+        if not any(path.match("generated/*") for path, _ in result.files):
+            end.append(f"\nRun 'patchgen {module} --diff' to generate it.", "cyan")
+    console.print(end, soft_wrap=True)
+
+
+def _summary(result: NewResult) -> Iterator[Text]:
+    for patch in result.patches:
+        yield Text.assemble(("patched  ", "green"), f"{patch.target}  ", (patch.description, "dim"))
+    for entry in result.left:
+        yield Text.assemble(("left     ", "yellow"), f"{entry.name}  ", (entry.reason, "dim"))
+
+
+def new_data(result: NewResult) -> dict[str, Any]:
+    """The result as JSON data."""
+    from patchgen_core.report.data import SCHEMA, problem_data
+
+    return {
+        "schema": SCHEMA,
+        "exit_code": exit_code(result),
+        "model_type": result.model_type,
+        "upstream": result.upstream,
+        "config": display_path(result.config),
+        "files": [display_path(path) for path, _ in result.files],
+        "written": [display_path(path) for path in result.written],
+        "patches": [{"target": p.target, "description": p.description} for p in result.patches],
+        "left": [{"name": entry.name, "kind": entry.kind, "reason": entry.reason} for entry in result.left],
+        "errors": problem_data(result.errors),
+        "warnings": problem_data(result.warnings),
+        "diff": result.diff,
+    }
+
+
+def exit_code(result: NewResult) -> int:
+    """0, or 1 when a contract rule finds an error."""
+    return int(bool(result.errors))

@@ -1,0 +1,256 @@
+"""``patchgen upgrade``: its arguments, and what it prints and writes."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from patchgen_core.cli.commands import add_printing, make_console, print_json
+from patchgen_core.cli.progress import show_progress
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
+
+if TYPE_CHECKING:
+    from patchgen_core.report.upgrade_texts import Step
+    from patchgen_core.upgrade.results import Rebase, UpgradeReport
+    from patchgen_core.upgrade.selecting import Selection
+    from patchgen_core.upgrade.shifts import Shifts
+    from patchgen_core.upgrade.writing.applying import Applied
+    from patchgen_core.upgrade.writing.gating import GateRun
+    from patchgen_core.upstream.releases import Release, Releases
+
+_PACKAGE = "transformers"
+
+
+def build_parser(prog: str) -> argparse.ArgumentParser:
+    """The parser of ``patchgen upgrade``."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        allow_abbrev=False,
+        usage=f"{prog} [config ...] (--to VERSION | --wheel FILE | --source DIR) [options]",
+        description="Tell what another release of transformers does to every patch, and carry over the replacements "
+        "that can be. Its sources are read; nothing of it is installed or imported.",
+        epilog="Exit codes: 0 nothing must change, 1 something must, or the gate is red after --apply, "
+        "2 usage or configuration error.",
+    )
+    add = parser.add_argument
+    add("patch_module", nargs="*", metavar="config", help="config: its dotted module or its path (default: all)")
+    _add_releases(parser)
+    _add_applying(parser)
+    add("--html", type=Path, metavar="FILE", help="write the report as one HTML page")
+    add("--markdown", type=Path, metavar="FILE", help="write the report as Markdown, fit for a pull request")
+    parser.set_defaults(prog=prog, usage_error=parser.error)
+    add("-v", "--verbose", action="store_true", help="show diffs whole, those of merges, and what is safe")
+    add_printing(parser, "print the report as JSON")
+    return parser
+
+
+def _add_releases(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the releases to compare")
+    new = group.add_mutually_exclusive_group(required=True)
+    new.add_argument("--to", metavar="VERSION", help="the new release: a version, or 'latest'")
+    new.add_argument("--wheel", type=Path, metavar="FILE", help="the new release as a wheel")
+    new.add_argument("--source", type=Path, metavar="DIR", help="the new release as a folder of sources")
+    add = group.add_argument
+    add("--from", dest="since", metavar="VERSION", help="the old release (default: what the generated files say)")
+    add("--package", default=_PACKAGE, metavar="NAME", help="the distribution (default: transformers)")
+    add("--offline", action="store_true", help="download nothing")
+
+
+def _add_applying(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("writing")
+    add = group.add_argument
+    add("--apply", action="store_true", help="write what merges cleanly, generate anew, and run the gate")
+    add("--allow-dirty", action="store_true", help="with --apply: even where git has uncommitted changes")
+    add("--write-conflicts", action="store_true", help="with --apply: write conflicts too, with markers")
+    add("--no-gate", action="store_true", help="with --apply: do not run the gate")
+
+
+def run(options: argparse.Namespace, project: Project) -> int:
+    """Run ``patchgen upgrade``; returns the exit code.
+
+    Raises:
+        PatchgenError: a release cannot be had, no config is about the package, or a file cannot be written.
+    """
+    from patchgen_core.upgrade.selecting import select_configs
+    from patchgen_core.upgrade.upgrading import upgrade
+    from patchgen_core.upstream.releases import Releases, release_folder
+
+    _check_usage(options)
+    if options.apply and not options.allow_dirty:
+        from patchgen_core.upgrade.writing.git import refuse_dirty
+
+        refuse_dirty(project.base)
+    selection = select_configs(project, _paths(options, project), options.package)
+    if not selection.configs and not selection.failed:
+        hint = f"{selection.skipped[0]}." if selection.skipped else ""
+        raise PatchgenError(f"no config is about '{options.package}'", hint=hint)
+    releases = Releases(release_folder(project), options.package, offline=options.offline)
+    release = _release(options, releases, selection)
+    with show_progress(options) as progress:
+        report = upgrade(selection, release, releases, since=options.since, progress=progress)
+    report = replace(report, origin=release.origin)
+    return _Front(options, project, release, report).run()
+
+
+def _check_usage(options: argparse.Namespace) -> None:
+    only = ("allow_dirty", "write_conflicts", "no_gate")
+    for name in only:
+        if getattr(options, name) and not options.apply:
+            options.usage_error(f"--{name.replace('_', '-')} goes with --apply")
+    if options.offline and options.to == "latest":
+        options.usage_error("--offline cannot tell the latest release: name a version, or give --wheel or --source")
+
+
+def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
+    return list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
+
+
+def _release(options: argparse.Namespace, releases: Releases, selection: Selection) -> Release:
+    if options.wheel is not None:
+        return releases.wheel(options.wheel, selection.modules)
+    if options.source is not None:
+        return releases.source(options.source)
+    return releases.find(options.to, selection.modules)
+
+
+class _Front:
+    """Prints and writes what there is to tell, and applies what is to be applied.
+
+    Args:
+        options: of the command.
+        project, release, report: what the release does to the project.
+    """
+
+    def __init__(self, options: argparse.Namespace, project: Project, release: Release, report: UpgradeReport) -> None:
+        self.options, self.project, self.release, self.report = options, project, release, report
+        self.console = make_console(options)
+        self.applied: Applied | None = None
+        self.shifts: Shifts | None = None
+        self.gate: GateRun | None = None
+
+    def run(self) -> int:
+        """Do all of it; returns the exit code."""
+        from patchgen_core.report.upgrade import print_steps, print_upgrade
+
+        options, report = self.options, self.report
+        if not options.json:
+            print_upgrade(self.console, report, options.verbose)
+        if options.apply:
+            self._apply()
+        self._write()
+        if options.apply and not options.no_gate and report.configs:
+            self._run_gate()
+            self._write()
+        if options.json:
+            print_json(self._data())
+        else:
+            command = "" if options.apply else _again(options)
+            print_steps(self.console, report, self._steps(), command, options.verbose)
+        return self._exit_code()
+
+    @property
+    def _written(self) -> tuple[Rebase, ...]:
+        """The replacements that are carried over already."""
+        return self.applied.merged if self.applied is not None else ()
+
+    def _steps(self) -> list[Step]:
+        from patchgen_core.report.upgrade_texts import next_steps
+
+        return next_steps(self.report, self._written, *([self.shifts.now] if self.shifts is not None else []))
+
+    def _apply(self) -> None:
+        from patchgen_core.report.applied import print_applied
+        from patchgen_core.upgrade.shifts import Shifts
+        from patchgen_core.upgrade.writing.applying import apply
+
+        options, configs = self.options, self.report.configs
+        patches = [patch for config in configs for patch in config.patches]
+        places = [p.location for p in patches] + [p.rebase.location for p in patches if p.rebase is not None]
+        self.shifts = Shifts([*(config.path for config in configs), *(place.file for place in places)])
+        self.applied = apply(
+            self.project,
+            self.report,
+            self.release,
+            allow_dirty=options.allow_dirty,
+            conflicts=options.write_conflicts,
+        )
+        if not options.json:
+            print_applied(self.console, self._shown(self.applied))
+
+    def _shown(self, applied: Applied) -> Applied:
+        """What was applied, at the lines where it is now."""
+        assert self.shifts is not None
+        now = self.shifts.now
+
+        def at(rebase: Rebase) -> Rebase:
+            return replace(rebase, location=now(rebase.location))
+
+        left = tuple((at(rebase), reason) for rebase, reason in applied.left)
+        return replace(
+            applied, merged=tuple(map(at, applied.merged)), marked=tuple(map(at, applied.marked)), left=left
+        )
+
+    def _run_gate(self) -> None:
+        """The gate, whose output is shown as it comes to someone who waits for it, and else when it is red."""
+        from patchgen_core.report.applied import print_gate_run
+        from patchgen_core.upgrade.writing.gating import run_gate
+
+        options, console = self.options, self.console
+        is_watched = not options.json and (console.is_terminal or options.verbose)
+        paths = list(dict.fromkeys(Path(config.path) for config in self.report.configs))
+        color = is_watched and console.is_terminal and not console.no_color
+        self.gate = run_gate(self.project, paths, self.release, echo=_echo if is_watched else None, color=color)
+        if not options.json:
+            if self.gate.exit_code and not is_watched:
+                _echo(self.gate.output)
+            print_gate_run(console, self.gate)
+
+    def _write(self) -> None:
+        options = self.options
+        if options.markdown is not None:
+            from patchgen_core.files import write_files
+            from patchgen_core.report.applied import applied_markdown
+            from patchgen_core.report.upgrade_markdown import upgrade_markdown
+
+            more = [applied_markdown(self._shown(self.applied), self.gate)] if self.applied is not None else []
+            write_files([(options.markdown, upgrade_markdown(self.report, self._steps(), more))])
+        if options.html is not None:
+            from patchgen_core.report.html.pages import write_upgrade
+
+            write_upgrade(self.report, options.html)
+
+    def _data(self) -> dict[str, Any]:
+        from patchgen_core.report.applied import applied_data
+        from patchgen_core.report.upgrade_data import upgrade_data
+
+        applied = applied_data(self._shown(self.applied), self.gate) if self.applied is not None else None
+        return {**upgrade_data(self.report), "exit_code": self._exit_code(), "applied": applied}
+
+    def _exit_code(self) -> int:
+        """The report's, or after applying: 1 when something still must change, or the gate is red."""
+        report, applied = self.report, self.applied
+        if applied is None or report.failed:
+            return report.exit_code
+        done = self._written
+        left = [p for c in report.configs for p in c.patches if p.risk == "must change" and p.rebase not in done]
+        of_configs = [f for c in report.configs for f in c.findings if f.risk == "must change"]
+        is_red = self.gate is not None and self.gate.exit_code != 0
+        return int(bool(left or of_configs or applied.problems or applied.marked) or is_red)
+
+
+def _echo(text: str) -> None:
+    print(text, end="", flush=True)
+
+
+def _again(options: argparse.Namespace) -> str:
+    """The command with which the same is applied."""
+    words = [*options.prog.split(), *options.patch_module]
+    for name in ("to", "wheel", "source", "since"):
+        value = getattr(options, name)
+        words += ["--from" if name == "since" else f"--{name}", str(value)] if value is not None else []
+    words += ["--package", options.package] if options.package != _PACKAGE else []
+    return shlex.join([*words, *["--offline"] * options.offline, "--apply"])

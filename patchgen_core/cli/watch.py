@@ -1,0 +1,164 @@
+"""What ``patchgen --watch`` prints."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen_core.errors import display_path
+from patchgen_core.project.project import Project
+from patchgen_core.watch.events import Batch, Watcher
+from patchgen_core.watch.session import Choice, Session, Update
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from patchgen_core.build.results import ConfigResult
+
+_MOST_NAMED = 3
+
+
+def watch(options: argparse.Namespace, load: Callable[[], Project], console: Console) -> int:
+    """Keep the generated files up to date until the user interrupts; the exit code.
+
+    Args:
+        options: of the command line.
+        load: finds the project; called again when its settings change.
+        console: where to print.
+
+    Raises:
+        PatchgenError: it cannot start: watchfiles is not installed, there is no project or no config.
+    """
+    watcher = Watcher()
+    session = Session(load, lambda project: _choice(options, project))
+    try:
+        watcher.follow(session.folders)
+        _start(watcher, session, console, options.verbose)
+        while True:
+            batch = watcher.wait(session.outputs)
+            if batch:
+                _show(session, batch, console, options.verbose)
+                if batch.folders:
+                    watcher.forget()
+                _follow(watcher, session, console, options.verbose)
+            elif session.warm():
+                _collect()
+    except KeyboardInterrupt:
+        console.print("no longer watching")
+        return 0
+
+
+def _choice(options: argparse.Namespace, project: Project) -> Choice:
+    paths = tuple(dict.fromkeys(project.config_path(name) for name in options.patch_module)) or None
+    output = Path(os.path.abspath(options.output_dir)) if options.output_dir is not None else None
+    return Choice(paths, options.config_name, output, not options.no_cache)
+
+
+def _start(watcher: Watcher, session: Session, console: Console, verbose: bool) -> None:
+    """Check everything and write what drifted."""
+    from patchgen_core.report.diff import rich_diff
+    from patchgen_core.report.terminal import print_drift
+
+    print_drift(console, session.start(), verbose)
+    session.settle()
+    _collect()
+    _follow(watcher, session, console, verbose)
+    if session.cache is not None and session.cache.failure:
+        console.print(f"warning: results cannot be kept: {session.cache.failure}", style="yellow", soft_wrap=True)
+    where = display_path(session.project.search_root)
+    console.print(f"Watching '{where}': what drifts is rewritten. Ctrl-C ends this.", style="cyan", soft_wrap=True)
+    rich_diff("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")  # the first save need not wait for what this imports
+
+
+def _follow(watcher: Watcher, session: Session, console: Console, verbose: bool) -> None:
+    """Watch what there is to be watched by now, and look at what happened there before."""
+    while watcher.follow(session.folders):
+        _show(session, Batch(is_lost=True), console, verbose)
+
+
+def _show(session: Session, batch: Batch, console: Console, verbose: bool) -> None:
+    """Generate what a change concerns, and print what came of it."""
+    began = time.perf_counter()
+    update = session.update(batch)
+    if update:
+        print_update(console, update, batch.files, began, verbose)
+    session.settle()
+    _collect()
+
+
+def print_update(console: Console, update: Update, changed: Iterable[Path], began: float, verbose: bool) -> None:
+    """Print what came of a change: its files, each config that is not as it was with the diff, and how long it took.
+
+    Args:
+        console: where to.
+        update: what came of it.
+        changed: the files that were changed.
+        began: when that was noticed.
+        verbose: print all of long diffs.
+    """
+    from rich.text import Text
+
+    from patchgen_core.report.summary import drift_summary
+    from patchgen_core.report.terminal import print_problems
+
+    console.print(Text(f"\n{_names(changed)}", "dim"), soft_wrap=True)
+    print_problems(console, update.problems)
+    for label in update.gone:
+        console.print(Text.assemble(("gone     ", "yellow"), (label, "bold")), soft_wrap=True)
+    for result in update.report.results:
+        _print_result(console, result, result.outcome.label in update.repaired, verbose)
+    for path in update.report.orphans:
+        line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
+        console.print(line, soft_wrap=True)
+    summary = drift_summary(update.report) if update.report.results or update.report.orphans else ()
+    for number, (text, style) in enumerate(summary):
+        taken = f" Took {1000 * (time.perf_counter() - began):.0f} ms."
+        console.print(Text(text + taken * (not number), style), soft_wrap=True)
+
+
+def _names(changed: Iterable[Path]) -> str:
+    """The first of the files that were changed, and how many more there are."""
+    paths = sorted(map(display_path, changed))
+    more = len(paths) - _MOST_NAMED
+    named = ", ".join(paths[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"{named}: changed" if paths else "changed"
+
+
+def _print_result(console: Console, result: ConfigResult, is_repaired: bool, verbose: bool) -> None:
+    """Print a verdict with what differed, and what was written."""
+    from rich.text import Text
+
+    from patchgen_core.checks.result import FileRecord, Status, clean, drift_record
+    from patchgen_core.report.terminal import print_details, verdict_text
+
+    record = drift_record(replace(result, files=()))
+    line = verdict_text(record)
+    if is_repaired:
+        line.append("  its errors are gone", "green")
+    console.print(line, soft_wrap=True)
+    files = []
+    for file in result.files:
+        is_shown = file.path.suffix == ".py" or len(result.files) == 1
+        files.append(FileRecord(str(file.path), file.old is None, "", clean(file.telling_diff) if is_shown else ""))
+    status: Status = "drifted" if result.status == "fixed" else record.status
+    print_details(console, replace(record, status=status, files=tuple(files)), verbose)
+    if result.status != "fixed":
+        return
+    for file in result.files:
+        console.print(Text(f"         wrote {display_path(file.path)}"), soft_wrap=True)
+    if any(cause.kind == "edited by hand" for cause in result.causes):
+        hint = f"         It is generated: edit {display_path(result.outcome.path)}."
+        console.print(Text(hint, "cyan"), soft_wrap=True)
+
+
+def _collect() -> None:
+    """Collect the cycles that were made, where Python does not do so by itself, as in ``patchgen``."""
+    if not gc.isenabled():
+        gc.collect()
+        gc.freeze()  # what is left stays, so that the next time does not look at it again

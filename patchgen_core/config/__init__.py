@@ -1,0 +1,1 @@
+"""The DSL, and reading a config without its imports."""

@@ -1,0 +1,259 @@
+"""Executing a config with stubs in place of third-party modules."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.config.compiling import compiled
+from patchgen_core.config.stubs import StubModule, StubValueError, is_stub, stub_builtins
+from patchgen_core.config.tracing import OWN, Seen, is_absent, place, watched_builtins, watched_module
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache, blocks
+
+
+class Sandbox:
+    """The modules of one stubbed execution, and the import function they see.
+
+    Args:
+        project: what lies below its search root is executed from its files.
+        sources: the run's parsed files.
+        known: other modules to execute from a file, by dotted name.
+        seen: gets to know what the execution depends on, beside the files that ``sources`` reads.
+
+    Attributes:
+        namespaces: of the modules that were executed, by dotted name.
+        starred: the stubbed module whose every name was imported, which ended the execution.
+    """
+
+    def __init__(self, project: Project, sources: SourceCache, known: Mapping[str, Path], seen: Seen) -> None:
+        self.project, self.sources, self.known, self.seen = project, sources, known, seen
+        self.namespaces: dict[str, dict[str, Any]] = {}
+        self.modules: dict[str, types.ModuleType] = {}
+        self.starred = ""
+
+    def execute(self, name: str, path: Path) -> types.ModuleType:
+        """Execute a file as the module ``name``."""
+        source = self.sources.get(path)
+        code = compiled(source)
+        if _names_file(code):
+            self.seen.note("root", "", str(self.project.base))
+        module = types.ModuleType(name)
+        is_package = path.name == "__init__.py"
+        module.__file__ = str(path)
+        module.__package__ = name if is_package else name.rpartition(".")[0]
+        guarded = _guarded_lines(source.tree.body)
+        importer = _Importer(self, module.__package__, guarded)
+        module.__dict__["__builtins__"] = stub_builtins(importer) | watched_builtins(self.seen)
+        self.modules[name], self.namespaces[name] = module, module.__dict__
+        previous = sys.modules.get(name)
+        sys.modules[name] = module  # dataclasses look the module of a class up
+        try:
+            exec(code, module.__dict__)
+        finally:
+            if previous is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = previous
+        return module
+
+    def find(self, name: str) -> types.ModuleType:
+        """The module of an import: executed from its file, a bare package or a stub.
+
+        Raises:
+            ModuleNotFoundError: the project's package has no such module.
+        """
+        if name in self.modules:
+            return self.modules[name]
+        if name in self.known:
+            return self.execute(name, self.known[name])
+        path = self.own_file(name)
+        if path is not None and path.name != "__init__.py" and self.is_below(path):
+            return self.execute(name, path)
+        if self.is_own(name) and not self.is_package(name):
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+        module = StubModule(name)
+        if self.is_own(name) or any(other.startswith(f"{name}.") for other in self.known):
+            module.__path__ = []
+        self.modules[name] = module
+        return module
+
+    def submodule(self, name: str) -> types.ModuleType | None:
+        """The module of a name imported from a package, when it is one that has to be."""
+        path = self.own_file(name)
+        if self.is_real(name):
+            self.seen.suspect(f"it imports {name} for real")
+            with import_path(self.project):
+                return importlib.import_module(name)
+        below = path is not None and self.is_below(path)
+        if below or name in self.known or (self.is_own(name) and self.is_package(name)):
+            return self.find(name)
+        return None
+
+    def is_below(self, path: Path) -> bool:
+        """Whether a file lies below the project's search root."""
+        return path.is_relative_to(self.project.search_root)
+
+    def is_own(self, name: str) -> bool:
+        """Whether a module name is below the project's package."""
+        prefix = self.project.package_prefix
+        return name == prefix or name.startswith(f"{prefix}.")
+
+    def own_file(self, name: str) -> Path | None:
+        """The file of one of the project's own modules, or None when there is none."""
+        path = self.project.module_path(name)
+        self.seen.note("module", name, place(self.project, path) if path else None)
+        return path
+
+    def is_package(self, name: str) -> bool:
+        """Whether the project has a folder for one of its packages."""
+        found = self.project.package_folder(name).is_dir()
+        self.seen.note("folder", name, found)
+        return found
+
+    def binds(self, package: str, name: str) -> bool:
+        """Whether the ``__init__`` of one of the project's packages binds a name, or may bind any."""
+        path = self.own_file(package)
+        if path is None:
+            return False
+        index = self.sources.get(path).index
+        return name in index.names or "*" in index.imports or "__getattr__" in index.functions
+
+    def is_real(self, name: str) -> bool:
+        """Whether a module is imported as it is: the standard library, patchgen and what the project names."""
+        top = name.partition(".")[0]
+        if top in sys.stdlib_module_names or top in OWN:
+            return True
+        return any(name == real or name.startswith(f"{real}.") for real in self.project.real_imports)
+
+
+class _Importer:
+    """The ``__import__`` of a stubbed module."""
+
+    def __init__(self, sandbox: Sandbox, package: str, guarded: set[int]) -> None:
+        self.sandbox, self.package, self.guarded = sandbox, package, guarded
+
+    def __call__(
+        self,
+        name: str,
+        globals: Mapping[str, Any] | None = None,
+        locals: Mapping[str, Any] | None = None,
+        fromlist: tuple[str, ...] | None = (),
+        level: int = 0,
+    ) -> Any:
+        absolute = _absolute(name, self.package, level)
+        guarded = sys._getframe(1).f_lineno in self.guarded
+        sandbox = self.sandbox
+        if sandbox.is_real(absolute) or (guarded and not sandbox.is_own(absolute)):
+            return self._real(absolute, lambda: builtins.__import__(name, globals, locals, fromlist or (), level))
+        module = sandbox.find(absolute)
+        for parent, child in _links(absolute):
+            _set_attribute(sandbox.find(parent), child, sandbox.find(f"{parent}.{child}"))
+        if not fromlist:
+            return module if level else sandbox.find(absolute.partition(".")[0])
+        for item in fromlist:
+            self._bind(module, absolute, item, guarded)
+        return module
+
+    def _real(self, name: str, load: Callable[[], types.ModuleType]) -> types.ModuleType:
+        """A module that is imported as it is."""
+        seen, top = self.sandbox.seen, name.partition(".")[0]
+        try:
+            with import_path(self.sandbox.project):
+                module = load()
+        except BaseException:
+            if is_absent(self.sandbox.project, top):
+                seen.note("absent", top, True)
+            else:
+                seen.suspect(f"it tries to import {name}")
+            raise
+        if top not in sys.stdlib_module_names and top not in OWN:
+            seen.suspect(f"it imports {name} for real")
+        return watched_module(module, seen)
+
+    def _bind(self, module: types.ModuleType, name: str, item: str, guarded: bool) -> None:
+        """Make a name that is imported from a module an attribute of it, where it is a module itself."""
+        if item == "*" and is_stub(module):
+            self.sandbox.starred = name
+            raise StubValueError(f"it imports every name of {name}")
+        if item in vars(module):
+            return
+        submodule = self.sandbox.submodule(f"{name}.{item}")
+        if submodule is not None:
+            _set_attribute(module, item, submodule)
+        elif guarded and is_stub(module) and not self.sandbox.binds(name, item):
+            raise ImportError(f"cannot import name '{item}' from '{name}'", name=name)
+
+
+@contextmanager
+def import_path(project: Project) -> Iterator[None]:
+    """The project's import roots at the head of ``sys.path``."""
+    added = [str(root) for root in project.import_roots if str(root) not in sys.path]
+    sys.path[:0] = added
+    if added:
+        importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        for entry in added:
+            if entry in sys.path:
+                sys.path.remove(entry)
+
+
+def _links(name: str) -> Iterator[tuple[str, str]]:
+    parts = name.split(".")
+    for length in range(1, len(parts)):
+        yield ".".join(parts[:length]), parts[length]
+
+
+def _set_attribute(module: types.ModuleType, name: str, value: Any) -> None:
+    vars(module).setdefault(name, value)
+
+
+def _absolute(name: str, package: str, level: int) -> str:
+    if not level:
+        return name
+    parts = package.split(".")
+    base = ".".join(parts[: len(parts) - level + 1])
+    if not base or level > len(parts):
+        raise ImportError("attempted relative import beyond top-level package")
+    return f"{base}.{name}" if name else base
+
+
+def _guarded_lines(body: list[ast.stmt], guarded: bool = False) -> set[int]:
+    """Lines of imports whose failure the file handles: they are imported for real, to fail when they would."""
+    lines: set[int] = set()
+    for statement in body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)) and guarded:
+            lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+        for block in blocks(statement):
+            lines |= _guarded_lines(block, guarded or _catches(statement, block))
+    return lines
+
+
+def _catches(statement: ast.stmt, block: list[ast.stmt]) -> bool:
+    """Whether a statement handles the failure of an import in one of its blocks."""
+    if isinstance(statement, ast.With):
+        return any("suppress" in ast.unparse(item) for item in statement.items)
+    handlers = statement.handlers if isinstance(statement, ast.Try) and block is statement.body else []
+    return any(_catches_import(handler.type) for handler in handlers)
+
+
+def _catches_import(handler: ast.expr | None) -> bool:
+    if handler is None:
+        return True
+    names = {n.id for n in ast.walk(handler) if isinstance(n, ast.Name)}
+    return bool(names & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def _names_file(code: types.CodeType) -> bool:
+    """Whether code may ask for the path of its file, which is another one in another checkout."""
+    inner = (const for const in code.co_consts if isinstance(const, types.CodeType))
+    return "__file__" in code.co_names or any(map(_names_file, inner))

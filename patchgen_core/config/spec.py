@@ -1,0 +1,366 @@
+"""The DSL: what a patch config declares.
+
+A config is a Python file whose name ends in ``_patch_gen_config.py`` and that holds a
+:class:`PatchConfig` called ``config``. Everything here is plain data: declaring a patch stores what was
+declared and the line it was declared on. Whether upstream has such a target is decided when the config is
+generated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, overload
+
+from patchgen_core.config import arguments
+from patchgen_core.config.arguments import caller
+from patchgen_core.config.declarations import Allowance, Helper, ImportSpec, Patch, PatchKind, Tolerance
+from patchgen_core.errors import Location, PatchgenError, did_you_mean
+from patchgen_core.project.parity_settings import DTYPES
+
+T = TypeVar("T")
+
+_CALLS = {
+    "class_replacement": "replace_class",
+    "function_replacement": "replace_function",
+    "method_override": "override_method",
+    "init_modification": "modify_init",
+}
+_MISSING: Any = object()
+
+
+class PatchConfig:
+    """The changes to one upstream module, and the file that holds the result.
+
+    Args:
+        source_module: upstream's module, such as ``transformers.models.qwen3.modeling_qwen3``.
+        target_file: name of the generated file inside the output folder, ending in ``.py``.
+        description: one line for the generated header.
+        transformers_version: the upstream version this config is written for. When the version found
+            is another one, generating is an error. None accepts any.
+        toy_config: the configuration of the small model that parity runs: fields that differ from those of the one
+            that is made, such as ``{"num_hidden_layers": 3}``; a whole one, with its ``model_type``; or the path of
+            a JSON file or of a folder with a ``config.json``, relative to the config's folder. Changes nothing that
+            is generated.
+
+    The lists ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
+    ``positioned_helpers``, ``drop_imported_names``, ``exclude``, ``dropped_decorators``, ``allowed`` and
+    ``tolerances`` are plain: a config may extend its own from another config's. An identical entry that comes in
+    twice counts once.
+    """
+
+    def __init__(
+        self,
+        source_module: str,
+        target_file: str,
+        description: str = "",
+        transformers_version: str | None = None,
+        toy_config: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.location = caller()
+        self.source_module = arguments.text("source_module", source_module, self.location)
+        self.target_file = arguments.text("target_file", target_file, self.location)
+        self.description = arguments.text("description", description, self.location, empty=True)
+        self.transformers_version = transformers_version
+        self.toy_config = arguments.toy_config(toy_config, self.location)
+        self.patches: list[Patch] = []
+        self.additional_imports: list[ImportSpec] = []
+        self.post_import_blocks: list[str] = []
+        self.helpers: list[Helper] = []
+        self.positioned_helpers: list[Helper] = []
+        self.drop_imported_names: list[str] = []
+        self.exclude: list[str] = []
+        self.dropped_decorators: list[tuple[str, str]] = []
+        self.allowed: list[Allowance] = []
+        self.tolerances: list[Tolerance] = []
+        self._locations: dict[tuple[str, str], Location] = {}
+        self._open: list[tuple[str, Location]] = []
+
+    def __repr__(self) -> str:
+        return f"PatchConfig({self.source_module!r}, {self.target_file!r})"
+
+    # --- patches -----------------------------------------------------------------------------------
+
+    def replace_class(
+        self,
+        target: str,
+        replacement: Any = _MISSING,
+        *,
+        name_map: Mapping[str, str] | None = None,
+        description: str = "",
+    ) -> Any:
+        """Replace a whole class. The replacement brings its own decorators; upstream's go.
+
+        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
+        """
+        return self._declare("class_replacement", target, replacement, name_map, description)
+
+    def replace_function(
+        self,
+        target: str,
+        replacement: Any = _MISSING,
+        *,
+        name_map: Mapping[str, str] | None = None,
+        description: str = "",
+    ) -> Any:
+        """Replace a module-level function. The replacement brings its own decorators; upstream's go.
+
+        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
+        """
+        return self._declare("function_replacement", target, replacement, name_map, description)
+
+    def override_method(
+        self,
+        target: str,
+        replacement: Any = _MISSING,
+        *,
+        name_map: Mapping[str, str] | None = None,
+        description: str = "",
+        keep_decorators: bool = True,
+        add: bool = False,
+    ) -> Any:
+        """Replace one method, or add it when the class inherits or lacks it.
+
+        Upstream's decorators stay and the replacement's own that upstream lacks are added below them;
+        ``keep_decorators=False`` leaves only the replacement's own. A property is named by its getter;
+        ``Class.name.setter`` and ``Class.name.deleter`` name the others. A method that upstream lacks
+        and whose name is close to one it has is taken for a slip, unless ``add=True``.
+
+        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
+        """
+        arguments.method_target("override_method", target, caller())
+        return self._declare("method_override", target, replacement, name_map, description, keep_decorators, add)
+
+    def modify_init(
+        self,
+        target: str,
+        replacement: Any = _MISSING,
+        *,
+        name_map: Mapping[str, str] | None = None,
+        description: str = "",
+    ) -> Any:
+        """Wrap a class's ``__init__``: the function gets ``original_init`` first, then ``self`` and the rest.
+
+        The generated class holds upstream's ``__init__`` as ``_original_init`` beside the new one, and
+        calling ``original_init(self, ...)`` runs it.
+
+        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
+        """
+        return self._declare("init_modification", target, replacement, name_map, description)
+
+    def _declare(
+        self,
+        kind: PatchKind,
+        target: str,
+        replacement: Any,
+        name_map: Mapping[str, str] | None,
+        description: str,
+        keep_decorators: bool = True,
+        add: bool = False,
+    ) -> Any:
+        location, call = caller(), _CALLS[kind]
+        arguments.target(call, target, location)
+        names = arguments.name_map(name_map, location)
+        arguments.text("description", description, location, empty=True)
+
+        def record(obj: T) -> T:
+            self.patches.append(
+                Patch(
+                    kind,
+                    target,
+                    obj,
+                    name_map=names,
+                    description=description,
+                    keep_decorators=keep_decorators,
+                    add=add,
+                    location=location,
+                )
+            )
+            return obj
+
+        return self._decorator(record, replacement, f"{call} '{target}'", location)
+
+    def _decorator(self, record: Callable[[T], T], value: Any, what: str, location: Location) -> Any:
+        """``record``, to decorate with, or its result when the call was given what it is about."""
+        if value is None:
+            hint = "Use it as a decorator, or pass replacement=."
+            raise PatchgenError(f"{what} has no replacement", location, hint)
+        if value is not _MISSING:
+            return record(value)
+        declaration = (what, location)
+        self._open.append(declaration)
+
+        def decorate(obj: T) -> T:
+            if declaration in self._open:
+                self._open.remove(declaration)
+            return record(obj)
+
+        return decorate
+
+    @property
+    def unfinished(self) -> list[tuple[str, Location]]:
+        """Calls that were meant as decorators and decorate nothing."""
+        return list(self._open)
+
+    # --- what goes beside the patches --------------------------------------------------------------
+
+    def add_import(
+        self,
+        module: str,
+        names: list[str] | tuple[str, ...] | None = None,
+        alias: str | None = None,
+        is_from_import: bool | None = None,
+    ) -> None:
+        """Add an import below upstream's own.
+
+        ``names`` makes ``from module import ...``; without it the whole module is imported, as ``alias``
+        if that is given. ``alias`` beside a single name renames that name.
+        """
+        location = caller()
+        checked = arguments.imported(module, names, alias, is_from_import, location)
+        self.additional_imports.append(ImportSpec(module, checked, alias, bool(checked), location))
+
+    @overload
+    def add_helper(self, definition: T, *, name_map: Mapping[str, str] | None = ...) -> T: ...
+    @overload
+    def add_helper(self, *, name_map: Mapping[str, str] | None = ...) -> Callable[[T], T]: ...
+    def add_helper(self, definition: Any = _MISSING, *, name_map: Mapping[str, str] | None = None) -> Any:
+        """Copy a class or function into the generated module, below the imports.
+
+        ``@config.add_helper``, ``@config.add_helper()`` and ``config.add_helper(fn)`` are the same.
+        """
+        return self._add_helper(self.helpers, definition, None, name_map)
+
+    def add_helper_after(
+        self, target: str, definition: Any = _MISSING, *, name_map: Mapping[str, str] | None = None
+    ) -> Any:
+        """Copy a class or function into the generated module, right below upstream's ``target``.
+
+        For helpers that need ``target`` when they are defined, as a subclass does.
+        """
+        arguments.target("add_helper_after", target, caller())
+        return self._add_helper(self.positioned_helpers, definition, target, name_map)
+
+    def _add_helper(
+        self, helpers: list[Helper], definition: Any, after: str | None, name_map: Mapping[str, str] | None
+    ) -> Any:
+        location = arguments.decorated_at(definition, caller())
+        names = arguments.name_map(name_map, location)
+
+        def record(obj: T) -> T:
+            helpers.append(Helper(obj, after, names, location))
+            return obj
+
+        what = "add_helper" if after is None else f"add_helper_after '{after}'"
+        return self._decorator(record, definition, what, location)
+
+    def add_post_import_block(self, code: str) -> None:
+        """Insert source text below the imports, as it stands (dedented)."""
+        location = caller()
+        self._locations["post_import_block", arguments.text("code", code, location)] = location
+        self.post_import_blocks.append(code)
+
+    def drop_import_names(self, *names: str) -> None:
+        """Remove upstream's module-level imports of these names, with their fallbacks."""
+        self._add_names("drop_import_names", self.drop_imported_names, names)
+
+    def drop_decorators(self, target: str, *names: str) -> None:
+        """Remove decorators of upstream's class, method or function, named without their arguments.
+
+        ``drop_decorators("LlamaAttention", "use_kernelized_func")`` removes
+        ``@use_kernelized_func(apply_rotary_pos_emb)``.
+        """
+        location = caller()
+        arguments.target("drop_decorators", target, location)
+        for name in names:
+            arguments.text("drop_decorators: a name", name, location)
+            self._locations["drop_decorators", f"{target} {name}"] = location
+            self.dropped_decorators.append((target, name))
+
+    def exclude_from_output(self, *names: str) -> None:
+        """Leave upstream's classes, functions or constants of these names out of the generated module."""
+        self._add_names("exclude_from_output", self.exclude, names)
+
+    def allow(self, code: str, reason: str, target: str | None = None) -> None:
+        """Accept what a contract rule finds in this config, and say why.
+
+        ``target`` limits it to one ``Class`` and its methods, ``Class.method`` or ``function``. An allowance that
+        nothing comes of is a finding itself.
+        """
+        location = caller()
+        arguments.text("allow: code", code, location)
+        arguments.text("allow: reason", reason, location)
+        if target is not None:
+            arguments.text("allow: target", target, location)
+        self.allowed.append(Allowance(code, reason, target, location))
+
+    def tolerate(
+        self, multiple: float, reason: str, *, implementation: str | None = None, dtype: str | None = None
+    ) -> None:
+        """Let the patched model be further from Hugging Face eager than parity does by default, or less far.
+
+        Args:
+            multiple: of the error that eager itself has against float64, in the same dtype; 0 for the same bits.
+            reason: why that is right.
+            implementation: the one it is limited to, such as "eager" or "liger_kernel"; all by default.
+            dtype: "float32" or "bfloat16"; both by default.
+        """
+        location = caller()
+        checked = arguments.multiple("tolerate", multiple, location)
+        arguments.text("tolerate: reason", reason, location)
+        for name, value in (("implementation", implementation), ("dtype", dtype)):
+            if value is not None:
+                arguments.text(f"tolerate: {name}", value, location)
+        if dtype is not None and dtype not in DTYPES:
+            raise PatchgenError(
+                f"tolerate: there is no dtype '{dtype}' in parity", location, did_you_mean(dtype, DTYPES)
+            )
+        self.tolerances.append(Tolerance(checked, reason, implementation, dtype, location))
+
+    def _add_names(self, call: str, known: list[str], names: tuple[str, ...]) -> None:
+        location = caller()
+        for name in names:
+            arguments.text(f"{call}: a name", name, location)
+            self._locations[call, name] = location
+            known.append(name)
+
+    def location_of(self, call: str, value: str) -> Location:
+        """Where ``value`` was passed to ``call``, or where the config was made."""
+        return self._locations.get((call, value), self.location)
+
+
+def create_patch_from_external(
+    target: str,
+    replacement_module: str,
+    replacement_name: str,
+    description: str = "",
+) -> Patch:
+    """A patch that imports a class or function under upstream's name instead of copying its source.
+
+    Append it to ``config.patches``. ``target`` is a class or a function of upstream's module.
+    """
+    location = caller()
+    arguments.text("target", target, location)
+    arguments.text("replacement_module", replacement_module, location)
+    arguments.text("replacement_name", replacement_name, location)
+    arguments.text("description", description, location, empty=True)
+    if "." in target:
+        raise PatchgenError(
+            f"create_patch_from_external: '{target}' is a method; only classes and functions can be imported",
+            location,
+            "Override it with a method that calls the external function.",
+        )
+    if not arguments.is_name(replacement_name) or not arguments.is_module(replacement_module):
+        raise PatchgenError(
+            f"create_patch_from_external: cannot import '{replacement_name}' from '{replacement_module}'",
+            location,
+            "Name an absolute module and one name inside it.",
+        )
+    return Patch(
+        "external",
+        target,
+        replacement_module=replacement_module,
+        replacement_name=replacement_name,
+        description=description,
+        location=location,
+    )

@@ -1,0 +1,147 @@
+"""Noticing what a config looks at while it is loaded, beside the files that it consists of."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.project.project import Project
+
+Question = tuple[str, str]
+"""What something is asked of a machine about: a kind and a name, see :mod:`patchgen_core.build.inputs`."""
+
+_PURE = frozenset(
+    (
+        *(
+            "__future__",
+            "abc",
+            "ast",
+            "bisect",
+            "cmath",
+            "collections",
+            "contextlib",
+            "copy",
+            "dataclasses",
+            "decimal",
+        ),
+        *("enum", "fractions", "functools", "heapq", "itertools", "keyword", "logging", "math", "numbers", "operator"),
+        *("re", "statistics", "string", "textwrap", "types", "typing", "typing_extensions", "weakref"),
+    )
+)
+"""Modules of the standard library whose functions see nothing but their arguments."""
+
+_FIXED = frozenset([("sys", "version_info")])
+"""What never changes for one version of Python."""
+
+OWN = ("patchgen", "patchgen_core", "pytest_patchgen")
+"""The packages of patchgen."""
+
+_DSL = frozenset(("patchgen_core.config.spec", "patchgen_core.config.declarations"))
+"""Where the functions of patchgen stand that see nothing but their arguments."""
+
+
+class Seen:
+    """What went into a result, collected while it is made.
+
+    Attributes:
+        answers: the questions that were asked, with their answers.
+        doubt: why the result may be another one although no answer changes; empty for no such reason.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[Question, Any] = {}
+        self.doubt = ""
+
+    def note(self, kind: str, about: str, answer: Any) -> None:
+        """Remember the answer to a question."""
+        if self.answers.setdefault((kind, about), answer) != answer:
+            self.suspect("files come or go while it is loaded")
+
+    def suspect(self, reason: str) -> None:
+        """Remember the first reason for doubt."""
+        self.doubt = self.doubt or reason
+
+
+class _WatchedModule(types.ModuleType):
+    """A module of the standard library, or of patchgen, that says when something of it is used.
+
+    That a config imports ``os`` for the code that it copies tells nothing; that it reads ``os.environ`` does.
+    """
+
+    _watched_real: types.ModuleType
+    _watched_seen: Seen
+
+    def __init__(self, real: types.ModuleType, seen: Seen) -> None:
+        super().__init__(real.__name__)
+        super().__setattr__("_watched_real", real)
+        super().__setattr__("_watched_seen", seen)
+
+    def __getattr__(self, name: str) -> Any:
+        real, seen = self._watched_real, self._watched_seen
+        value = getattr(real, name)
+        if isinstance(value, types.ModuleType):
+            return watched_module(value, seen)
+        if not _is_told(real, name, value):
+            seen.suspect(f"it uses {real.__name__}.{name} while it is loaded")
+        return value
+
+    @property
+    def __dict__(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """Of the real module: what ``vars``, ``dir`` and an import of every name look at."""
+        self._watched_seen.suspect(f"it lists {self.__name__} while it is loaded")
+        return vars(self._watched_real)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._watched_seen.suspect(f"it sets {self.__name__}.{name}")
+        setattr(self._watched_real, name, value)
+
+
+def watched_module(module: types.ModuleType, seen: Seen) -> types.ModuleType:
+    """What stands in a config for a module of the standard library or of patchgen."""
+    top = module.__name__.partition(".")[0]
+    is_told = top in _PURE or top not in (*sys.stdlib_module_names, *OWN)
+    return module if is_told or isinstance(module, _WatchedModule) else _WatchedModule(module, seen)
+
+
+def _is_told(module: types.ModuleType, name: str, value: Any) -> bool:
+    """Whether something of a module is the same on every machine."""
+    if module.__name__.partition(".")[0] not in OWN:
+        return (module.__name__, name) in _FIXED
+    return not isinstance(value, types.FunctionType) or value.__module__ in _DSL
+
+
+def watched_builtins(seen: Seen) -> dict[str, Any]:
+    """The builtin functions that look at the machine, or do something to it that a kept result would leave out."""
+
+    def watched(name: str) -> Any:
+        function = getattr(builtins, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            seen.suspect(f"it calls {name} while it is loaded")
+            return function(*args, **kwargs)
+
+        return call
+
+    return {name: watched(name) for name in ("input", "open", "print")}
+
+
+def place(project: Project, path: Path) -> str:
+    """A path as questions and answers have it: from the project's root, if it is below that."""
+    text, base = str(path), f"{project.base}{os.sep}"
+    return text[len(base) :].replace(os.sep, "/") if text.startswith(base) else text
+
+
+def is_absent(project: Project, top: str) -> bool:
+    """Whether a top-level package is neither installed nor one that the project has."""
+    roots = list(map(str, project.import_roots))
+    try:
+        return importlib.machinery.PathFinder.find_spec(top, roots) is None and importlib.util.find_spec(top) is None
+    except (ImportError, ValueError):
+        return False

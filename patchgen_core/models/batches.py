@@ -1,0 +1,126 @@
+"""Toy batches: what models are run on.
+
+A builder looks at a :class:`ToyModel` and gives batches, or none when it has nothing for that family.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from patchgen_core.models.heads import Kind
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+
+@dataclass(frozen=True)
+class ToyBatch:
+    """Inputs of one forward.
+
+    Attributes:
+        name: what reports call it, such as "padded".
+        inputs: keyword arguments of ``forward``; tensors on the CPU, floating ones in float32.
+        covered_by: name of a batch that reaches all that this one does: where kernels are interpreted, which takes
+            long, this one is left out when that one runs. Empty for none.
+        seen_in: name of a batch on which kernels see all that they see on this one, which other code does not: where
+            kernels are interpreted in slots, this one is left out when that one runs. Empty for none.
+        as_rank: whether it runs in a process group, as on a rank of a distributed trainer. A gradient of zeros is then
+            the same as none: it is what a model gives to take part in what ranks exchange.
+    """
+
+    name: str
+    inputs: Mapping[str, Any]
+    covered_by: str = ""
+    as_rank: bool = False
+    seen_in: str = ""
+
+    @property
+    def size(self) -> int:
+        """How many elements the inputs have."""
+        return sum(value.numel() for value in self.inputs.values() if isinstance(value, torch.Tensor))
+
+    def to(self, dtype: torch.dtype, device: torch.device | str) -> dict[str, Any]:
+        """Copies of the inputs for a model: floating tensors in its dtype, all on its device."""
+
+        def moved(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return value.to(device, dtype if value.is_floating_point() else value.dtype, copy=True)
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(moved, value))
+            return value
+
+        return {name: moved(value) for name, value in self.inputs.items()}
+
+
+@dataclass(frozen=True)
+class ToyModel:
+    """What a builder is given.
+
+    Attributes:
+        model: upstream's model, built from the toy configuration in float32 on the CPU, with random parameters.
+        kind: what its class is trained for.
+    """
+
+    model: PreTrainedModel
+    kind: Kind
+
+    @property
+    def config(self) -> PreTrainedConfig:
+        """The toy configuration."""
+        return self.model.config
+
+    @property
+    def model_type(self) -> str:
+        """As transformers names the model."""
+        return str(self.model.config.model_type)
+
+    @cached_property
+    def takes(self) -> frozenset[str]:
+        """The names that ``forward`` takes."""
+        return frozenset(inspect.signature(self.model.forward).parameters)
+
+
+Builder = Callable[[ToyModel], Iterable[ToyBatch]]
+Form = Callable[[], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A batch that a family may be run on, in the forms that upstream's models take it in.
+
+    Attributes:
+        name: of the batch.
+        forms: give the inputs; the first one that upstream runs counts. A form that raises is one that the model
+            does not take.
+        separate: for several sequences packed into one row, how long the first is: upstream must not let it reach
+            the rest; 0 for other batches.
+        media: names of inputs that the outputs must depend on.
+        covered_by, as_rank, seen_in: as for :class:`ToyBatch`.
+    """
+
+    name: str
+    forms: tuple[Form, ...]
+    separate: int = 0
+    media: tuple[str, ...] = ()
+    covered_by: str = ""
+    as_rank: bool = False
+    seen_in: str = ""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What a model is run on.
+
+    Attributes:
+        batches: the ones that upstream's model runs, the most general one first.
+        refused: a line for each batch that a model of its family may take and this one does not, with the reason.
+    """
+
+    batches: tuple[ToyBatch, ...]
+    refused: tuple[str, ...] = ()

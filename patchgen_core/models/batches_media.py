@@ -1,0 +1,183 @@
+"""Pictures, videos and sounds in rows of text: as many placeholders as the model's own features have rows."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from patchgen_core.models.batches import ToyModel
+from patchgen_core.models.batches_text import random_ids, text_inputs
+
+_BEFORE, _BETWEEN, _AFTER = 3, 1, 4
+
+
+@dataclass(frozen=True)
+class Medium:
+    """A kind of thing that a row of text can hold.
+
+    Attributes:
+        name: "image", "video" or "audio".
+        number: what ``mm_token_type_ids`` calls it.
+        token: the placeholder's id.
+        start, end: ids around placeholders; None where the model has none.
+    """
+
+    name: str
+    number: int
+    token: int
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of placeholders."""
+
+    medium: Medium
+    count: int
+
+
+_NAMES = {
+    "image": ("image_token_id", "image_token_index", "img_context_token_id", "media_placeholder_token_id"),
+    "video": ("video_token_id", "video_token_index"),
+    "audio": ("audio_token_id", "audio_token_index"),
+}
+_AROUND = {
+    "image": (
+        ("vision_start_token_id", "image_start_token_id", "boi_token_id"),
+        ("vision_end_token_id", "image_end_token_id", "eoi_token_id"),
+    ),
+    "video": (
+        ("vision_start_token_id", "video_start_token_id", "boi_token_id"),
+        ("vision_end_token_id", "video_end_token_id", "eoi_token_id"),
+    ),
+    "audio": (
+        ("audio_start_token_id", "audio_bos_token_id", "boa_token_id"),
+        ("audio_end_token_id", "audio_eos_token_id", "eoa_token_id"),
+    ),
+}
+
+
+def find_medium(toy: ToyModel, name: str) -> Medium | None:
+    """What the configuration says of a medium; None where it has no placeholder for it."""
+    token = _token(toy, _NAMES[name])
+    if token is None:
+        return None
+    start, end = _AROUND[name]
+    return Medium(name, list(_NAMES).index(name) + 1, token, _token(toy, start), _token(toy, end))
+
+
+def _token(toy: ToyModel, names: Sequence[str]) -> int | None:
+    parts = (toy.config, toy.config.get_text_config(decoder=True))
+    found = (getattr(part, name, None) for part in parts for name in names)
+    return next((token for token in found if isinstance(token, int)), None)
+
+
+def with_media(toy: ToyModel, rows: Sequence[Sequence[Piece]], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows of text with placeholders, the shorter ones padded on the right, and what goes with them.
+
+    Args:
+        toy: the model.
+        rows: for each row its stretches of placeholders, in the order of what they stand for.
+        inputs: the media.
+    """
+    laid = [_laid(row) for row in rows]
+    length = max(len(row) for row in laid)
+    ids = random_ids(toy, len(rows), length)
+    kinds = torch.zeros_like(ids)
+    mask = torch.ones_like(ids)
+    for index, row in enumerate(laid):
+        for place, (token, kind) in enumerate(row):
+            ids[index, place] = ids[index, place] if token is None else token
+            kinds[index, place] = kind
+        mask[index, len(row) :] = 0
+    special = torch.tensor([[i < len(row) and row[i][0] is not None for i in range(length)] for row in laid])
+    batch = text_inputs(toy, ids, mask, special)
+    if "mm_token_type_ids" in toy.takes:
+        batch["mm_token_type_ids"] = kinds
+    if "token_type_ids" in toy.takes:
+        batch["token_type_ids"] = (kinds == 1).long()
+    if "moe_mm_token_type_ids" in toy.takes:
+        batch["moe_mm_token_type_ids"] = (kinds > 0).long()
+    return batch | dict(inputs)
+
+
+def _laid(row: Sequence[Piece]) -> list[tuple[int | None, int]]:
+    """For each place the id, None for text, and the kind."""
+    text: tuple[int | None, int] = (None, 0)
+    places = [text] * _BEFORE
+    for index, piece in enumerate(row):
+        medium = piece.medium
+        places += [text] * _BETWEEN if index else []
+        places += [(medium.start, 0)] if medium.start is not None else []
+        places += [(medium.token, medium.number)] * piece.count
+        places += [(medium.end, 0)] if medium.end is not None else []
+    return places + [text] * _AFTER
+
+
+def find_function(toy: ToyModel, name: str) -> Callable[..., Any] | None:
+    """A method of the model, or of the model inside it."""
+    inner = getattr(toy.model, "model", toy.model)
+    return next((getattr(model, name) for model in (toy.model, inner) if hasattr(model, name)), None)
+
+
+def parameters_of(toy: ToyModel, name: str) -> set[str]:
+    """What a method takes, of the model and of the model inside it."""
+    inner = getattr(toy.model, "model", toy.model)
+    functions = [getattr(model, name) for model in (toy.model, inner) if hasattr(model, name)]
+    return {name for function in functions for name in inspect.signature(function).parameters}
+
+
+def feature_counts(toy: ToyModel, name: str, inputs: Mapping[str, Any], things: int) -> list[int]:
+    """How many rows of features the model itself gives for each of some things.
+
+    Args:
+        toy: the model.
+        name: of its method, such as ``get_image_features``.
+        inputs: the method's arguments.
+        things: how many pictures, videos or sounds the arguments hold.
+
+    Raises:
+        ValueError: features do not tell the things apart.
+    """
+    function = find_function(toy, name)
+    if function is None:
+        raise ValueError(f"{type(toy.model).__name__} has no {name}")
+    takes = parameters_of(toy, name)
+    inputs = {key: value for key, value in inputs.items() if key in takes or "args" in takes}
+    counts = list(_counts(function(**inputs)))
+    if len(counts) == things:
+        return counts
+    if things > 1 and all(isinstance(value, torch.Tensor) and len(value) == things for value in inputs.values()):
+        alone = [{name: value[i : i + 1] for name, value in inputs.items()} for i in range(things)]
+        each = [sum(_counts(function(**given))) for given in alone]
+        if sum(each) == sum(counts):
+            return each
+    if things == 1:
+        return [sum(counts)]
+    raise ValueError(f"{name} gives {sum(counts)} rows, and nothing says which of {things} they belong to")
+
+
+def _counts(features: Any) -> Iterator[int]:
+    if hasattr(features, "pooler_output"):
+        pooled = features.pooler_output
+        features = _of_layers(features) if pooled is None else pooled
+    if isinstance(features, (list, tuple)):
+        for feature in features:
+            yield sum(_counts(feature)) if isinstance(feature, (list, tuple)) else feature.shape[:-1].numel()
+    elif features.dim() == 2:
+        yield features.shape[0]
+    else:
+        yield from [features.shape[1:-1].numel()] * features.shape[0]
+
+
+def _of_layers(output: Any) -> Any:
+    """Features that are not pooled: those for one layer of text where several have their own, equally many."""
+    if output.last_hidden_state is not None:
+        return output.last_hidden_state
+    (_, features), *_ = output.deepstack_features
+    return features

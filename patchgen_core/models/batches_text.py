@@ -1,0 +1,191 @@
+"""Batches of text: rows, padded ones, and several sequences packed into one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from patchgen_core.models.batches import Form, ToyModel, Wanted
+from patchgen_core.models.random_values import random_floats
+from patchgen_core.models.toy_sizes import FIRST_ORDINARY_TOKEN
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+_LENGTH = 9
+_PACKED = (4, 5)
+_PROMPT = 3
+_IGNORED = -100
+
+
+def text_batches(toy: ToyModel) -> Iterator[Wanted]:
+    """A row padded on the left above one padded on the right; rows of one length; two sequences in one row."""
+    if vocabulary(toy) is None or "input_ids" not in toy.takes:
+        return
+    ids = random_ids(toy, 2, _LENGTH)
+    mask = torch.ones_like(ids)
+    right = mask.clone()
+    right[1, -3:] = 0
+    both = right.clone()
+    both[0, :2] = 0
+    yield Wanted("padded", (*_text_forms(toy, ids, both), *_text_forms(toy, ids, right)), seen_in="pictures")
+    codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
+    yield Wanted("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded")
+    if "position_ids" in toy.takes and toy.kind != "sequence_classification" and not toy.config.is_encoder_decoder:
+        yield Wanted("packed", tuple(_packed_forms(toy)), separate=_PACKED[0], covered_by="trainer")
+
+
+def random_ids(toy: ToyModel, rows: int, length: int, seed: int = 0) -> torch.Tensor:
+    """Token ids (rows, length), int64, none of which is a special one.
+
+    Raises:
+        ValueError: the model has no other tokens.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    size = vocabulary(toy) or 0
+    special = set(_special_tokens(toy.config))
+    tokens = [token for token in range(min(FIRST_ORDINARY_TOKEN, size // 2), size) if token not in special]
+    if not tokens:
+        raise ValueError(f"{type(toy.config).__name__} has no tokens beside special ones")
+    return torch.tensor(tokens)[torch.randint(0, len(tokens), (rows, length), generator=generator)]
+
+
+def _special_tokens(config: PreTrainedConfig) -> Iterator[int]:
+    """The ids that a configuration and its parts say of, such as ``image_token_id`` and ``eos_token_id``."""
+    from transformers import PreTrainedConfig
+
+    for name, value in vars(config).items():
+        if isinstance(value, PreTrainedConfig):
+            yield from _special_tokens(value)
+        elif name.endswith(("_token_id", "_token_ids", "_token_index")):
+            yield from (token for token in (value if isinstance(value, list) else [value]) if isinstance(token, int))
+
+
+def vocabulary(toy: ToyModel) -> int | None:
+    """How many tokens the model knows; None where it knows of none."""
+    return getattr(toy.config.get_text_config(decoder=True), "vocab_size", None)
+
+
+def labels_for(toy: ToyModel, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | None:
+    """Labels of the kind that a head takes; None for a base model.
+
+    Args:
+        toy: the model.
+        ids: the token ids, (rows, length).
+        mask: the attention mask, of the same shape; what it leaves out has no label, and neither have a language
+            model's first tokens after it, which are a prompt.
+    """
+    generator = torch.Generator().manual_seed(1)
+    classes = toy.config.num_labels or 1
+    if toy.kind == "base":
+        return None
+    if toy.kind == "sequence_classification":
+        return torch.randint(0, classes, ids.shape[:1], generator=generator)
+    if toy.kind == "token_classification":
+        labels = torch.randint(0, classes, ids.shape, generator=generator)
+    else:
+        read = torch.arange(1, ids.shape[1] + 1)[None] if mask is None else mask.cumsum(1)
+        labels = ids.masked_fill(read <= _PROMPT, _IGNORED)
+    return labels if mask is None else labels.masked_fill(mask == 0, _IGNORED)
+
+
+def text_inputs(
+    toy: ToyModel, ids: torch.Tensor, mask: torch.Tensor | None, unlabelled: torch.Tensor | None = None
+) -> dict[str, Any]:
+    """Token ids with what goes with them: padding, the mask, labels, no cache, the routers' logits.
+
+    Args:
+        toy: the model.
+        ids: the token ids, (rows, length).
+        mask: the attention mask, of the same shape; None for a model that is to see all.
+        unlabelled: True where a token has no label of its own, such as at placeholders.
+    """
+    inputs: dict[str, Any] = {"input_ids": ids}
+    labels = labels_for(toy, ids, mask)
+    if mask is not None:
+        inputs = {"input_ids": ids.masked_fill(mask == 0, padding_token(toy)), "attention_mask": mask}
+    if labels is not None:
+        if unlabelled is not None and labels.shape == ids.shape:
+            labels = labels.masked_fill(unlabelled, _IGNORED)
+        inputs["labels"] = labels
+    return inputs | switches(toy)
+
+
+def switches(toy: ToyModel) -> dict[str, Any]:
+    """No cache, and the routers' logits, so that what balances experts is part of the loss."""
+    given = {"use_cache": False, "output_router_logits": True}
+    parts = (toy.config, toy.config.get_text_config(decoder=True))
+    passed_on = {name for name in given if "kwargs" in toy.takes and any(hasattr(part, name) for part in parts)}
+    return {name: value for name, value in given.items() if name in toy.takes | passed_on}
+
+
+def padding_token(toy: ToyModel) -> int:
+    """The id of the padding token; 0 where the model has none."""
+    token = getattr(toy.config.get_text_config(decoder=True), "pad_token_id", None)
+    return int(token) if token is not None and token >= 0 else 0
+
+
+def _text_forms(toy: ToyModel, ids: torch.Tensor, mask: torch.Tensor) -> Iterator[Form]:
+    plain = partial(text_inputs, toy, ids, mask)
+    yield plain
+    for more in _companions(toy, ids):
+        yield partial(_joined, plain, more)
+    if toy.kind == "sequence_classification":  # without a padding token there is one row only
+        yield partial(text_inputs, toy, ids[1:], mask[1:])
+
+
+def _companions(toy: ToyModel, ids: torch.Tensor) -> Iterator[Mapping[str, Any]]:
+    """What some models want beside text."""
+    if "mm_token_type_ids" in toy.takes:
+        yield {"mm_token_type_ids": torch.zeros_like(ids)}
+    if "token_type_ids" in toy.takes:
+        yield {"token_type_ids": torch.zeros_like(ids)}
+    if "bbox" in toy.takes:
+        yield {"bbox": random_floats(*ids.shape, 4).abs() / 2}
+
+
+def _joined(plain: Form, more: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**plain(), **more}
+
+
+def _codes(toy: ToyModel) -> Mapping[str, Any]:
+    return {"input_ids": random_ids(toy, 2 * toy.config.num_codebooks, _LENGTH)} | switches(toy)
+
+
+def _packed_forms(toy: ToyModel) -> Iterator[Form]:
+    """Position ids that restart: plain ones, and where a token has several (in time, by height, by width) all of them.
+
+    With these go the plain ones, in front, by which upstream tells the sequences apart.
+    """
+    ids = random_ids(toy, 1, sum(_PACKED))
+    positions = torch.cat([torch.arange(length) for length in _PACKED])[None]
+    ends = torch.tensor([0, _PACKED[0], sum(_PACKED)], dtype=torch.int32)
+    lengths = {
+        "cu_seq_lens_q": ends,
+        "cu_seq_lens_k": ends,
+        "max_length_q": max(_PACKED),
+        "max_length_k": max(_PACKED),
+        "seq_idx": torch.cat([torch.full((n,), i, dtype=torch.int32) for i, n in enumerate(_PACKED)])[None],
+    }
+    several = [positions.expand(4, 1, -1), positions.expand(3, 1, -1)] if has_axes(toy) else []
+    for given in (*several[:1], positions, *several[1:]):
+        plain = partial(_packed, toy, ids, given)
+        yield plain
+        for more in (*_companions(toy, ids), lengths):
+            yield partial(_joined, plain, more)
+
+
+def _packed(toy: ToyModel, ids: torch.Tensor, positions: torch.Tensor) -> Mapping[str, Any]:
+    inputs = text_inputs(toy, ids, None)
+    if toy.kind == "causal_lm" or toy.kind == "conditional_generation":
+        inputs["labels"][:, _PACKED[0]] = _IGNORED  # what would follow the sequence before
+    return inputs | {"position_ids": positions.contiguous()}
+
+
+def has_axes(toy: ToyModel) -> bool:
+    """Whether a token has several positions: in time, by height and by width."""
+    rope = getattr(toy.config.get_text_config(decoder=True), "rope_parameters", None) or {}
+    return "mrope_section" in rope or hasattr(getattr(toy.model, "model", toy.model), "get_rope_index")

@@ -1,0 +1,236 @@
+"""Two runs of one batch beside each other: which tensors differ, by how much, and where they begin to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from patchgen_core.models.running import Run
+
+_Array = npt.NDArray[np.float64]
+_NONE = "none"
+_FEW = 16
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one tensor of the patched model compares with upstream's.
+
+    Attributes:
+        name: as in :class:`~patchgen_core.models.running.Run`.
+        shape, dtype: of upstream's; where the patched model's differ, both.
+        absolute: largest difference of an element; infinite where one is not there or has another shape.
+        relative: Euclidean norm of the difference over that of the reference.
+        allowed: what ``relative`` may be.
+        error_of_eager: the relative error of upstream's own; 0 where bits are compared.
+    """
+
+    name: str
+    shape: str
+    dtype: str
+    absolute: float
+    relative: float
+    allowed: float
+    error_of_eager: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it is within what is allowed."""
+        return self.relative <= self.allowed
+
+    @property
+    def excess(self) -> float:
+        """How many times what is allowed it is off; infinite where nothing is."""
+        if self.is_right:
+            return self.relative / self.allowed if self.allowed else 0.0
+        return self.relative / self.allowed if self.allowed else float("inf")
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Where two runs part.
+
+    Attributes:
+        path: the first module whose output (or, backward, the gradient of whose output) differs.
+        kind: its class.
+        after: the last module before it where both agree; empty when there is none.
+        difference: of that output or gradient.
+    """
+
+    path: str
+    kind: str
+    after: str
+    difference: Difference
+
+
+def compare(patched: Run, eager: Run, reference: Run | None, multiple: float) -> list[Difference]:
+    """Compare what two models computed of one batch.
+
+    Args:
+        patched: the patched model's run.
+        eager: upstream's, in the same dtype.
+        reference: upstream's in float64; not needed where ``multiple`` is 0.
+        multiple: how many times the error of eager the patched model may be off; 0 for the same bits.
+
+    Returns:
+        A difference for every tensor of eager's run that was not left out of the other. One of few elements, whose
+        error can vanish by chance, is allowed what the worst tensor is.
+    """
+    known = reference.values if reference is not None else {}
+    rows = [
+        _compare(name, patched.values, eager.values, known, multiple)
+        for name in eager.values
+        if name not in patched.left_out
+    ]
+    few = {name for name, value in eager.values.items() if value is not None and value.numel() < _FEW}
+    worst = max((row.error_of_eager for row in rows if row.name not in few), default=0.0)
+    return [replace(row, allowed=max(row.allowed, multiple * worst)) if row.name in few else row for row in rows]
+
+
+def first_parting(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Parting | None:
+    """The first module, in the order in which upstream's finish, that gives something else."""
+    known = reference.layers if reference is not None else {}
+    return _parting(eager.layers, patched.layers, eager.layers, known, multiple, eager.kinds)
+
+
+def layer_errors(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Iterator[Difference]:
+    """How the output of every module compares, in the order in which upstream's finish."""
+    known = reference.layers if reference is not None else {}
+    for path in eager.layers:
+        if path in patched.layers:
+            yield _compare(path, patched.layers, eager.layers, known, multiple)
+
+
+def layer_gradient_errors(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Iterator[Difference]:
+    """How the gradient that comes to the output of every module compares, in the order in which they come.
+
+    Where none comes to a module that ran, it differs.
+    """
+    known = reference.layer_gradients if reference is not None else {}
+    for path in reversed(eager.layers):
+        if path in eager.layer_gradients and path in patched.layers:
+            yield _compare(path, patched.layer_gradients, eager.layer_gradients, known, multiple)
+
+
+def inputs_agree(name: str, patched: Run, eager: Run, reference: Run | None, multiple: float) -> bool:
+    """Whether a module is given the same as upstream's is; more beside it does not count."""
+    known = reference.layer_inputs.get(name, ()) if reference is not None else ()
+    ours, theirs = patched.layer_inputs.get(name, ()), eager.layer_inputs[name]
+    if len(ours) < len(theirs):
+        return False
+    for number, (one, other) in enumerate(zip(ours, theirs)):
+        if one.dtype == other.dtype and torch.equal(one, other):  # a mask's least number has no counterpart in float64
+            continue
+        truth = {"": known[number]} if number < len(known) else {}
+        if not _compare("", {"": one}, {"": other}, truth, multiple).is_right:
+            return False
+    return True
+
+
+def _parting(
+    order: Iterable[str],
+    patched: Mapping[str, torch.Tensor],
+    eager: Mapping[str, torch.Tensor],
+    reference: Mapping[str, torch.Tensor],
+    multiple: float,
+    kinds: Mapping[str, str],
+) -> Parting | None:
+    after = ""
+    for path in order:
+        if path not in patched:
+            continue
+        difference = _compare(path, patched, eager, reference, multiple)
+        if not difference.is_right and not _is_called_otherwise(path, patched, eager, reference, multiple):
+            return Parting(path, kinds.get(path.partition(" (")[0], ""), after, difference)
+        after = path
+    return None
+
+
+def _is_called_otherwise(
+    path: str,
+    patched: Mapping[str, torch.Tensor],
+    eager: Mapping[str, torch.Tensor],
+    reference: Mapping[str, torch.Tensor],
+    multiple: float,
+) -> bool:
+    """Whether a module gets other rows than upstream's inside one that gives the same, as an activation may."""
+    around = path.partition(" (")[0].rpartition(".")[0]
+    if patched[path].shape == eager[path].shape or around not in patched or around not in eager:
+        return False
+    return _compare(around, patched, eager, reference, multiple).is_right
+
+
+def _compare(
+    name: str,
+    patched: Mapping[str, torch.Tensor | None],
+    eager: Mapping[str, torch.Tensor | None],
+    reference: Mapping[str, torch.Tensor | None],
+    multiple: float,
+) -> Difference:
+    ours, theirs = patched.get(name), eager.get(name)
+    shape = _differing(_shape(ours), _shape(theirs))
+    dtype = _differing(_dtype(ours), _dtype(theirs))
+    if ours is None or theirs is None:
+        worst = 0.0 if ours is theirs is None else float("inf")
+        return Difference(name, shape, dtype, worst, worst, 0.0)
+    if ours.shape != theirs.shape or (ours.dtype != theirs.dtype and not (multiple and theirs.dim() == 0)):
+        return Difference(name, shape, dtype, float("inf"), float("inf"), 0.0)
+    own, other = _unbounded(ours), _unbounded(theirs)
+    if not multiple:
+        absolute, relative = _error(own, other)
+        return Difference(name, shape, dtype, absolute, relative, 0.0)
+    known = reference.get(name)
+    truth = other if known is None or known.shape != theirs.shape else _unbounded(known)
+    of_eager = _error(other, truth)[1]
+    if not math.isfinite(of_eager):  # what eager itself gets wrong without bounds bounds nothing
+        truth, of_eager = other, 0.0
+    absolute, relative = _error(own, truth)
+    floor = torch.finfo(theirs.dtype).eps if _size(truth) else 0.0
+    return Difference(name, shape, dtype, absolute, relative, multiple * max(of_eager, floor), of_eager)
+
+
+def _unbounded(value: torch.Tensor) -> _Array:
+    """In float64, with infinities for the largest numbers of a dtype, which stand for those in masks."""
+    most, wide = torch.finfo(value.dtype).max / 2, value.double().numpy()
+    return np.where(np.abs(wide) > most, np.copysign(np.inf, wide), wide)
+
+
+def _size(truth: _Array) -> float:
+    """The norm of what is finite."""
+    return _norm(np.where(np.isfinite(truth), truth, 0.0))
+
+
+def _norm(value: _Array) -> float:
+    return math.sqrt(np.square(value).sum())  # without BLAS, whose threads cost more than they save
+
+
+def _error(value: _Array, truth: _Array) -> tuple[float, float]:
+    """Largest difference, and norm of the difference over that of the truth, where that is not zero.
+
+    The same infinities do not differ.
+    """
+    same = (value == truth) | (np.isnan(value) & np.isnan(truth))
+    if same.all():
+        return 0.0, 0.0
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, value - truth)
+    if not np.isfinite(difference).all():
+        return float("inf"), float("inf")
+    return float(np.abs(difference).max()), _norm(difference) / (_size(truth) or 1.0)
+
+
+def _shape(value: torch.Tensor | None) -> str:
+    return _NONE if value is None else str(list(value.shape))
+
+
+def _dtype(value: torch.Tensor | None) -> str:
+    return _NONE if value is None else str(value.dtype).removeprefix("torch.")
+
+
+def _differing(ours: str, theirs: str) -> str:
+    return theirs if ours == theirs else f"{ours} instead of {theirs}"

@@ -1,0 +1,146 @@
+"""What the machine of this process has for running models; tells of what is broken instead of failing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.ops.hardware import DEVICE_TYPES, HardwareRequirement, is_installed
+
+_NVIDIA = Path("/proc/driver/nvidia")
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device that torch sees.
+
+    Attributes:
+        name: torch's name of it, such as "cuda:0".
+        text: what it is.
+    """
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class KernelState:
+    """A registered kernel.
+
+    Attributes:
+        op, variant, name: what it is registered as.
+        lacks: why it cannot run here; empty when it can.
+    """
+
+    op: str
+    variant: str
+    name: str
+    lacks: str
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine has.
+
+    Attributes:
+        torch: torch's version and what it was built for; empty when it cannot be imported.
+        device: where models and kernels run; empty without torch.
+        devices: what torch sees.
+        triton: how Triton's kernels run here, with the adapters of its interpreter that are on.
+        kernels: the registered kernels.
+        problems: what is broken, a line each.
+    """
+
+    torch: str = ""
+    device: str = ""
+    devices: tuple[Device, ...] = ()
+    triton: tuple[str, ...] = ()
+    kernels: tuple[KernelState, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def look_around(device: str, register: Callable[[], None]) -> Machine:
+    """Look what this machine has.
+
+    Args:
+        device: where models are to run: "auto", "cpu" or "cuda".
+        register: registers the project's kernels.
+    """
+    from patchgen_core.models import interpreter
+
+    problems: list[str] = []
+    if device == "cpu":
+        interpreter.use_cpu()
+    version = _told(problems, "torch does not import", _torch) if is_installed("torch") else None
+    notes = _told(problems, "Triton's interpreter cannot be switched on", interpreter.switch_on) if version else None
+    if version:
+        _told(problems, "the project's kernels cannot be registered", register)
+    kernels = _told(problems, "the kernels cannot be listed", lambda: tuple(_kernels(bool(version))))
+    if not version:
+        return Machine(kernels=kernels or (), problems=tuple(problems))
+    devices = _told(problems, "torch cannot list its devices", lambda: tuple(_devices()))
+    return Machine(
+        version, interpreter.device_type(), devices or (), notes or (), kernels or (), (*problems, *_unused(version))
+    )
+
+
+def _told(problems: list[str], what: str, ask: Callable[[], _Answer]) -> _Answer | None:
+    """An answer; None when there is none, and why is added to the problems."""
+    try:
+        return ask()
+    except PatchgenError as error:
+        problems.append(f"{what}: {error}")
+    except (Exception, SystemExit) as error:  # a broken package may raise anything
+        problems.append(f"{what}: {type(error).__name__}: {' '.join(str(error).split())}")
+    return None
+
+
+def _torch() -> str:
+    import torch
+
+    built = torch.version.cuda and f"CUDA {torch.version.cuda}"
+    built = built or (torch.version.hip and f"ROCm {torch.version.hip}") or "the CPU"
+    return f"{torch.__version__}, built for {built}"
+
+
+def _devices() -> Iterator[Device]:
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield Device("cpu", f"{cores} cores")
+    for number in range(torch.cuda.device_count()):
+        found = torch.cuda.get_device_properties(number)
+        memory = f"{found.total_memory / 2**30:.0f} GiB"
+        capability = f"compute capability {found.major}.{found.minor}"
+        yield Device(f"cuda:{number}", f"{found.name}, {capability}, {memory}")
+    others = [kind for kind in DEVICE_TYPES if kind not in ("cpu", "cuda")]
+    yield from (Device(kind, "") for kind in others if HardwareRequirement(kind).is_met())
+
+
+def _kernels(has_torch: bool) -> Iterator[KernelState]:
+    from patchgen_core.ops.registry import KERNEL_REGISTRY
+
+    for spec in KERNEL_REGISTRY.specs():
+        lacks = spec.why_not_here() if has_torch else f"needs {spec.missing_package() or 'torch'}"
+        yield KernelState(spec.op_name, spec.variant, spec.name, lacks)
+
+
+def _unused(torch: str) -> tuple[str, ...]:
+    """A line for a GPU that this torch was not built for."""
+    if _NVIDIA.exists() and "CUDA" not in torch:
+        return (f"this machine has an NVIDIA GPU, and torch {torch} cannot use it",)
+    return ()
+
+
+def use_loopback() -> None:
+    """Ranks of one machine need no network; its name may lead elsewhere."""
+    names = [name for _, name in socket.if_nameindex()] if hasattr(socket, "if_nameindex") else []
+    for name in ("lo", "lo0"):
+        if name in names:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", name)

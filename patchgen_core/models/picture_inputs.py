@@ -1,0 +1,225 @@
+"""Toy pictures in the forms in which the families' ``get_image_features`` take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from patchgen_core.models.batches import ToyModel
+from patchgen_core.models.batches_media import parameters_of
+from patchgen_core.models.random_values import random_floats
+
+_GRIDS = ("image_grid_thw", "grid_thws", "image_grid_hws", "image_grid_hw")
+_VISIONS = ("vision_config", "vq_config", "vision_tower_config", "perception_config", "vit_config")
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Some pictures, as a model takes them.
+
+    Attributes:
+        inputs: arguments of ``forward`` and of ``get_image_features``.
+        count: how many there are.
+    """
+
+    inputs: Mapping[str, Any]
+    count: int
+
+
+@dataclass(frozen=True)
+class Vision:
+    """What a configuration says of the part that sees.
+
+    Attributes:
+        side: how many pixels high and wide its pictures are, unless they may have any size.
+        patch: how many pixels high and wide a patch is.
+        frames: how many frames of a video go into one patch.
+        merge: how many patches, in each direction, become one row of features.
+    """
+
+    side: int
+    patch: int
+    frames: int
+    merge: int
+
+
+def vision_config(toy: ToyModel) -> Any:
+    """The configuration of what sees; None where the model does not."""
+    found = [getattr(toy.config, name, None) for name in (*_VISIONS, "encoder")]
+    if isinstance(getattr(toy.config, "patch_size", None), int):
+        found.append(toy.config)
+    return next((config for config in found if config is not None), None)
+
+
+def vision_of(toy: ToyModel) -> Vision:
+    """The sizes of pictures."""
+    vision = vision_config(toy)
+    side = getattr(vision, "image_size", None) or 36
+    merges = (
+        getattr(part, name, None)
+        for part in (vision, toy.config)
+        for name in ("spatial_merge_size", "merge_kernel_size")
+    )
+    merge = next((size for size in merges if size), 2)
+    return Vision(
+        _one(side),
+        _one(getattr(vision, "patch_size", None) or _coded(vision) or 6),
+        getattr(vision, "temporal_patch_size", None) or getattr(vision, "patch_temporal", None) or 1,
+        _one(merge),
+    )
+
+
+def _coded(vision: Any) -> int:
+    """How many pixels high and wide is what becomes one code; 0 where pictures do not become codes."""
+    levels = getattr(vision, "channel_multiplier", None)
+    return 2 ** (len(levels) - 1) if levels else 0
+
+
+def _one(size: Any) -> int:
+    return int(size if isinstance(size, int) else size[0])
+
+
+def picture_inputs(toy: ToyModel) -> Iterator[Pictures]:
+    """Pictures for a model, what it is likeliest to take first."""
+    takes = parameters_of(toy, "get_image_features") - {"args", "kwargs"} or set(toy.takes)
+    vision = vision_of(toy)
+    grid = next((name for name in _GRIDS if name in takes), None)
+    if grid is not None:
+        merges = {"image_merge_sizes": torch.tensor([vision.merge] * 2)} if "image_merge_sizes" in takes else {}
+        for values, grids in patches(vision, [[1, 2, 2], [1, 2, 3]]):
+            yield Pictures({"pixel_values": values, grid: grids if "thw" in grid else grids[:, 1:], **merges}, 2)
+    elif "spatial_shapes" in takes:
+        yield _packed_patches(vision)
+    elif "target_sizes" in takes:
+        yield from (Pictures(inputs, 2) for inputs in strips(vision))
+    elif "image_position_ids" in takes:
+        yield from _placed_patches(toy)
+    elif "image_token_pooling" in takes:
+        yield _pooled_patches(vision)
+    elif vision_config(toy) is toy.config:
+        yield Pictures({"pixel_values": random_floats(2, 4, 3 * vision.patch**2)}, 2)
+    else:
+        yield from _pixels(toy, vision, takes)
+
+
+def patches(vision: Vision, sizes: list[list[int]]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Patches of pictures one after another, in several forms, and their grids of patches.
+
+    Args:
+        vision: the sizes of patches.
+        sizes: for each picture frames, height and width, in rows of features.
+    """
+    shown = torch.tensor(sizes)
+    grids = shown * torch.tensor([1, vision.merge, vision.merge])
+    count, patch, wide = int(grids.prod(-1).sum()), vision.patch, vision.merge * vision.patch
+    yield random_floats(count, 3 * vision.frames * patch * patch), grids
+    yield random_floats(count, 3, patch, patch), grids
+    yield random_floats(int(shown.prod(-1).sum()), wide, wide, 3), shown
+
+
+def _packed_patches(vision: Vision) -> Pictures:
+    """Rows of patches, padded to the same length."""
+    shapes = torch.tensor([[2, 2], [2, 4]])
+    mask = (torch.arange(8)[None] < shapes.prod(-1)[:, None]).long()
+    values = random_floats(2, 8, 3 * vision.patch**2) * mask[..., None]
+    return Pictures({"pixel_values": values, "spatial_shapes": shapes, "pixel_attention_mask": mask}, 2)
+
+
+def strips(vision: Vision) -> Iterator[dict[str, torch.Tensor]]:
+    """All patches of two pictures side by side, and how many rows and columns of patches each has."""
+    for merge in (4, 8):
+        sizes = torch.tensor([[merge, merge], [merge, 2 * merge]], dtype=torch.int32)
+        width = int(sizes.prod(-1).sum()) * vision.patch
+        yield {"pixel_values": random_floats(1, 3, vision.patch, width), "target_sizes": sizes}
+
+
+def _placed_patches(toy: ToyModel) -> Iterator[Pictures]:
+    """Rows of patches with the place of each in its picture; the second picture is smaller and padded."""
+    for values, places in placed_patches(toy, [3, 2]):
+        yield Pictures({"pixel_values": values, "image_position_ids": places}, 2)
+
+
+def placed_patches(toy: ToyModel, widths: list[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Rows of patches, padded to the same length, and the column and row of each patch, -1 for padding.
+
+    Args:
+        toy: the model.
+        widths: of each picture, in rows of features; all are two high.
+    """
+    patch = vision_of(toy).patch
+    pooled = getattr(vision_config(toy), "model_patch_size", None)
+    pool = 1 if pooled else getattr(vision_config(toy), "pooling_kernel_size", None) or 1
+    places = torch.full((len(widths), 2 * pool * max(widths) * pool, 2), -1)
+    for picture, width in zip(places, widths):
+        index = torch.arange(2 * pool * width * pool)
+        picture[: len(index)] = torch.stack([index % (width * pool), index // (width * pool)], -1)
+    for side in (pooled,) if pooled else (patch, patch * pool):
+        yield random_floats(*places.shape[:2], 3 * side * side).abs() / 2, places
+
+
+def _pooled_patches(vision: Vision) -> Pictures:
+    values, pooling = pooled_patches(vision)
+    grids = torch.tensor([[1, 2, 2, 2]])
+    return Pictures({"pixel_values": values, "image_token_pooling": pooling, "image_grids": grids}, 1)
+
+
+def pooled_patches(vision: Vision) -> tuple[torch.Tensor, torch.Tensor]:
+    """The patches of two crops or frames, and which four of them make each of six rows of features."""
+    across = vision.side // vision.patch
+    return random_floats(1, 2, across**2, 3 * vision.patch**2), torch.arange(24).reshape(6, 4)
+
+
+def _pixels(toy: ToyModel, vision: Vision, takes: set[str]) -> Iterator[Pictures]:
+    """Pictures in pixels: of several sizes, small ones, in tiles, of the configuration's size."""
+    full, small = vision.side, vision.side // 3
+    step = vision.patch * vision.merge
+    more = _companions(takes, full)
+    if "image_sizes" in takes:
+        sizes = torch.tensor([[2 * step, 2 * step], [2 * step, 3 * step]])
+        values = random_floats(2, 3, 2 * step, 3 * step)
+        values[0, :, :, 2 * step :] = 0
+        yield Pictures({"pixel_values": values, "image_sizes": sizes}, 2)
+        flat = torch.tensor([[full // 6, 2 * full - 12]])  # little is left of it between the margins
+        yield Pictures({"pixel_values": random_floats(1, 3, 3, full, full), "image_sizes": flat}, 1)
+        yield Pictures(
+            {"pixel_values": random_floats(1, 3, full, full), "image_sizes": torch.tensor([[full, full]])}, 1
+        )
+    if "pixel_attention_mask" in takes:
+        yield _masked(vision)
+        yield Pictures(_tiles(full), 2)
+    for count, side in ((2, small), (2, full), (1, full)):
+        yield Pictures({"pixel_values": random_floats(count, 3, side, side), **_sized(more, count, side)}, count)
+    yield Pictures({"pixel_values": random_floats(2, 1, 3, full, full), **_sized(more, 2, full)}, 2)
+    yield Pictures({"pixel_values": random_floats(1, 1, 3, full, full), **_sized(more, 1, full)}, 1)
+
+
+def _masked(vision: Vision) -> Pictures:
+    """A picture for each row, of which the second one is smaller."""
+    side = vision.side
+    mask = torch.ones(2, 1, side, side, dtype=torch.long)
+    mask[1, :, side // 2 :] = 0
+    values = random_floats(2, 1, 3, side, side) * mask[:, :, None]
+    return Pictures({"pixel_values": values, "pixel_attention_mask": mask}, 2)
+
+
+def _tiles(side: int) -> dict[str, torch.Tensor]:
+    """A picture of one tile and one of two."""
+    mask = torch.tensor([[True, False], [True, True]])
+    return {"pixel_values": random_floats(2, 2, 3, side, side), "pixel_attention_mask": mask}
+
+
+def _companions(takes: set[str], side: int) -> dict[str, torch.Tensor]:
+    """What some models want beside two pictures."""
+    more = {}
+    if "qformer_input_ids" in takes:
+        more["qformer_input_ids"] = torch.arange(1, 13).reshape(2, 6)
+    if "high_res_pixel_values" in takes:
+        more["high_res_pixel_values"] = random_floats(2, 3, side, side, seed=1)
+    return more
+
+
+def _sized(more: Mapping[str, torch.Tensor], count: int, side: int) -> dict[str, torch.Tensor]:
+    return {name: value[:count] for name, value in more.items()}

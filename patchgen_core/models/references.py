@@ -1,0 +1,129 @@
+"""What upstream's toy models compute; made once for all implementations of a family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel
+from patchgen_core.models.builders import make_batches
+from patchgen_core.models.heads import Head
+from patchgen_core.models.models import (
+    State,
+    auto_models,
+    build_model,
+    in_float64,
+    initial_values,
+    load_state,
+    random_state,
+)
+from patchgen_core.models.running import Run, run_model
+from patchgen_core.workers.phases import phase
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+
+class Reference:
+    """One upstream class, built from a toy configuration with random parameters, in the dtypes that are asked for.
+
+    Args:
+        head: the class.
+        config: the toy configuration.
+        builders: the project's builders of batches.
+        device: torch's name of the device.
+
+    Attributes:
+        initial: how upstream initializes the parameters: mean and standard deviation by name.
+        state: the parameters, as :func:`~patchgen_core.models.models.random_state` makes them.
+
+    Raises:
+        PatchgenError: upstream's class does not take the configuration.
+    """
+
+    def __init__(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> None:
+        self.head, self.config, self.device = head, config, device
+        self._builders = builders
+        self._models: dict[torch.dtype, PreTrainedModel] = {}
+        self._runs: dict[tuple[str, torch.dtype, torch.dtype | None], Run] = {}
+        with phase("building models"):
+            with auto_models():
+                self._first = build_model(head.upstream, config, torch.float32)
+            self.initial = initial_values(self._first)
+            self.state: State = random_state(self._first)
+
+    @cached_property
+    def batches(self) -> Batches:
+        """The batches that upstream's model runs.
+
+        Raises:
+            PatchgenError: upstream's model refuses a batch of the project.
+        """
+        with phase("making batches"):
+            return make_batches(ToyModel(self._first, self.head.kind), self._builders)
+
+    def run(
+        self, batch: ToyBatch, dtype: torch.dtype, like: torch.dtype | None = None, *, layers: bool = False
+    ) -> Run:
+        """What upstream's eager model computes of a batch; kept.
+
+        Args:
+            batch: the batch.
+            dtype: what to compute in.
+            like: the dtype of the run whose routers' choices count where rounding decides; None for its own.
+            layers: whether to keep what every module is given and gives.
+
+        Raises:
+            PatchgenError: it fails, or its loss is no finite number.
+        """
+        followed = self.run(batch, like) if like is not None else None
+        is_routed = followed is not None and followed.choices is not None and bool(followed.choices.indices)
+        key = (batch.name, dtype, like if is_routed else None)
+        if key not in self._runs or (layers and not self._runs[key].layers):
+            self._runs[key] = self._run(batch, dtype, followed, layers)
+        return self._runs[key]
+
+    def _run(self, batch: ToyBatch, dtype: torch.dtype, like: Run | None, layers: bool) -> Run:
+        where = f"upstream's {self.head.name} in {str(dtype).removeprefix('torch.')}, batch '{batch.name}'"
+        try:
+            with phase("references"), in_float64() if dtype is torch.float64 else nullcontext():
+                run = run_model(self._model(dtype), batch, like=like, layers=layers)
+        except Exception as error:
+            said = " ".join(str(error).split())
+            message = f"{where}, cannot be compared with: it raises {type(error).__name__}: {said}"
+            raise PatchgenError(message, hint="Give it another toy config or another batch.") from error
+        if not bool(run.loss.isfinite()):
+            raise PatchgenError(f"{where}, cannot be compared with: its loss is {float(run.loss)}")
+        return run
+
+    def _model(self, dtype: torch.dtype) -> PreTrainedModel:
+        if dtype not in self._models:
+            with phase("building models"):
+                with auto_models():
+                    model = build_model(self.head.upstream, self.config, dtype, self.device)
+                load_state(model, self.state)
+            self._models[dtype] = model
+        return self._models[dtype]
+
+
+class References:
+    """The references of one upstream module; those of another take their place."""
+
+    def __init__(self) -> None:
+        self._module = ""
+        self._known: dict[tuple[str, str, tuple[Builder, ...], str], Reference] = {}
+
+    def get(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> Reference:
+        """The reference of a head, as :class:`Reference` makes it."""
+        if self._module != head.upstream.__module__:
+            self._module = head.upstream.__module__
+            self._known.clear()
+        key = (head.name, config.to_json_string(use_diff=False), tuple(builders), device)
+        if key not in self._known:
+            self._known[key] = Reference(head, config, builders, device)
+        return self._known[key]

@@ -1,0 +1,258 @@
+"""One model, one batch: forward and backward, with everything kept that can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.machine import use_loopback
+from patchgen_core.models.models import forget_positions
+from patchgen_core.models.random_values import reseed
+from patchgen_core.models.routing import Choices, Following, Recording
+from patchgen_core.workers.phases import phase
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from patchgen_core.models.reach import Recorder
+
+LOSS, NORM, EMBEDDINGS = "loss", "gradient norm", "gradient of the input embeddings"
+GRADIENT = "gradient of "
+_CACHES = ("past_key_values", "cache_params", "encoder_last_hidden_state_cache")
+
+
+@dataclass
+class Run:
+    """What a model computed of a batch. Tensors are on the CPU, in the dtype that the model gave.
+
+    Attributes:
+        values: what is compared: the model's own loss, every output, ``gradient of <parameter>``, the norm of all
+            gradients and the gradient of the input embeddings. None for a parameter that got no gradient.
+        layers: if they are kept, the output of every module, in the order in which they finished, by path; a module
+            that ran more than once has ``path (2)`` and so on.
+        layer_gradients: the gradient of the loss by these outputs, as far as it got there.
+        layer_inputs: the floating tensors that every module was given, by the same names.
+        kinds: the class names of the modules by path.
+        loss: what was run backward: a scalar.
+        left_out: what was not computed, and so is not compared.
+        choices: what its routers chose.
+    """
+
+    values: dict[str, torch.Tensor | None] = field(default_factory=dict)
+    layers: dict[str, torch.Tensor] = field(default_factory=dict)
+    layer_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    layer_inputs: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
+    left_out: frozenset[str] = frozenset()
+    choices: Choices | None = None
+
+
+def run_model(
+    model: PreTrainedModel,
+    batch: ToyBatch,
+    recorder: Recorder | None = None,
+    *,
+    logits_alone: bool = True,
+    like: Run | None = None,
+    layers: bool = False,
+) -> Run:
+    """Run a batch forward and backward.
+
+    The loss is the model's own; a model that gives none has the mean of all its floating outputs, each weighted by
+    random numbers, which is no value to compare: its terms all but cancel. Where labels make a model leave the logits
+    out, it runs a second time without them.
+
+    Args:
+        model: a model in training mode; its gradients are dropped before and after.
+        batch: the inputs, which are copied to the device and, where they are floating, the dtype of the model.
+        recorder: notes which patched functions run, and in which module.
+        logits_alone: whether to run that second time.
+        like: the run that this one is compared with: where rounding decides what a router chooses, this one chooses
+            the same.
+        layers: whether to keep what every module is given and gives, which takes long.
+    """
+    run = Run(kinds={path: type(module).__name__ for path, module in model.named_modules()})
+    parameter = next(model.parameters())
+    inputs = batch.to(parameter.dtype, parameter.device)
+    model.zero_grad(set_to_none=True)
+    forget_positions(model)
+    active: list[str] = []
+    embedded: list[torch.Tensor] = []
+    with ExitStack() as stack:
+        stack.enter_context(_process_group() if batch.as_rank else nullcontext())
+        stack.enter_context(_watched(model, embedded))
+        if layers:
+            stack.enter_context(_kept_layers(model, run))
+        if recorder is not None:
+            stack.enter_context(_followed(model, active))
+            stack.enter_context(recorder.recording(active))
+        stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
+        reseed(parameter.device)
+        with phase("forward"):
+            output, run.choices = _routed(model, inputs, like)
+        outputs = dict(_floating(output))
+        loss = outputs.get(LOSS)
+        loss = _objective(outputs) if loss is None else loss
+        with phase("backward"):
+            loss.backward()  # type: ignore[no-untyped-call]
+    run.loss = _kept(loss)
+    run.values.update({name: _kept(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
+    if "labels" in inputs and "logits" not in outputs:
+        run.values.update(_logits(model, inputs, like) if logits_alone else {})
+        run.left_out = frozenset() if logits_alone else frozenset({"logits"})
+    _keep_gradients(model, run, embedded, batch.as_rank)
+    model.zero_grad(set_to_none=True)
+    return run
+
+
+@contextmanager
+def _process_group() -> Iterator[None]:
+    """Be the only rank of a group that reaches no network."""
+    if not torch.distributed.is_available():
+        raise ValueError("this torch is built without torch.distributed")
+    use_loopback()
+    store = torch.distributed.HashStore()  # type: ignore[attr-defined]
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def _keep_gradients(model: PreTrainedModel, run: Run, embedded: list[torch.Tensor], as_rank: bool) -> None:
+    gradients = {name: value.grad for name, value in model.named_parameters() if value.requires_grad}
+    if as_rank:
+        gradients = {name: None if v is not None and not bool(v.any()) else v for name, v in gradients.items()}
+    norms = [value.double().norm() for value in gradients.values() if value is not None]
+    run.values[NORM] = torch.stack(norms).norm().cpu() if norms else None
+    if embedded:
+        run.values[EMBEDDINGS] = _kept(embedded[-1])
+    run.values.update({f"{GRADIENT}{name}": None if v is None else _kept(v) for name, v in gradients.items()})
+
+
+def _kept(value: torch.Tensor) -> torch.Tensor:
+    return value.detach().to("cpu", copy=True)
+
+
+def _routed(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> tuple[Any, Choices]:
+    """What the model gives, and what its routers chose, where that is not what those of ``like`` did."""
+    if like is not None and like.choices is not None:
+        with Following(like.choices) if like.choices.indices else nullcontext():
+            return model(**inputs), like.choices
+    with Recording() as recording:
+        output = model(**inputs)
+    eps = torch.finfo(next(model.parameters()).dtype).eps
+    return output, Choices(eps, tuple(recording.made))
+
+
+def _logits(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> dict[str, torch.Tensor]:
+    reseed(next(model.parameters()).device)
+    with phase("forward for the logits"), torch.no_grad():
+        output, _ = _routed(model, {name: value for name, value in inputs.items() if name != "labels"}, like)
+    return {name: _kept(value) for name, value in _floating(output) if name == "logits"}
+
+
+def _floating(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """The floating tensors of an output, by the names of their fields; no caches."""
+    if isinstance(output, torch.Tensor):
+        if output.is_floating_point():
+            yield name or "output", output
+    elif isinstance(output, Mapping):
+        for key, value in output.items():
+            if key not in _CACHES:
+                yield from _floating(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(output, (tuple, list)):
+        for number, value in enumerate(output):
+            yield from _floating(value, f"{name}[{number}]")
+
+
+def _objective(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    parts = []
+    for value in outputs.values():
+        if value.requires_grad:
+            weight = torch.randn(value.shape, generator=generator).to(value.device, value.dtype)
+            parts.append((value * weight).mean())
+    if not parts:
+        raise ValueError("the model gives nothing that has a gradient")
+    return torch.stack([part.to(parts[0].dtype) for part in parts]).sum()
+
+
+@contextmanager
+def _followed(model: PreTrainedModel, active: list[str]) -> Iterator[None]:
+    """Know which modules are at it."""
+    paths = {module: path for path, module in model.named_modules()}
+
+    def enter(module: nn.Module, _: Any) -> None:
+        if module in paths:
+            active.append(paths[module])
+
+    def leave(module: nn.Module, _: Any, __: Any) -> None:
+        if module in paths:
+            active.pop()
+
+    with ExitStack() as stack:
+        stack.callback(register_module_forward_pre_hook(enter).remove)
+        stack.callback(register_module_forward_hook(leave).remove)
+        yield
+
+
+@contextmanager
+def _watched(model: PreTrainedModel, embedded: list[torch.Tensor]) -> Iterator[None]:
+    """Keep the gradients that come to the input embeddings."""
+
+    def note(_: nn.Module, __: Any, output: Any) -> None:
+        if isinstance(output, torch.Tensor) and output.requires_grad:
+            _on_gradient(output, lambda gradient: embedded.append(gradient.detach().clone()))
+
+    embeddings = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    with ExitStack() as stack:
+        if isinstance(embeddings, nn.Module):
+            stack.callback(embeddings.register_forward_hook(note).remove)
+        yield
+
+
+@contextmanager
+def _kept_layers(model: PreTrainedModel, run: Run) -> Iterator[None]:
+    """Keep what every module is given and gives."""
+    with ExitStack() as stack:
+        for path, module in model.named_modules():
+            for handle in _keep(path, module, run):
+                stack.callback(handle.remove)
+        yield
+
+
+def _on_gradient(value: torch.Tensor, note: Callable[[torch.Tensor], None]) -> None:
+    value.register_hook(note)  # type: ignore[no-untyped-call]
+
+
+def _keep(path: str, module: nn.Module, run: Run) -> Iterator[Any]:
+    def enter(_: nn.Module, args: Any, kwargs: Any) -> None:
+        given = tuple(_kept(value) for _, value in _floating((args, kwargs)))
+        run.layer_inputs[_nth(path, run.layer_inputs)] = given
+
+    def leave(_: nn.Module, __: Any, output: Any) -> None:
+        value = next((value for _, value in _floating(output)), None)
+        if value is None:
+            return
+        name = _nth(path, run.layers)
+        run.layers[name] = _kept(value)
+        if value.requires_grad:
+            _on_gradient(value, lambda gradient: run.layer_gradients.update({name: _kept(gradient)}))
+
+    yield module.register_forward_pre_hook(enter, with_kwargs=True)
+    yield module.register_forward_hook(leave)
+
+
+def _nth(path: str, known: Mapping[str, object]) -> str:
+    """The name of one more call of a module."""
+    times = sum(name == path or name.startswith(f"{path} (") for name in known) + 1
+    return f"{path} ({times})" if times > 1 else path

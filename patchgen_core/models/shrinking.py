@@ -1,0 +1,254 @@
+"""A configuration's defaults, shrunk: the same model with a few small layers.
+
+What names mean and which sizes they get stands in :mod:`patchgen_core.models.toy_sizes`; here are the rules
+that keep the numbers of one configuration consistent with each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_core.models import toy_classes as classes
+from patchgen_core.models import toy_sizes as sizes
+from patchgen_core.models.toy_layers import layer_fields
+from patchgen_core.models.toy_parts import Part, construct, make_tree
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
+_TOKEN = re.compile(r"^(?P<stem>\w+?)(?:_token_(?:ids?|index)|_id)$")
+_EPSILON = re.compile(r"(^|_)eps(ilon)?(_|$)")
+_NOISE = re.compile(r"dropout|drop_path|layerdrop|pdrop|jitter|mask_time_prob|mask_feature_prob")
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the parts of one toy model agree on.
+
+    Attributes:
+        language_width: hidden size of the first text part.
+        token_ids: the id of each special token, by the stem of its name.
+    """
+
+    language_width: int
+    token_ids: Mapping[str, int]
+
+
+def shrink(default: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTrainedConfig:
+    """A toy configuration of the class of ``default``.
+
+    Args:
+        default: an instance with the class's defaults.
+        overrides: values for fields that win over what would be chosen; a mapping for a part's fields.
+
+    Raises:
+        PatchgenError: the class refuses the result, or an override names no field.
+    """
+    root = make_tree(default)
+    parts = list(root.walk())
+    text = next((part for part in parts if part.palette is sizes.TEXT[0] and _has_layers(part)), root)
+    return _build(root, Shared(_language_width(text, overrides), _token_ids(parts)), overrides)
+
+
+def _has_layers(part: Part) -> bool:
+    return any(name in part.fields for name in sizes.LAYER_COUNTS)
+
+
+def _language_width(text: Part, overrides: Mapping[str, Any]) -> int:
+    own: Any = overrides
+    for step in filter(None, text.name.split(".")):
+        own = own.get(step, {})
+    widths = [own[name] for name, size in sizes.SIZES.items() if size == "width" and name in own]
+    return int(widths[0]) if widths else text.palette.width
+
+
+def _build(part: Part, shared: Shared, overrides: Mapping[str, Any]) -> PreTrainedConfig:
+    own = _own_overrides(part, overrides)
+    changes = dict(part.stated) | _sizes(part, shared) | _without_noise(part) | _tokens(part, shared) | _telling(part)
+    changes |= layer_fields(part, changes, own)
+    changes |= _layer_thetas(changes)
+    told = {name: _value(size, part, shared) for name, size in part.own.items() if name not in part.parts}
+    told |= own
+    changes |= told
+    changes |= _latent(part, changes) | own
+    changes |= _positions(part, changes) | told
+    if not part.name and "id2label" not in own:
+        changes.setdefault("num_labels", sizes.NUM_LABELS)
+    for name in classes.UNDECLARED.get(part.config_class.__name__, {}):
+        changes.setdefault(name, part.fields[name])
+    for name, below in part.parts.items():
+        given = overrides.get(name, {})
+        is_part = isinstance(given, Mapping)
+        changes[name] = _build(below, shared, {**part.own.get(name, {}), **given}) if is_part else given
+    return construct(part.config_class, changes)
+
+
+def _own_overrides(part: Part, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The overrides of this part's own fields, by the names that its class declares."""
+    aliases = part.config_class.attribute_map
+    declared = aliases | {stored: name for name, stored in aliases.items() if name in part.fields}
+    own: dict[str, Any] = {}
+    for name, value in overrides.items():
+        known = name if name in part.fields else declared.get(name, name)
+        if known not in part.fields and known not in part.parts and not hasattr(part.default, known):
+            hint = did_you_mean(name, {*part.fields, *part.parts, *aliases})
+            raise PatchgenError(f"{part.config_class.__name__} has no field '{name}'", hint=hint)
+        if name not in part.parts:
+            own[known] = value
+    return own
+
+
+def _sizes(part: Part, shared: Shared) -> dict[str, Any]:
+    """Toy values for the fields that the tables know; what is off by default stays off."""
+    found: dict[str, Any] = {}
+    for name, value in part.fields.items():
+        size = sizes.RAISED.get(name, sizes.SIZES.get(name))
+        is_off = value in (None, False, 0) and not (value is None and name in sizes.GIVEN_IF_NONE)
+        if size is None or is_off or (isinstance(value, int) and value < 0):
+            continue
+        toy = _value(size, part, shared)
+        if isinstance(toy, list) and not isinstance(value, (list, tuple)):
+            continue
+        if isinstance(value, (list, tuple)) and isinstance(toy, int):
+            toy = [toy] * len(value)
+        elif isinstance(value, int) and (isinstance(size, int) or size == "kv_heads") and name not in sizes.RAISED:
+            toy = min(toy, value)
+        found[name] = toy
+    return found
+
+
+def _value(size: Any, part: Part, shared: Shared) -> Any:
+    """What a size of the tables stands for in one part."""
+    if size == "language width":
+        return shared.language_width
+    if size == "vision width":
+        return sizes.VISION[0].width
+    if size == "width per head":
+        return part.palette.width // part.palette.heads
+    return getattr(part.palette, size) if isinstance(size, str) and hasattr(part.palette, size) else size
+
+
+def _without_noise(part: Part) -> dict[str, float]:
+    """Zero for everything that makes two runs differ."""
+    noisy = (name for name, value in part.fields.items() if isinstance(value, float) and value != 0.0)
+    return {name: 0.0 for name in noisy if _NOISE.search(name)}
+
+
+def _telling(part: Part) -> dict[str, Any]:
+    """Values under which a defect shows, for the fields whose defaults hide it."""
+    found = {name: value for name, value in sizes.TELLING.items() if part.fields.get(name)}
+    found |= {name: value for name, value in sizes.SWITCHED_ON.items() if name in part.fields}
+    epsilons = (name for name, value in part.fields.items() if _EPSILON.search(name) and isinstance(value, float))
+    found |= dict(zip((name for name in epsilons if part.fields[name]), cycle(sizes.EPSILONS)))
+    return found
+
+
+def _token_ids(parts: Sequence[Part]) -> dict[str, int]:
+    """An id for each special token of the model: padding, beginning and end first, the others by name."""
+    stems = {stem for part in parts for name, value in part.fields.items() if (stem := token_stem(name, value))}
+    first = ["pad", "bos", "eos"]
+    return {stem: number for number, stem in enumerate([*first, *sorted(stems - set(first))])}
+
+
+def token_stem(name: str, value: object) -> str | None:
+    """Which special token a field is the id of: ``image`` of ``image_token_id``; None for other fields."""
+    match = _TOKEN.match(name)
+    if match is None or isinstance(value, (bool, str)) or name in sizes.NO_TOKENS:
+        return None
+    return match["stem"]
+
+
+def _tokens(part: Part, shared: Shared) -> dict[str, Any]:
+    """Ids inside the toy vocabulary, each token its own; padding, beginning and end also where they had none."""
+    found: dict[str, Any] = {}
+    for name, value in part.fields.items():
+        stem = token_stem(name, value)
+        if stem is None or (value is None and stem not in ("pad", "bos", "eos")):
+            continue
+        number = shared.token_ids[stem]
+        found[name] = [number] if isinstance(value, (list, tuple)) else number
+    return found
+
+
+def _latent(part: Part, chosen: Mapping[str, Any]) -> dict[str, int]:
+    """Where latent attention makes keys and values: as many heads of them as heads, of the parts it is made of."""
+    fields = part.fields
+    if fields.get("kv_lora_rank") is None:
+        return {}
+    found = {"num_key_value_heads": chosen["num_attention_heads"]} if fields.get("num_key_value_heads") else {}
+    if "head_dim" in fields and (head_dim := _latent_head_dim(part, chosen)) is not None:
+        found["head_dim"] = head_dim
+    return found
+
+
+def _latent_head_dim(part: Part, chosen: Mapping[str, Any]) -> int | None:
+    """The rotated part of a head, or both parts, as the class has it; None when it is something else."""
+    plain, rotated = part.fields.get("qk_nope_head_dim"), part.fields.get("qk_rope_head_dim")
+    default = vars(part.default).get("head_dim")
+    if rotated is None or default is None:
+        return None
+    toy = int(chosen.get("qk_rope_head_dim", rotated))
+    if default == rotated:
+        return toy
+    return toy + int(chosen["qk_nope_head_dim"]) if plain is not None and default == plain + rotated else None
+
+
+def _positions(part: Part, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Rotary parameters that go with the toy head size and the toy context, where they need to."""
+    rope = part.fields.get("rope_parameters")
+    if not rope:
+        return {}
+    kinds = {kind: value for kind, value in rope.items() if isinstance(value, dict)}
+    if not kinds:
+        return {"rope_parameters": _rope(part, changes, rope, sizes.ROPE_THETAS[0])}
+    toys = zip(kinds, (_rope(part, changes, value, theta) for value, theta in zip(kinds.values(), sizes.ROPE_THETAS)))
+    return {"rope_parameters": {**rope, **dict(toys)}}
+
+
+def _layer_thetas(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Bases of rotary embeddings where each layer has its own, zero for none."""
+    thetas = changes.get("layer_rope_theta") or ()
+    return {"layer_rope_theta": [theta and sizes.ROPE_THETAS[0] for theta in thetas]} if thetas else {}
+
+
+def _rope(part: Part, changes: Mapping[str, Any], rope: Mapping[str, Any], theta: float) -> dict[str, Any]:
+    toy = {**rope, "rope_theta": theta}
+    head_dim = _head_dim(part, changes)
+    if "original_max_position_embeddings" in rope:
+        toy["original_max_position_embeddings"] = 32
+        toy["factor"] = 4.0
+    if (factor := rope.get("partial_rotary_factor", 1.0)) != 1.0:
+        factor = _rotary_factor(part, changes, head_dim, factor)
+        toy["partial_rotary_factor"] = factor
+    told = getattr(part.config_class, "ignore_keys_at_rope_validation", None) or ()
+    if "mrope_section" in (*told, *rope) or part.config_class.__name__ in classes.MULTIMODAL_ROPE:
+        half = int(head_dim * factor) // 2
+        third = round(half / 3)
+        toy["mrope_section"] = [third, third, half - 2 * third]
+    return toy
+
+
+def _rotary_factor(part: Part, changes: Mapping[str, Any], head_dim: int, factor: float) -> float:
+    """How much of a toy head is rotated: what latent attention rotates, or two dimensions more than by default."""
+    if part.fields.get("qk_rope_head_dim"):
+        return float(changes["qk_rope_head_dim"] / head_dim) if _rotated_part(part) == factor else factor
+    return (int(head_dim * factor) // 2 + 1) * 2 / head_dim
+
+
+def _rotated_part(part: Part) -> float | None:
+    """How much of a head latent attention rotates in the class's defaults."""
+    head_dim, rotated = vars(part.default).get("head_dim"), part.fields.get("qk_rope_head_dim")
+    return rotated / head_dim if head_dim and rotated else None
+
+
+def _head_dim(part: Part, changes: Mapping[str, Any]) -> int:
+    if (latent := _latent_head_dim(part, changes)) is not None:
+        return latent
+    heads = changes.get("num_attention_heads") or part.palette.heads
+    width = changes.get("hidden_size") or part.palette.width
+    return int(changes.get("head_dim") or width // heads)

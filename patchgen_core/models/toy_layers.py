@@ -1,0 +1,109 @@
+"""Which layers of a model its toy has: one of every kind, and two at least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from patchgen_core.models import toy_sizes as sizes
+from patchgen_core.models.toy_parts import Part
+
+_MOST_KINDS = 6
+
+
+def layer_fields(part: Part, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """How many layers there are, and the fields that say of which kind each is.
+
+    Args:
+        part: the configuration.
+        chosen: the toy sizes of its fields.
+        given: values that the caller wants; a number of layers among them is kept.
+    """
+    counts = [name for name in sizes.LAYER_COUNTS if isinstance(part.fields.get(name), int)]
+    if not counts:
+        return {}
+    kinds = _kinds_of_layers(part, part.fields[counts[0]])
+    picked = _picked(part, counts[0], kinds, given)
+    found: dict[str, Any] = dict.fromkeys(counts, len(picked))
+    for name in kinds:
+        sized = chosen.get(name)
+        found[name] = [sized[0]] * len(picked) if isinstance(sized, list) else _subset(part, name, picked)
+    if part.others:
+        found["per_layer_config"] = {
+            place: {name: sizes.OF_OTHER_LAYERS[name] for name in part.others[index] if name in sizes.OF_OTHER_LAYERS}
+            for place, index in enumerate(picked)
+            if index in part.others
+        }
+    return found
+
+
+def _picked(part: Part, count_field: str, kinds: Mapping[str, list[Any]], given: Mapping[str, Any]) -> list[int]:
+    """Indices of default layers that the toy's layers are like."""
+    count = part.fields[count_field]
+    told = [layers for layers in kinds.values() if len({repr(layer) for layer in layers}) <= _MOST_KINDS]
+    if part.others:
+        told.append([part.others.get(index) for index in range(count)])
+    shown = _representatives(list(zip(*told)) if told else [()] * count)
+    lengths = [len(value) for name, value in part.own.items() if name in kinds or name == "layer_types"]
+    wanted = int(given.get(count_field, part.own.get(count_field, max([2, len(shown), *lengths]))))
+    rest = [index for index in range(count) if index not in shown]
+    picked = sorted((shown + rest)[:wanted])
+    return picked + [index % count for index in range(len(picked), wanted)]
+
+
+def _kinds_of_layers(part: Part, count: int) -> dict[str, list[Any]]:
+    """For each field that tells layers apart, what it says of each layer."""
+    kinds: dict[str, list[Any]] = {}
+    for name in part.fields:
+        value = _sought(part, name)
+        is_list = isinstance(value, (list, tuple))
+        if name in sizes.INDEX_LISTS and is_list:
+            kinds[name] = [_place(name, value, index) for index in range(count)]
+        elif name in sizes.LAYER_REFERENCES and is_list:
+            kinds[name] = [other == index for index, other in enumerate(value)]
+        elif name in sizes.HEAD_COUNTS and isinstance(value, int):
+            kinds[name] = [index < value for index in range(count)]
+        elif name in sizes.TAIL_COUNTS and isinstance(value, int):
+            kinds[name] = [index >= count - value for index in range(count)]
+        elif is_list and len(value) == count > 2:
+            kinds[name] = list(value)
+    return kinds
+
+
+def _sought(part: Part, name: str) -> Any:
+    return part.fields[name] or sizes.SOUGHT.get(name, part.fields[name])
+
+
+def _place(name: str, listed: Sequence[int], index: int) -> int:
+    if index not in listed:
+        return 0
+    return 1 + (min(list(listed).index(index), 1) if name in sizes.ORDERED_INDEX_LISTS else 0)
+
+
+def _representatives(layers: Sequence[tuple[Any, ...]]) -> list[int]:
+    """The first layer of each kind; when there are many kinds, layers that show each single trait."""
+    first: dict[str, int] = {}
+    for index, layer in enumerate(layers):
+        first.setdefault(repr(layer), index)
+    if len(first) <= _MOST_KINDS:
+        return sorted(first.values())
+    traits: dict[str, int] = {}
+    for index, layer in enumerate(layers):
+        for place, trait in enumerate(layer):
+            traits.setdefault(f"{place}: {trait!r}", index)
+    return sorted(set(traits.values()))
+
+
+def _subset(part: Part, name: str, picked: Sequence[int]) -> Any:
+    """A per-layer field, for the picked layers alone."""
+    value = _sought(part, name)
+    if name in sizes.INDEX_LISTS:
+        return [place for place, index in enumerate(picked) if index in value]
+    if name in sizes.LAYER_REFERENCES:
+        return [picked.index(value[index]) if value[index] in picked else place for place, index in enumerate(picked)]
+    if name in sizes.HEAD_COUNTS:
+        return sum(index < value for index in picked)
+    if name in sizes.TAIL_COUNTS:
+        count = next(part.fields[field] for field in sizes.LAYER_COUNTS if isinstance(part.fields.get(field), int))
+        return sum(index >= count - value for index in picked)
+    return [value[index] for index in picked]

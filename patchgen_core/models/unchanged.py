@@ -1,0 +1,97 @@
+"""What a check of a model may change for the next one of its process, and does not."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from patchgen_core.models.interpreter import device_type
+from patchgen_core.models.random_values import reseed
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """Something of this process that a model can change.
+
+    Attributes:
+        name: what it is, in words.
+        get, put: read it, and set it to what was read.
+    """
+
+    name: str
+    get: Callable[[], Any]
+    put: Callable[[Any], Any]
+
+
+_SETTINGS = (
+    _Setting("torch's default dtype", torch.get_default_dtype, torch.set_default_dtype),
+    _Setting("whether torch records gradients", torch.is_grad_enabled, torch.set_grad_enabled),
+    _Setting(
+        "whether torch is to be deterministic",
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    _Setting(
+        "torch's precision of matrix products",
+        torch.get_float32_matmul_precision,
+        torch.set_float32_matmul_precision,
+    ),
+    _Setting("torch's number of threads", torch.get_num_threads, torch.set_num_threads),
+)
+
+
+@contextmanager
+def unchanged() -> Iterator[list[str]]:
+    """Run a check as the first one of its process, and put back what it changes.
+
+    It begins with the same random numbers, warning filters, ``sys.path``, working directory and settings of torch as
+    every other. What else it changes, such as environment variables and other modules, stays.
+
+    Yields:
+        A list that holds, in the end, a line for each setting that the check left at another value.
+    """
+    found: list[str] = []
+    _seed()
+    before = [setting.get() for setting in _SETTINGS]
+    device, folder, path = torch.get_default_device(), os.getcwd(), list(sys.path)
+    try:
+        with warnings.catch_warnings():
+            yield found
+    finally:
+        sys.path[:] = path
+        for setting, value in zip(_SETTINGS, before):
+            if (left := setting.get()) != value:
+                setting.put(value)
+                found.append(_line(setting.name, left))
+        if (left := torch.get_default_device()) != device:
+            torch.set_default_device(None)
+            found.append(_line("torch's default device", left))
+        if (left := _folder()) != folder:
+            os.chdir(folder)
+            found.append(_line("the working directory", left))
+
+
+def _line(name: str, left: object) -> str:
+    return f"left {name} at {left}, which was put back"
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed
+        return "one that is gone"
+
+
+def _seed() -> None:
+    reseed(device_type())
+    random.seed(0)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(0)

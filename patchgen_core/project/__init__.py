@@ -1,0 +1,1 @@
+"""``[tool.patchgen]`` of a repository: what is where, and every setting."""

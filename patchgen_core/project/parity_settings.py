@@ -1,0 +1,100 @@
+"""``[tool.patchgen.parity]``: what a project says of its parity checks. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_you_mean
+
+DTYPES = ("float32", "bfloat16")
+"""The dtypes that parity runs models in."""
+KEYS = ("toy_root", "tolerance", "dtypes", "batches")
+
+
+@dataclass(frozen=True)
+class ParitySettings:
+    """A project's settings for parity.
+
+    Attributes:
+        toy_root: absolute path of the folder of toy configurations, ``<model_type>_toy/config.json``.
+        tolerance: pairs of what is tolerated and the multiple of the error of eager: ``float32``, ``bfloat16``, an
+            implementation such as ``liger_kernel``, or both as in ``liger_kernel-bfloat16``.
+        dtypes: what models run in.
+        batches: builders of toy batches, each ``package.module:function``.
+    """
+
+    toy_root: Path | None = None
+    tolerance: tuple[tuple[str, float], ...] = ()
+    dtypes: tuple[str, ...] = DTYPES
+    batches: tuple[str, ...] = ()
+
+
+def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> ParitySettings:
+    """The settings that a table holds.
+
+    Args:
+        table: what stands under ``[tool.patchgen.parity]``.
+        root: folder that ``toy_root`` is relative to.
+        at: where a key stands.
+
+    Raises:
+        PatchgenError: it is no table, a key is unknown, or a value is of the wrong type.
+    """
+    if not isinstance(table, Mapping):
+        raise PatchgenError("[tool.patchgen] parity must be a table", at("parity"))
+    problems = []
+    for key, value in table.items():
+        if key not in KEYS:
+            near = closest(key, KEYS)
+            hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(KEYS)}."
+            problems.append(Problem(f"[tool.patchgen.parity] has no key '{key}'", at(key), hint))
+        elif wrong := _wrong(key, value, root):
+            message = f"[tool.patchgen.parity] {key} must be {wrong[0]}, not {value!r}"
+            problems.append(Problem(message, at(key), wrong[1]))
+    if problems:
+        raise PatchgenError.from_problems(problems)
+    toy_root = table.get("toy_root")
+    tolerance = tuple((key, float(value)) for key, value in table.get("tolerance", {}).items())
+    return ParitySettings(
+        root / toy_root if toy_root is not None else None,
+        tolerance,
+        tuple(table.get("dtypes", DTYPES)),
+        tuple(table.get("batches", ())),
+    )
+
+
+def _wrong(key: str, value: Any, root: Path) -> tuple[str, str] | None:
+    """What a value must be, and a hint, when it is not that."""
+    if key == "toy_root":
+        fits = isinstance(value, str) and bool(value) and (root / value).is_dir()
+        return None if fits else ("the path of a folder", "It is relative to the folder of pyproject.toml.")
+    if key == "tolerance":
+        fits = isinstance(value, Mapping) and all(_is_multiple(number) for number in value.values())
+        slip = next(filter(None, map(_slip, value)), "") if fits else ""
+        return None if fits and not slip else ("a table of multiples, such as { bfloat16 = 6.0 }", slip)
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        return "a list of strings", ""
+    if key == "dtypes":
+        odd = next((entry for entry in value if entry not in DTYPES), None)
+        if odd is not None or not value:
+            hint = did_you_mean(odd, DTYPES) if odd else ""
+            return f"a list of some of {', '.join(DTYPES)}", hint
+        return None
+    odd = next((entry for entry in value if entry.count(":") != 1), None)
+    return ("a list of functions, such as 'acme.toys:picture_batches'", "") if odd is not None else None
+
+
+def _slip(key: str) -> str:
+    """A hint for a key of tolerances that looks like a dtype and is none; empty for others."""
+    implementation, dash, dtype = key.rpartition("-")
+    near = closest(dtype, DTYPES)
+    if dtype in DTYPES or not near:
+        return ""
+    return f"There is no dtype '{dtype}': did you mean '{implementation}{dash}{near}'?"
+
+
+def _is_multiple(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")

@@ -1,0 +1,357 @@
+"""``[tool.patchgen]``: where a project keeps its configs, and how its generated files are normalized."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_you_mean, display_path
+from patchgen_core.project.parity_settings import ParitySettings, read_settings
+from patchgen_core.project.pyproject import PYPROJECT, declares_project, key_line, read_table
+
+CONFIG_SUFFIX = "_patch_gen_config.py"
+OUTPUT_FOLDER = "generated"
+LEGACY_FOLDER = "patches"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project whose models are patched. The reference documentation calls it ``DiscoveryConfig``.
+
+    Attributes:
+        search_root: folder below which the configs lie.
+        package_prefix: the Python package that ``search_root`` is.
+        legacy_patches_prefix: package whose modules may be named ``patches.<name>`` for short, and that
+            may hold configs under other file names.
+        ruff_extra_ignore: ruff rules to ignore in generated files, beside the project's own.
+        ruff_isolated: normalize with ruff's defaults, whatever ruff settings the project has.
+        real_imports: modules that configs get for real instead of as stubs while they are loaded.
+        optional_packages: packages that only some machines have. Where one is not installed, generated modules
+            that import it are not imported, and reports say so.
+        select, ignore: contract rules to run and to leave out, by their codes or the beginnings of codes.
+        per_config_ignore: rules to leave out for single configs: pairs of a pattern, of a config's dotted name or
+            of its path from the root, and codes.
+        kernels: modules and packages that register the kernels for op slots.
+        cache_dir: folder that results are kept in, from ``root``; the environment variable ``PATCHGEN_CACHE_DIR``
+            wins over it.
+        parity: the settings of ``[tool.patchgen.parity]``.
+        upstream: folders that upstream's modules are looked for in before the installed ones, such as those of
+            another release (:mod:`patchgen_core.upstream.releases`).
+        root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
+            and the working directory for a relative one.
+    """
+
+    search_root: Path
+    package_prefix: str
+    legacy_patches_prefix: str | None = None
+    ruff_extra_ignore: tuple[str, ...] = ()
+    ruff_isolated: bool = False
+    real_imports: tuple[str, ...] = ()
+    optional_packages: tuple[str, ...] = ()
+    select: tuple[str, ...] = ("ALL",)
+    ignore: tuple[str, ...] = ()
+    per_config_ignore: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    kernels: tuple[str, ...] = ()
+    cache_dir: str = ".patchgen_cache"
+    parity: ParitySettings = field(default_factory=ParitySettings)
+    upstream: tuple[Path, ...] = ()
+    root: Path | None = None
+
+    def __post_init__(self) -> None:
+        root = Path(os.path.abspath(self.root or _root_above(Path(self.search_root))))
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "search_root", Path(os.path.abspath(root / self.search_root)))
+        for name in ("ruff_extra_ignore", "real_imports", "optional_packages", "select", "ignore", "kernels"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise PatchgenError(f"{name} must be a list of strings, not {value!r}")
+            object.__setattr__(self, name, tuple(value))
+        pairs = self.per_config_ignore
+        pairs = tuple(pairs.items()) if isinstance(pairs, Mapping) else pairs
+        if any(isinstance(codes, str) for _, codes in pairs):
+            raise PatchgenError(
+                f"per_config_ignore must be a table of lists of strings, not {self.per_config_ignore!r}"
+            )
+        object.__setattr__(self, "per_config_ignore", tuple((pattern, tuple(codes)) for pattern, codes in pairs))
+
+    @property
+    def base(self) -> Path:
+        """The project's root folder, absolute."""
+        assert self.root is not None
+        return self.root
+
+    def key_location(self, key: str) -> Location:
+        """Where ``[tool.patchgen]`` has a key, for errors; the file when it has not."""
+        path = self.base / PYPROJECT
+        return Location(str(path), key_line(path, key) if path.is_file() else 0)
+
+    @cached_property
+    def import_roots(self) -> tuple[Path, ...]:
+        """Folders that the project's own packages are imported from, the one of ``package_prefix`` first."""
+        folder = self.search_root
+        for part in reversed(self.package_prefix.split(".")):
+            if folder.name != part:
+                return (self.base,)
+            folder = folder.parent
+        return (folder,) if folder == self.base else (folder, self.base)
+
+    @property
+    def search_path(self) -> list[str]:
+        """``sys.path`` for a process that imports modules of the project."""
+        return list(dict.fromkeys([*map(str, self.import_roots), *map(os.path.abspath, sys.path)]))
+
+    def module_name(self, path: Path) -> str:
+        """The dotted name of a file; outside ``search_root``, the path from the nearest import root."""
+        path = Path(os.path.abspath(path))
+        for base, prefix in ((self.search_root, self.package_prefix), *((r, "") for r in self.import_roots)):
+            if path.is_relative_to(base):
+                parts = path.relative_to(base).with_suffix("").parts
+                if parts and parts[-1] == "__init__":
+                    parts = parts[:-1]
+                return ".".join([*([prefix] if prefix else []), *parts])
+        return path.stem
+
+    def module_path(self, module: str) -> Path | None:
+        """The file of one of the project's own modules, or None when there is none."""
+        below = _below(module, self.package_prefix)
+        if below is not None and (found := module_file(self.search_root, below)):
+            return found
+        for root in self.import_roots:
+            if found := module_file(root, tuple(module.split("."))):
+                return found
+        return None
+
+    def config_path(self, name: str) -> Path:
+        """The config file that a user's word means: a dotted module, ``patches.<name>`` or a path.
+
+        Raises:
+            PatchgenError: there is no such file; names the nearest config.
+        """
+        if name.endswith(".py") or os.sep in name:
+            path = Path(os.path.abspath(name))
+            if path.is_file():
+                return path
+            raise PatchgenError(f"there is no config file '{name}'")
+        module = name
+        if self.legacy_patches_prefix and _below(name, LEGACY_FOLDER) is not None:
+            module = f"{self.legacy_patches_prefix}{name[len(LEGACY_FOLDER) :]}"
+        found = self.module_path(module)
+        if found is not None and found.name != "__init__.py":
+            return found
+        base, _, variable = module.partition(":")
+        if variable and self.module_path(base) is not None:
+            raise PatchgenError(
+                f"'{module}' names a variable of a config file", None, f"Write '{base} -c {variable}'."
+            )
+        modules = [self.module_name(path) for path in self.find_configs()]
+        inside = [other for other in modules if other.startswith(f"{module}.")]
+        hint = (
+            did_you_mean(module, inside or modules)
+            or (inside and f"Did you mean '{inside[0]}'?")
+            or f"Its configs are below '{display_path(self.search_root)}'."
+        )
+        raise PatchgenError(f"there is no patch config '{module}' in this project", None, hint)
+
+    def package_folder(self, name: str) -> Path:
+        """The folder of a package below ``package_prefix``, whether there is one or not."""
+        return self.search_root.joinpath(*(_below(name, self.package_prefix) or ()))
+
+    def output_folder(self, config: Path) -> Path:
+        """Where a config's generated files go: ``generated/`` beside it, or beside its ``patches/`` folder."""
+        folder = config.parent.parent if config.parent.name == LEGACY_FOLDER else config.parent
+        return folder / OUTPUT_FOLDER
+
+    def find_configs(self) -> list[Path]:
+        """Every config file of the project, in path order; those of projects inside it are not its own.
+
+        Raises:
+            PatchgenError: ``search_root`` is not a folder.
+        """
+        if not self.search_root.is_dir():
+            raise PatchgenError(
+                f"search_root '{display_path(self.search_root)}' is not a folder",
+                Location(str(self.base / PYPROJECT)),
+            )
+        found = {path for path in walk_files(self.search_root) if path.name.endswith(CONFIG_SUFFIX)}
+        return sorted(found.union(self._legacy_configs()))
+
+    def _legacy_configs(self) -> Iterator[Path]:
+        below = _below(self.legacy_patches_prefix or "", self.package_prefix)
+        folder = self.search_root.joinpath(*(below or ()))
+        if below is None or not folder.is_dir():
+            return
+        for path in walk_files(folder):
+            if path.suffix == ".py" and not path.name.startswith("_") and _makes_a_config(path):
+                yield path
+
+
+DiscoveryConfig = Project
+"""The reference documentation's name of :class:`Project`."""
+
+
+def walk_files(folder: Path) -> Iterator[Path]:
+    """Files below ``folder``, through links as well, without hidden folders, ``__pycache__`` and other projects.
+
+    Raises:
+        PatchgenError: a folder cannot be read.
+    """
+
+    start = os.fspath(folder)
+    seen: set[str] = set()
+    waiting = [(start, os.path.realpath(start))]
+    while waiting:
+        at, real = waiting.pop()
+        try:
+            with os.scandir(at) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            raise PatchgenError(f"cannot be read: {error.strerror}", Location(at)) from None
+        is_project = at != start and any(entry.name == PYPROJECT for entry in entries)
+        if real in seen or (is_project and declares_project(Path(at, PYPROJECT))):
+            continue
+        seen.add(real)
+        folders = []
+        for entry in entries:
+            if not _is_folder(entry):
+                yield Path(entry.path)
+            elif not entry.name.startswith(".") and entry.name != "__pycache__":
+                is_plain = os.name == "posix" and not entry.is_symlink()
+                folders.append((entry.path, os.path.join(real, entry.name) if is_plain else os.path.realpath(entry)))
+        waiting += reversed(folders)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _below(module: str, prefix: str) -> tuple[str, ...] | None:
+    """The parts of ``module`` below the package ``prefix``, or None when it is not below it."""
+    if module == prefix:
+        return ()
+    return tuple(module[len(prefix) + 1 :].split(".")) if module.startswith(prefix + ".") else None
+
+
+def module_file(folder: Path, parts: Sequence[str]) -> Path | None:
+    """A module's file below a folder; a package wins over a module of its name, as in an import."""
+    stem = os.path.join(folder, *filter(None, parts))
+    candidates = [os.path.join(stem, "__init__.py"), *([f"{stem}.py"] if parts else [])]
+    return next((Path(path) for path in candidates if os.path.isfile(path)), None)
+
+
+def _makes_a_config(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if "PatchConfig" not in text:
+        return False
+    import ast
+
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return True
+    calls = (stmt.value for stmt in tree.body if isinstance(stmt, (ast.Assign, ast.AnnAssign)))
+    return any(isinstance(c, ast.Call) and ast.unparse(c.func).endswith("PatchConfig") for c in calls)
+
+
+# --- the settings in pyproject.toml ----------------------------------------------------------------
+
+
+def load_project(start: Path | None = None) -> Project:
+    """The project of the nearest ``pyproject.toml`` with a ``[tool.patchgen]`` table, from ``start`` upwards.
+
+    Raises:
+        PatchgenError: there is none, or a key in it is unknown or of the wrong type.
+    """
+    start = Path(os.path.abspath(start or os.getcwd()))
+    for folder in (start, *start.parents):
+        path = folder / PYPROJECT
+        if path.is_file() and (table := read_table(path)) is not None:
+            return _project(path, table)
+    raise PatchgenError(
+        f"no pyproject.toml with a [tool.patchgen] table in '{display_path(start)}' or above it",
+        None,
+        'Add one with search_root = "<folder of the configs>" and package_prefix = "<its package>".',
+    )
+
+
+def no_configs(project: Project) -> PatchgenError:
+    """The error of a project that has no configs."""
+    return PatchgenError(
+        f"there is no patch config below '{display_path(project.search_root)}'",
+        None,
+        f"A config is a file whose name ends in '{CONFIG_SUFFIX}'.",
+    )
+
+
+def _root_above(search_root: Path) -> Path:
+    """The nearest folder above an absolute folder that has a ``pyproject.toml``; else the working directory."""
+    if search_root.is_absolute():
+        for folder in search_root.parents:
+            if (folder / PYPROJECT).is_file():
+                return folder
+        return search_root.parent
+    return Path.cwd()
+
+
+def _project(path: Path, table: Mapping[str, Any]) -> Project:
+    types = {f.name: str(f.type) for f in fields(Project) if f.name not in ("root", "upstream")}
+    problems = []
+    values: dict[str, Any] = {}
+
+    def at(key: str) -> Location:
+        return Location(str(path), key_line(path, key))
+
+    for key, value in table.items():
+        if key not in types:
+            near = closest(key, types)
+            hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(types)}."
+            problems.append(Problem(f"[tool.patchgen] has no key '{key}'", at(key), hint))
+        elif key == "parity":
+            values[key] = _parity(path, value, problems)
+        elif (expected := _mismatch(key, types[key], value)) is not None:
+            problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", at(key)))
+        else:
+            values[key] = value
+    for key in ("search_root", "package_prefix"):
+        if key not in table:
+            problems.append(Problem(f"[tool.patchgen] lacks '{key}'", Location(str(path))))
+    if problems:
+        raise PatchgenError.from_problems(problems)
+    return Project(root=path.parent, **values)
+
+
+def _parity(path: Path, table: Any, problems: list[Problem]) -> ParitySettings:
+    """The settings of parity; what is wrong with them is added to the problems."""
+
+    def at(key: str) -> Location:
+        line = key_line(path, key, "tool.patchgen.parity") or key_line(path, "parity")
+        return Location(str(path), line)
+
+    try:
+        return read_settings(table, path.parent, at)
+    except PatchgenError as error:
+        problems += error.problems
+        return ParitySettings()
+
+
+def _mismatch(key: str, annotation: str, value: Any) -> str | None:
+    """What a value must be, when it is not that."""
+    if annotation.startswith("tuple[tuple"):
+        fits = isinstance(value, dict) and all(_mismatch(key, "tuple", codes) is None for codes in value.values())
+        return None if fits else 'a table of lists of strings, such as { "acme.models.*" = ["PG214"] }'
+    if annotation.startswith("tuple"):
+        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return None if fits else "a list of strings"
+    if annotation == "bool":
+        return None if isinstance(value, bool) else "true or false"
+    if not isinstance(value, str) or not value:
+        return "a non-empty string"
+    is_dotted = all(part.isidentifier() for part in value.split("."))
+    return "a dotted package name" if key.endswith("prefix") and not is_dotted else None

@@ -1,0 +1,1 @@
+"""What the rooms that generated code imports share."""

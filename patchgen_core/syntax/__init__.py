@@ -1,0 +1,1 @@
+"""Python source and what it says: text, index, scopes, signatures, classes, forms."""

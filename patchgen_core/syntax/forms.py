@@ -1,0 +1,163 @@
+"""What a piece of syntax says, apart from how it is written."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterable, Sequence
+
+from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, SourceFile, shift
+
+_UNSAID = frozenset(["ctx", "type_comment", "kind", "type_ignores", "lineno", "type_params"])
+
+
+def form(node: ast.AST, package: str = "", *, bare: bool = False) -> str:
+    """What a node says: equal for two nodes that differ in layout, comments and the spelling of imports only.
+
+    Args:
+        node: the node.
+        package: where its relative imports start from.
+        bare: leave out docstrings, and the annotations of functions; those of a class body make fields and stay.
+    """
+    return _Form(package, docstrings=not bare, annotations=not bare).of(node)
+
+
+def form_without(node: ast.AST, package: str = "", *, docstrings: bool = True, annotations: bool = True) -> str:
+    """What a node says without docstrings, or without the annotations of functions."""
+    return _Form(package, docstrings, annotations).of(node)
+
+
+def body_form(node: Definition, package: str = "") -> str:
+    """What the body of a definition does: no docstring, no annotations."""
+    found = _Form(package, docstrings=False, annotations=False)
+    return found.of_body(node)
+
+
+def forms(nodes: Iterable[ast.AST], package: str = "", *, bare: bool = False) -> tuple[str, ...]:
+    """What several nodes say."""
+    return tuple(form(node, package, bare=bare) for node in nodes)
+
+
+class _Form:
+    def __init__(self, package: str, docstrings: bool, annotations: bool) -> None:
+        self.package, self.docstrings, self.annotations = package, docstrings, annotations
+        self.parts: list[str] = []
+
+    def of(self, node: ast.AST) -> str:
+        self._node(node, False)
+        return "".join(self.parts)
+
+    def of_body(self, node: Definition) -> str:
+        self._value(self._body(node), isinstance(node, FUNCTIONS))
+        return "".join(self.parts)
+
+    def _node(self, node: ast.AST, in_function: bool) -> None:
+        write = self.parts.append
+        if isinstance(node, ast.Name):
+            write(node.id)
+            write(" ")
+            return
+        if isinstance(node, ast.Constant):
+            write(f"{type(node.value).__name__}:{node.value!r} ")
+            return
+        if isinstance(node, ast.ImportFrom):
+            self._import(node)
+            return
+        if isinstance(node, ast.AnnAssign) and in_function and not self.annotations:
+            self._annotated(node)
+            return
+        write(f"{type(node).__name__}(")
+        inner = isinstance(node, (*FUNCTIONS, ast.Lambda)) or (in_function and not isinstance(node, ast.ClassDef))
+        for name in node._fields:
+            if name in _UNSAID and not (name == "type_params" and getattr(node, name, None)):
+                continue
+            value = getattr(node, name, None)
+            if value is None or (name in ("annotation", "returns") and self._is_unsaid(node)):
+                continue
+            if name == "body" and isinstance(node, DEFINITIONS):
+                value = self._body(node)
+            write(f"{name}=")
+            self._value(value, inner)
+        write(")")
+
+    def _is_unsaid(self, node: ast.AST) -> bool:
+        return not self.annotations and isinstance(node, (ast.arg, *FUNCTIONS))
+
+    def _value(self, value: object, in_function: bool) -> None:
+        if isinstance(value, list):
+            self.parts.append("[")
+            for entry in value:
+                self._value(entry, in_function)
+            self.parts.append("]")
+        elif isinstance(value, ast.AST):
+            self._node(value, in_function)
+        else:
+            self.parts.append(f"{value!r} ")
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.parts.append("Assign(targets=[")
+            self._node(node.target, True)
+            self.parts.append("]value=")
+            self._node(node.value, True)
+            self.parts.append(")")
+
+    def _body(self, node: Definition) -> list[ast.AST]:
+        first = node.body[0]
+        if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)):
+            return list(node.body)
+        if not isinstance(first.value.value, str):
+            return list(node.body)
+        rest: list[ast.AST] = list(node.body[1:])
+        return [ast.Constant(inspect.cleandoc(first.value.value)), *rest] if self.docstrings else rest
+
+    def _import(self, node: ast.ImportFrom) -> None:
+        names = " ".join(f"{alias.name}:{alias.asname or ''}" for alias in node.names)
+        self.parts.append(f"from {resolved(node, self.package)} import {names};")
+
+
+def resolved(node: ast.ImportFrom, package: str) -> str:
+    """The absolute name of the module that a statement imports from."""
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".")
+    base = parts[: len(parts) - node.level + 1]
+    return ".".join([*base, *([node.module] if node.module else [])])
+
+
+def text_of(source: SourceFile, node: Definition) -> str:
+    """The text of a definition at column 0, its decorators included."""
+    first, last = source.first_line(node), source.last_line(node)
+    keep = {line - first for line in range(first, last + 1) if line in source.string_lines}
+    return "\n".join(shift(source.lines[first - 1 : last], source.indent(node.lineno), "", keep)) + "\n"
+
+
+def shown(node: ast.AST, limit: int = 70) -> str:
+    """An expression as a sentence quotes it."""
+    text = " ".join(ast.unparse(node).split())
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def contrasted(old: str, new: str, limit: int = 70) -> tuple[str, str]:
+    """Two texts as a sentence quotes them: of long ones, the part where they differ."""
+    if max(len(old), len(new)) <= limit:
+        return old, new
+    same = next((n for n, (a, b) in enumerate(zip(old, new)) if a != b), min(len(old), len(new)))
+    start = max(0, same - limit // 3)
+
+    def part(text: str) -> str:
+        end = "..." if len(text) > start + limit else ""
+        return f"{'...' if start else ''}{text[start : start + limit]}{end}"
+
+    return part(old), part(new)
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names as a sentence lists them: ``'a', 'b' and 'c'``."""
+    marked = [f"'{name}'" for name in names]
+    return marked[0] if len(marked) == 1 else f"{', '.join(marked[:-1])} and {marked[-1]}" if marked else ""
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Parts of a sentence: ``a, b and c``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""

@@ -1,0 +1,94 @@
+"""The comment block at the top of a generated module, as it is read: what it says it was made from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from patchgen_core.files import short_hash
+
+FORMAT = 1
+"""Number of the output format. It goes up when a release changes what the same input generates."""
+
+RULE = f"# {'=' * 78}"
+CONFIG = "#  Config: "
+MARK = "AUTO-GENERATED FILE - DO NOT EDIT DIRECTLY"
+UNSEALED = "0" * 12
+_FINGERPRINT = re.compile(
+    r"^#  Fingerprint: format=(\d+) upstream=(\w{12}) config=(\w{12}) output=(\w{12})\n(?=# =)", re.MULTILINE
+)
+_VERSION = re.compile(r"^#  Based on: [\w.-]+==(\S+)$", re.MULTILINE)
+_SOURCE = re.compile(r"^#  Source: (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a generated file says about its making.
+
+    Attributes:
+        format: the generator's output format.
+        source: upstream's module.
+        version: upstream's version.
+        upstream: hash of upstream's text.
+        config: hash of what the config declared.
+        output: hash of the file's own text.
+        sealed: whether the text still has that hash; if not, it was edited.
+    """
+
+    format: int
+    source: str
+    version: str
+    upstream: str
+    config: str
+    output: str
+    sealed: bool
+
+
+def seal(text: str) -> str:
+    """Set the output hash of a generated file's final text."""
+    unsealed = _set_output(text, UNSEALED)
+    return _set_output(unsealed, short_hash(unsealed))
+
+
+def read_fingerprint(text: str) -> Fingerprint | None:
+    """What the header of a generated file says, or None when it has none that can be read."""
+    marks, version, source = _fingerprint(text), _VERSION.search(text), _SOURCE.search(text)
+    if marks is None or version is None or source is None:
+        return None
+    sealed = short_hash(_set_output(text, UNSEALED)) == marks[4]
+    return Fingerprint(int(marks[1]), source[1], version[1], marks[2], marks[3], marks[4], sealed)
+
+
+def read_version(text: str) -> str | None:
+    """The version that a generated file says it is based on, whichever generator of its kind wrote it."""
+    found = _VERSION.search(text[:2000])
+    return found[1] if found else None
+
+
+def read_label(text: str) -> str:
+    """What the config of a generated file was called when it was written; empty when the header does not say."""
+    lines = (line for line in text[:2000].split("\n") if line.startswith(CONFIG))
+    return next(lines, "").removeprefix(CONFIG)
+
+
+def copy_fingerprint(source: str, target: str) -> str:
+    """``target`` with the fingerprint line of ``source``, where both have one."""
+    wanted, found = _fingerprint(source), _fingerprint(target)
+    if wanted is None or found is None:
+        return target
+    return target[: found.start()] + wanted[0] + target[found.end() :]
+
+
+def is_generated(text: str) -> bool:
+    """Whether a file was written by the generator, judged by its first lines."""
+    return MARK in "\n".join(text[:400].split("\n")[:3])
+
+
+def _set_output(text: str, value: str) -> str:
+    match = _fingerprint(text)
+    return text if match is None else text[: match.start(4)] + value + text[match.end(4) :]
+
+
+def _fingerprint(text: str) -> re.Match[str] | None:
+    """The fingerprint line of a header: the one that its closing rule follows."""
+    return _FINGERPRINT.search(text)

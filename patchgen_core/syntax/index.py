@@ -1,0 +1,85 @@
+"""What a module binds at its top level, and where."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, Function, statements
+
+ImportStatement = ast.Import | ast.ImportFrom
+
+
+@dataclass(frozen=True)
+class ModuleIndex:
+    """Top-level names by how they are bound, in ``if``, ``try``, ``with`` and loops as well.
+
+    Attributes:
+        definitions: classes and functions; more than one where branches define the same name.
+        imports: the statements and aliases that import a name.
+        assigned: the statements that assign a name.
+    """
+
+    definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    imports: dict[str, list[tuple[ImportStatement, ast.alias]]] = field(default_factory=dict)
+    assigned: dict[str, list[ast.stmt]] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> dict[str, list[ast.ClassDef]]:
+        """The definitions that are classes."""
+        found: dict[str, list[ast.ClassDef]] = {}
+        for name, nodes in self.definitions.items():
+            classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
+            if classes:
+                found[name] = classes
+        return found
+
+    @property
+    def functions(self) -> dict[str, list[Function]]:
+        """The definitions that are functions."""
+        found: dict[str, list[Function]] = {}
+        for name, nodes in self.definitions.items():
+            functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
+            if functions:
+                found[name] = functions
+        return found
+
+    @property
+    def names(self) -> set[str]:
+        """Every name the module binds."""
+        return {*self.definitions, *self.imports, *self.assigned}
+
+
+def index_module(tree: ast.Module) -> ModuleIndex:
+    """Index a module's top level."""
+    index = ModuleIndex()
+    for statement in statements(tree.body):
+        if isinstance(statement, DEFINITIONS):
+            index.definitions.setdefault(statement.name, []).append(statement)
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for alias in statement.names:
+                index.imports.setdefault(bound_name(statement, alias), []).append((statement, alias))
+        else:
+            for name in assigned_names(statement):
+                index.assigned.setdefault(name, []).append(statement)
+    return index
+
+
+def bound_name(statement: ImportStatement, alias: ast.alias) -> str:
+    """The name that an import binds."""
+    if alias.asname:
+        return alias.asname
+    return alias.name.split(".")[0] if isinstance(statement, ast.Import) else alias.name
+
+
+def assigned_names(statement: ast.stmt) -> list[str]:
+    """The plain names that an assignment binds."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
+        targets = [statement.target]
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        targets = [item.optional_vars for item in statement.items if item.optional_vars]
+    names = (node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
+    return [name.id for name in names if isinstance(name.ctx, ast.Store)]

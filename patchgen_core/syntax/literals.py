@@ -1,0 +1,191 @@
+"""Strings that expressions come to, as far as constants, loops over literals and the callers of helpers tell."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from patchgen_core.syntax.module import decorator_names
+from patchgen_core.syntax.occurrences import Binding, Call, Scope
+from patchgen_core.syntax.source import FUNCTIONS, Function
+
+ANY = "*"
+"""Stands for a string that the text does not tell."""
+
+_DEPTH = 20
+
+
+@dataclass(frozen=True)
+class Located:
+    """An expression and the scope that its names mean something in."""
+
+    node: ast.expr
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Something an expression depends on that takes several values: a loop's item, or a helper's call.
+
+    Attributes:
+        key: what takes them: the expression that is looped over, or the function.
+        options: the values; none when they cannot be told.
+    """
+
+    key: ast.AST
+    options: tuple[Located | Call, ...]
+
+
+_Chosen = dict[ast.AST, "Located | Call"]
+_Found = Located | _Choice | None
+
+
+class Literals:
+    """Evaluates expressions of one or several modules.
+
+    Args:
+        callers: the calls of a function, given its name, that may give its parameters their values.
+    """
+
+    def __init__(self, callers: Callable[[str], Sequence[Call]] = lambda name: ()) -> None:
+        self._callers = callers
+
+    def rows(self, nodes: Sequence[ast.expr | None], scope: Scope) -> set[tuple[str, ...]]:
+        """What several expressions come to together, once for each pass of the loops that they stand in.
+
+        ``ANY`` stands for what cannot be told, and for an expression that is not there.
+        """
+        return set(self._rows([None if node is None else Located(node, scope) for node in nodes], {}))
+
+    def _rows(self, places: Sequence[Located | None], chosen: _Chosen) -> Iterator[tuple[str, ...]]:
+        found = [None if place is None else self._reduce(place, chosen, 0) for place in places]
+        choice = next((entry for entry in found if isinstance(entry, _Choice) and entry.options), None)
+        if choice is None:
+            yield tuple(_text(entry) for entry in found)
+            return
+        for option in choice.options:
+            yield from self._rows(places, {**chosen, choice.key: option})
+
+    def _reduce(self, place: Located, chosen: _Chosen, depth: int) -> _Found:
+        """A literal behind an expression, or what has to be chosen before it is known; None for neither."""
+        node, scope = place.node, place.scope
+        if depth > _DEPTH:
+            return None
+        if isinstance(node, ast.Name):
+            return self._name(node, scope, chosen, depth)
+        if isinstance(node, ast.Subscript):
+            holder = self._reduce(Located(node.value, scope), chosen, depth + 1)
+            return self._follow(_entry(holder, node.slice), chosen, depth) if isinstance(holder, Located) else holder
+        return place
+
+    def _follow(self, place: Located | None, chosen: _Chosen, depth: int) -> _Found:
+        return None if place is None else self._reduce(place, chosen, depth + 1)
+
+    def _name(self, node: ast.Name, scope: Scope, chosen: _Chosen, depth: int) -> _Found:
+        home = scope.find(node.id) or _top(scope)
+        binding = _binding(home, node)
+        if binding is None:
+            return None
+        if binding.value is None:
+            return self._parameter(node.id, home, chosen, depth)
+        held: _Found = Located(binding.value, home)
+        if binding.is_item:
+            held = self._item(binding.value, home, chosen, depth)
+        elif binding.index is None:
+            return self._follow(Located(binding.value, home), chosen, depth)
+        if isinstance(held, Located) and binding.index is not None:
+            held = self._reduce(held, chosen, depth + 1)
+            held = _entry(held, ast.Constant(binding.index)) if isinstance(held, Located) else held
+        return self._follow(held, chosen, depth) if isinstance(held, Located) else held
+
+    def _item(self, looped: ast.expr, scope: Scope, chosen: _Chosen, depth: int) -> _Found:
+        """The item that a loop is at."""
+        if looped in chosen:
+            option = chosen[looped]
+            return option if isinstance(option, Located) else None
+        method = ""
+        node = looped
+        if isinstance(looped, ast.Call) and isinstance(looped.func, ast.Attribute) and not looped.args:
+            method, node = looped.func.attr, looped.func.value
+        held = self._reduce(Located(node, scope), chosen, depth + 1)
+        return _Choice(looped, tuple(_items(held, method))) if isinstance(held, Located) else held
+
+    def _parameter(self, name: str, home: Scope, chosen: _Chosen, depth: int) -> _Found:
+        """What a function was called with."""
+        function = home.node
+        if not isinstance(function, FUNCTIONS):
+            return None
+        if function not in chosen:
+            return _Choice(function, tuple(self._callers(function.name)))
+        call = chosen[function]
+        return self._follow(_argument(function, name, home, call), chosen, depth) if isinstance(call, Call) else None
+
+
+def _text(found: _Found) -> str:
+    node = found.node if isinstance(found, Located) else None
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ANY
+
+
+def _top(scope: Scope) -> Scope:
+    while scope.parent is not None:
+        scope = scope.parent
+    return scope
+
+
+def _binding(home: Scope, node: ast.Name) -> Binding | None:
+    """The one way a name gets its value; of several loops, the last before its use."""
+    bindings = home.bound.get(node.id, [])
+    if all(binding.is_item for binding in bindings):
+        bindings = [b for b in bindings if b.value is not None and b.value.lineno <= node.lineno][-1:]
+    return bindings[0] if len(bindings) == 1 else None
+
+
+def _entry(holder: Located, key: ast.expr) -> Located | None:
+    """What a literal list, tuple or dict has under a literal key."""
+    wanted = key.value if isinstance(key, ast.Constant) else None
+    node = holder.node
+    if isinstance(node, (ast.Tuple, ast.List)) and isinstance(wanted, int):
+        is_plain = not any(isinstance(entry, ast.Starred) for entry in node.elts)
+        return Located(node.elts[wanted], holder.scope) if is_plain and wanted < len(node.elts) else None
+    if isinstance(node, ast.Dict) and wanted is not None:
+        for name, value in zip(node.keys, node.values):
+            if isinstance(name, ast.Constant) and name.value == wanted:
+                return Located(value, holder.scope)
+    return None
+
+
+def _items(holder: Located, method: str) -> Iterator[Located]:
+    """What a loop over a literal gives, or over a method's result of a literal dict."""
+    node = holder.node
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)) and not method:
+        if not any(isinstance(entry, ast.Starred) for entry in node.elts):
+            yield from (Located(entry, holder.scope) for entry in node.elts)
+    elif isinstance(node, ast.Dict):
+        for key, value in zip(node.keys, node.values):
+            if key is None:
+                return
+            pair = ast.copy_location(ast.Tuple([key, value], ast.Load()), key)
+            entry = {"": key, "keys": key, "values": value, "items": pair}.get(method)
+            if entry is not None:
+                yield Located(entry, holder.scope)
+
+
+def _argument(function: Function, name: str, home: Scope, call: Call) -> Located | None:
+    """What a call passes for a parameter, or the parameter's default."""
+    arguments = function.args
+    for keyword in call.node.keywords:
+        if keyword.arg == name:
+            return Located(keyword.value, call.scope)
+    positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    if home.parent is not None and isinstance(home.parent.node, ast.ClassDef):
+        positional = positional if "staticmethod" in decorator_names(function) else positional[1:]
+    is_open = any(isinstance(a, ast.Starred) for a in call.node.args) or any(k.arg is None for k in call.node.keywords)
+    if is_open:
+        return None
+    if name in positional and positional.index(name) < len(call.node.args):
+        return Located(call.node.args[positional.index(name)], call.scope)
+    defaults = dict(zip(reversed(positional), reversed(arguments.defaults)))
+    defaults |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults) if d is not None}
+    default = defaults.get(name)
+    return Located(default, home.parent or home) if default is not None else None

@@ -1,0 +1,143 @@
+"""A module's syntax tree, what it binds and refers to, and the names that its definitions go by."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cached_property
+
+from patchgen_core.syntax.index import ModuleIndex
+from patchgen_core.syntax.occurrences import Call, Scope, Use
+from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, Function, SourceFile, methods
+from patchgen_core.syntax.walker import Walker
+
+
+class Module:
+    """A module that rules look at.
+
+    Attributes:
+        source: its text and tree.
+        name: dotted name; empty for one that was generated.
+    """
+
+    def __init__(self, source: SourceFile, name: str = "") -> None:
+        self.source, self.name = source, name
+
+    @property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return self.source.tree
+
+    @property
+    def index(self) -> ModuleIndex:
+        """What the top level binds."""
+        return self.source.index
+
+    @cached_property
+    def _walked(self) -> Walker:
+        return Walker(self.tree)
+
+    @property
+    def uses(self) -> list[Use]:
+        """References to names of the top level, in no particular order."""
+        return self._walked.top.pending
+
+    @property
+    def calls(self) -> list[Call]:
+        """Every call."""
+        return self._walked.calls
+
+    @property
+    def strings(self) -> list[tuple[ast.Constant, str]]:
+        """String literals that are no docstrings, each with its owner."""
+        return self._walked.strings
+
+    @property
+    def bound(self) -> set[str]:
+        """Every name that the top level binds, or a function by ``global``."""
+        return set(self._walked.top.bound)
+
+    @property
+    def rebound(self) -> set[str]:
+        """The names of the top level that functions assign by ``global``."""
+        return self._walked.rebound
+
+    @cached_property
+    def uses_of(self) -> dict[str, list[Use]]:
+        """The references by name."""
+        found: dict[str, list[Use]] = {}
+        for use in self.uses:
+            found.setdefault(use.name, []).append(use)
+        return found
+
+    def attributes(self, cls: str) -> dict[str, list[tuple[ast.expr | None, Scope]]]:
+        """What the methods of a class assign to attributes of ``self``; None for what cannot be told."""
+        return self._walked.attributes.get(cls, {})
+
+    def growth(self, cls: str) -> dict[str, list[tuple[ast.expr | None, Scope]]]:
+        """What the methods of a class add to lists that attributes of ``self`` hold, each a ``Growth``."""
+        return self._walked.growth.get(cls, {})
+
+    def scope_of(self, function: ast.AST) -> Scope | None:
+        """The scope of a function of this module."""
+        return self._walked.scopes.get(id(function))
+
+    def definition(self, name: str) -> Definition | None:
+        """The one top-level class or function of a name; None when there is none or branches define several."""
+        found = self.index.definitions.get(name, [])
+        elsewhere = name in self.index.imports or name in self.index.assigned
+        return found[0] if len(found) == 1 and not elsewhere else None
+
+    def cls(self, name: str) -> ast.ClassDef | None:
+        """The one top-level class of a name."""
+        found = self.definition(name)
+        return found if isinstance(found, ast.ClassDef) else None
+
+    def function(self, dotted: str) -> Function | None:
+        """The one definition of ``function`` or ``Class.method``; a property's getter."""
+        name, _, method = dotted.partition(".")
+        found = self.definition(name)
+        if not method:
+            return found if isinstance(found, FUNCTIONS) else None
+        return own_method(found, method) if isinstance(found, ast.ClassDef) else None
+
+    def owner_at(self, line: int) -> str:
+        """The class, method or function that a line belongs to, decorators included; empty for none."""
+        owner = ""
+        for name, node in self._spans:
+            if self.source.first_line(node) <= line <= (node.end_lineno or 0):
+                owner = name
+        return owner
+
+    @cached_property
+    def _spans(self) -> list[tuple[str, Definition]]:
+        return [(name, node) for name, node in self.source.definitions if "<locals>" not in name]
+
+
+def own_method(node: ast.ClassDef, name: str) -> Function | None:
+    """The one definition of a method in a class's own body; None when there is none or there are several."""
+    found = methods(node, name)
+    return found[0] if len(found) == 1 else None
+
+
+def decorator_name(decorator: ast.expr) -> str:
+    """A decorator without its arguments and the module it comes from."""
+    return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
+
+
+def last_name(node: ast.AST) -> str:
+    """The last part of a dotted name; empty for any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def decorator_names(node: Definition) -> set[str]:
+    """The names of a definition's decorators."""
+    return {decorator_name(decorator) for decorator in node.decorator_list}
+
+
+def inside(node: ast.AST) -> Iterator[ast.AST]:
+    """What a function's body holds, without the functions and classes defined in it."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, (*DEFINITIONS, ast.Lambda)):
+            yield from inside(child)

@@ -1,0 +1,355 @@
+"""A Python source file: its text, its syntax tree, and the lines its definitions stand on."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.files import digest
+
+if TYPE_CHECKING:
+    from patchgen_core.syntax.index import ModuleIndex
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Positioned = ast.stmt | ast.expr | ast.alias | ast.arg
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (ast.ClassDef, *FUNCTIONS)
+_TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # Python 3.11
+COMPOUND = (ast.If, *_TRIES, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """Source text with ``\\n`` newlines and no byte order mark, and its syntax tree.
+
+    Attributes:
+        path: the file.
+        text: the source.
+        tree: its syntax tree.
+        digest: a hash of the file's contents; empty for a text that only stands for a file.
+    """
+
+    path: Path
+    text: str
+    tree: ast.Module = field(repr=False)
+    digest: str = ""
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The text's lines without their newlines; ``lines[0]`` is line 1."""
+        return self.text.split("\n")
+
+    @cached_property
+    def line_starts(self) -> list[int]:
+        """Offset in ``text`` where each line starts."""
+        starts = [0]
+        for line in self.lines:
+            starts.append(starts[-1] + len(line) + 1)
+        return starts
+
+    def offset(self, line: int, column: int) -> int:
+        """Offset in ``text`` of an ``ast`` position, whose columns count UTF-8 bytes."""
+        text = self.lines[line - 1]
+        if not text.isascii():
+            column = len(text.encode()[:column].decode())
+        return self.line_starts[line - 1] + column
+
+    def start(self, node: Positioned) -> int:
+        """Offset where a node starts."""
+        return self.offset(node.lineno, node.col_offset)
+
+    def end(self, node: Positioned) -> int:
+        """Offset one past a node's end."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.offset(node.end_lineno, node.end_col_offset)
+
+    def segment(self, node: Positioned) -> str:
+        """The text of a node."""
+        return self.text[self.start(node) : self.end(node)]
+
+    def indent(self, line: int) -> str:
+        """The white space that a line starts with."""
+        text = self.lines[line - 1]
+        return text[: len(text) - len(text.lstrip(" \t\f"))]
+
+    def first_line(self, node: ast.stmt) -> int:
+        """The line a statement starts on, its decorators included."""
+        decorators: list[ast.expr] = getattr(node, "decorator_list", [])
+        return self.decorator_lines(decorators[0])[0] if decorators else node.lineno
+
+    def decorator_lines(self, decorator: ast.expr) -> tuple[int, int]:
+        """First and last line of a decorator, with its ``@`` and any brackets around it."""
+        first, last = decorator.lineno, decorator.end_lineno or decorator.lineno
+        while not self.lines[first - 1].lstrip().startswith("@"):
+            first -= 1
+        end = re.compile(r"[\s)]*").match(self.text, self.end(decorator))
+        brackets = end[0].rpartition(")")[0] if end is not None else ""
+        return first, last + brackets.count("\n")
+
+    def last_line(self, node: ast.stmt) -> int:
+        """The line a statement ends on, with the comments below it that are indented deeper than it."""
+        assert node.end_lineno is not None
+        last = node.end_lineno
+        depth = len(self.indent(self.first_line(node)))
+        for number in range(last + 1, len(self.lines) + 1):
+            text = self.lines[number - 1].strip()
+            if text.startswith("#") and len(self.indent(number)) > depth:
+                last = number
+            elif text:
+                break
+        return last
+
+    def comment_line(self, node: ast.stmt) -> int:
+        """The first line of the comment block directly above a statement, or the statement's own."""
+        first = self.first_line(node)
+        indent = self.indent(first)
+        while first > 1 and self.lines[first - 2].startswith(f"{indent}#"):
+            first -= 1
+        return first
+
+    @cached_property
+    def index(self) -> ModuleIndex:
+        """What the module binds at its top level."""
+        from patchgen_core.syntax.index import index_module
+
+        return index_module(self.tree)
+
+    @cached_property
+    def functions(self) -> dict[str, list[Function]]:
+        """The functions of each name, at any depth."""
+        found: dict[str, list[Function]] = {}
+        for _, node in self.definitions:
+            if isinstance(node, FUNCTIONS):
+                found.setdefault(node.name, []).append(node)
+        return found
+
+    @cached_property
+    def string_lines(self) -> frozenset[int]:
+        """The lines that start inside a string literal."""
+        return frozenset(string_lines(self.tree))
+
+    @cached_property
+    def definitions(self) -> list[tuple[str, Definition]]:
+        """Every class and function at any depth, with its ``__qualname__``."""
+        found: list[tuple[str, Definition]] = []
+
+        def visit(body: list[ast.stmt], prefix: str) -> None:
+            for statement in statements(body):
+                if isinstance(statement, DEFINITIONS):
+                    name = prefix + statement.name
+                    found.append((name, statement))
+                    inner = "." if isinstance(statement, ast.ClassDef) else ".<locals>."
+                    visit(statement.body, name + inner)
+
+        visit(self.tree.body, "")
+        return found
+
+
+def shift(lines: Iterable[str], indent: str, new_indent: str, keep: Container[int]) -> list[str]:
+    """Move lines from one indentation to another.
+
+    Args:
+        lines: the lines, the first of them number 0.
+        indent: what they are indented by; a line with less (a comment, a continuation) loses what it has.
+        new_indent: what they get instead. Empty lines stay empty.
+        keep: numbers of lines that start inside a string literal and so stay as they are.
+    """
+    cut = len(indent)
+    moved = []
+    for number, line in enumerate(lines):
+        if number in keep:
+            moved.append(line)
+        elif not line or line.isspace():
+            moved.append("")
+        elif line.startswith(indent):
+            moved.append(new_indent + line[cut:])
+        else:
+            moved.append(new_indent + line.lstrip(" \t\f"))
+    return moved
+
+
+class SourceCache:
+    """Reads and parses each file once a run."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, SourceFile] = {}
+        self._recorded: dict[Path, SourceFile] = {}
+
+    @contextmanager
+    def recording(self) -> Iterator[Mapping[Path, SourceFile]]:
+        """The files that are asked for meanwhile; not to be nested."""
+        recorded: dict[Path, SourceFile] = {}
+        self._recorded = recorded
+        yield recorded
+        self._recorded = {}
+
+    def get(self, path: Path) -> SourceFile:
+        """The parsed file.
+
+        Raises:
+            PatchgenError: it cannot be read, decoded or parsed.
+        """
+        if path not in self._files:
+            self._files[path] = read_source(path)
+        self._recorded[path] = self._files[path]
+        return self._files[path]
+
+    def fork(self) -> SourceCache:
+        """Another cache that begins with the files of this one."""
+        forked = SourceCache()
+        forked._files.update(self._files)
+        return forked
+
+    def clear(self) -> None:
+        """Forget every file: what a config was loaded into refers to this object for as long as Python keeps that."""
+        self._files.clear()
+        self._recorded = {}
+
+    def has(self, path: Path) -> bool:
+        """Whether there is such a file, or a text that stands for it."""
+        return path in self._files or path.is_file()
+
+    def put(self, path: Path, text: str) -> SourceFile:
+        """Let a text stand for a file, which need not be there.
+
+        Raises:
+            PatchgenError: it is not valid Python.
+        """
+        self._files[path] = parse_source(path, text)
+        return self._files[path]
+
+
+def read_source(path: Path) -> SourceFile:
+    """Read and parse a Python file as the interpreter would: encoding cookie, byte order mark, any newlines.
+
+    Raises:
+        PatchgenError: it cannot be read, decoded or parsed.
+    """
+    try:
+        data = path.read_bytes()
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        text = data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+        text += "" if text.endswith("\n") or not text else "\n"
+    except (OSError, UnicodeDecodeError, SyntaxError, LookupError) as error:
+        raise PatchgenError(f"cannot be read: {error}", Location(str(path))) from None
+    return parse_source(path, text, digest(data))
+
+
+def parse_source(path: Path, text: str, contents: str = "") -> SourceFile:
+    """Parse source text that came from, or stands for, ``path``; ``contents`` is the hash of what the file holds.
+
+    Raises:
+        PatchgenError: it is not valid Python; with the line.
+    """
+    try:
+        return SourceFile(path, text, ast.parse(text, filename=str(path)), contents)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        line = getattr(error, "lineno", 0) or 0
+        message = getattr(error, "msg", None) or str(error)
+        shown = text.split("\n")[line - 1].strip() if line else ""
+        raise PatchgenError(f"not valid Python: {message}", Location(str(path), line), excerpt=shown) from None
+
+
+def string_lines(node: ast.AST) -> set[int]:
+    """Lines below ``node`` that start inside a string literal, where white space is part of a value."""
+    inside: set[int] = set()
+    nodes = [node]
+    while nodes:
+        child = nodes.pop()
+        first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 1)
+        if first == last:
+            continue  # it has no lines below its first
+        if isinstance(child, (ast.JoinedStr, ast.Constant)):
+            inside.update(range(first + 1, last + 1))  # no other constant has several lines
+        else:
+            nodes += ast.iter_child_nodes(child)
+    return inside
+
+
+def is_filler(statement: ast.stmt) -> bool:
+    """Whether a statement is ``pass`` or ``...``."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(statement, ast.Pass) or (isinstance(value, ast.Constant) and value.value is Ellipsis)
+
+
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statement lists of a compound statement: body, else, finally, and each handler's and case's."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list) and block:
+            yield block
+    for name in ("handlers", "cases"):
+        for part in getattr(node, name, ()):
+            yield part.body
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body and of its ``if``, ``try``, ``with`` and loops, but of no definition."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, COMPOUND):
+            for block in blocks(statement):
+                yield from statements(block)
+
+
+def all_methods(node: ast.AST) -> list[Function]:
+    """The methods in a class's own body, its ``if`` blocks included, not those of nested classes."""
+    return [s for s in statements(getattr(node, "body", [])) if isinstance(s, FUNCTIONS)]
+
+
+def methods(node: Definition, name: str, accessor: str = "") -> list[Function]:
+    """The definitions of one method: of several in one block the last, and one for each branch.
+
+    Overload stubs are no definitions; ``accessor`` picks a property's setter or deleter.
+    """
+    if not isinstance(node, ast.ClassDef):
+        return []
+    return [f for f in last_definitions(node.body, name, accessor) if isinstance(f, FUNCTIONS)]
+
+
+def last_definitions(body: list[ast.stmt], name: str, accessor: str = "") -> list[Definition]:
+    """The definitions of a name that count: of several in one block the last, and one for each branch."""
+
+    def matches(definition: Definition) -> bool:
+        marks = [getattr(d, "attr", None) or getattr(d, "id", "") for d in definition.decorator_list]
+        kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
+        return kind == accessor and "overload" not in marks
+
+    def visit(block: list[ast.stmt]) -> Iterator[Definition]:
+        last: Definition | None = None
+        for statement in block:
+            if isinstance(statement, DEFINITIONS):
+                if statement.name == name and matches(statement):
+                    last = statement
+            elif isinstance(statement, COMPOUND):
+                for inner in blocks(statement):
+                    yield from visit(inner)
+        if last is not None:
+            yield last
+
+    return list(visit(body))
+
+
+def is_python(text: str) -> bool:
+    """Whether a text can be parsed, by the bytes of its file."""
+    try:
+        parse_bytes(text)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def parse_bytes(text: str) -> ast.Module:
+    """The syntax tree of a text, by the bytes of its file."""
+    return ast.parse(text.encode("utf-8", "surrogateescape"))

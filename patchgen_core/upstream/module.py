@@ -1,0 +1,175 @@
+"""Text and version of an upstream module, without importing it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from patchgen_core.errors import Location, PatchgenError, closest
+from patchgen_core.project.project import module_file
+
+_VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"'\s]+)[\"']", re.MULTILINE)
+_METADATA_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE | re.IGNORECASE)
+_HEAD = 2000
+"""How many characters of metadata are read for the version."""
+
+
+@dataclass(frozen=True)
+class UpstreamModule:
+    """A module as it stands on disk.
+
+    Attributes:
+        module: dotted name.
+        path: its file.
+        distribution: name of the distribution it belongs to.
+        version: that distribution's version; ``unknown`` when there is no metadata.
+    """
+
+    module: str
+    path: Path
+    distribution: str
+    version: str
+
+    @property
+    def package(self) -> str:
+        """The package that relative imports of this module start from."""
+        return self.module if self.path.name == "__init__.py" else self.module.rpartition(".")[0]
+
+
+def find_upstream(module: str, search: Sequence[Path] = (), location: Location | None = None) -> UpstreamModule:
+    """Resolve a module name to its file, as an import would, but running no code of it.
+
+    Args:
+        module: dotted name, such as ``transformers.models.llama.modeling_llama``.
+        search: folders to look in before the interpreter's own path.
+        location: who asks, for the error.
+
+    Raises:
+        PatchgenError: the package is not installed, or has no such module; names the nearest one.
+    """
+    top, *parts = module.split(".")
+    if not all(part.isidentifier() for part in module.split(".")):
+        is_path = "/" in module or "\\" in module
+        hint = "Write its dotted name, such as 'transformers.models.qwen3.modeling_qwen3'."
+        raise PatchgenError(f"'{module}' is not a module name", location, hint if is_path else "Name it absolutely.")
+    places = [folder / top for folder in search if (folder / top).is_dir()] or _places(top)
+    if not places:
+        raise PatchgenError(f"upstream package '{top}' is not installed", location)
+    for place in places:
+        found = _file_below(place, parts)
+        if found is not None:
+            return UpstreamModule(module, found, top, _version(top, place.parent))
+    near = closest(module, _neighbours(places[0], top, parts))
+    raise PatchgenError(
+        f"upstream has no module '{module}'",
+        location,
+        f"Did you mean '{near}'?" if near else f"It was looked for in '{places[0]}'.",
+    )
+
+
+def _places(top: str) -> list[Path]:
+    """The folders of a top-level package, or the file of a module that stands alone."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return []
+    if spec is None:
+        return []
+    if spec.submodule_search_locations:
+        return [Path(folder) for folder in spec.submodule_search_locations]
+    return [Path(spec.origin)] if spec.origin and spec.origin.endswith(".py") else []
+
+
+def installed_file(module: str) -> Path | None:
+    """The file of an installed module, found without executing it or its packages."""
+    top, *parts = module.split(".")
+    found = (_file_below(place, parts) for place in _places(top))
+    return next(filter(None, found), None)
+
+
+def _file_below(place: Path, parts: list[str]) -> Path | None:
+    if place.suffix == ".py":
+        return None if parts else place
+    return module_file(place, parts)
+
+
+def _version(top: str, folder: Path) -> str:
+    """The version of the distribution in a folder; else the package's literal ``__version__``, as in a source
+    tree without metadata; else that of the installed distribution of its name."""
+    beside = distribution_version(top, folder)
+    if beside is not None:
+        return beside
+    init = folder / top / "__init__.py"
+    literal = _VERSION.search(init.read_text(encoding="utf-8", errors="replace")) if init.is_file() else None
+    if literal is not None:
+        return literal[1]
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(top)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def distribution_version(name: str, folder: Path) -> str | None:
+    """The version of the distribution of a name whose metadata lies in a folder; None when none does.
+
+    What :mod:`importlib.metadata` says. That takes longer to import than all else that a check needs, so it is asked
+    only where the one file that holds the version is not the plain case.
+    """
+    wanted = _normal(name)
+    try:
+        infos = [entry for entry in os.listdir(folder) if entry.lower().endswith((".dist-info", ".egg-info"))]
+    except OSError:
+        return _asked_version(name, folder)
+    found = [info for info in infos if _normal(info.rpartition(".")[0].partition("-")[0]) == wanted]
+    if not found and folder.suffix != ".egg":
+        return None
+    return (_read_version(folder / found[0]) if len(found) == 1 else None) or _asked_version(name, folder)
+
+
+@lru_cache(1024)
+def _normal(name: str) -> str:
+    """The name of a distribution as comparisons have it."""
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def _read_version(info: Path) -> str | None:
+    """The version in a folder of metadata; None when it does not say it on a line of its head."""
+    try:
+        with (info / "METADATA").open(encoding="utf-8") as file:
+            head = file.read(_HEAD).partition("\n\n")[0]
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = _METADATA_VERSION.findall(head)
+    return str(found[0]) if len(found) == 1 else None
+
+
+def _asked_version(name: str, folder: Path) -> str | None:
+    from importlib.metadata import DistributionFinder, MetadataPathFinder
+
+    context = DistributionFinder.Context(name=name, path=[str(folder)])
+    return next((found.version for found in MetadataPathFinder.find_distributions(context)), None)
+
+
+def _neighbours(folder: Path, top: str, parts: list[str]) -> list[str]:
+    """Modules in the deepest folder of the path that exists, and their children of the wanted name's kind."""
+    names = [top]
+    if not folder.is_dir():
+        return names
+    while parts and (folder / parts[0]).is_dir():
+        folder, names, parts = folder / parts[0], [*names, parts[0]], parts[1:]
+    found = []
+    for entry in sorted(os.scandir(folder), key=lambda e: e.name):
+        if entry.name.endswith(".py") and entry.name != "__init__.py":
+            found.append(".".join([*names, entry.name[:-3]]))
+        elif entry.is_dir() and len(parts) == 2:
+            guess = parts[1].replace(parts[0], entry.name)
+            if Path(entry.path, f"{guess}.py").is_file():
+                found.append(".".join([*names, entry.name, guess]))
+    return found

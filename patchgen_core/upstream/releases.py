@@ -1,0 +1,266 @@
+"""Where the files of a release come from: what is installed, the cache, pip, a wheel or a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.files import digest
+from patchgen_core.project.cache_folder import RELEASES, cache_folder, prepare_folder
+from patchgen_core.project.project import Project
+from patchgen_core.upstream.downloading import WITHOUT_NETWORK, download_wheel, published_versions
+from patchgen_core.upstream.module import UpstreamModule, find_upstream
+from patchgen_core.upstream.needed import dotted_name
+from patchgen_core.upstream.release_cache import FILES, downloading, remove_stale
+from patchgen_core.upstream.versions import Origin, ascending, newest, parse_version, same_version
+from patchgen_core.upstream.wheels import DamagedWheel, Wheel, package_name, read_wheel
+
+LATEST = "latest"
+"""The word for the newest release."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A release of upstream, of which at least some modules can be read.
+
+    Attributes:
+        distribution: its name, such as ``transformers``.
+        version: its version.
+        folder: the folder that holds the package, for ``Project.upstream``.
+        origin: where it was read from.
+        archive: the wheel that further modules can be unpacked from; None where all are there.
+    """
+
+    distribution: str
+    version: str
+    folder: Path
+    origin: Origin
+    archive: Wheel | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def package(self) -> str:
+        """The name of its package."""
+        return package_name(self.distribution)
+
+    @cached_property
+    def modules(self) -> tuple[str, ...]:
+        """The dotted names of all its modules, sorted, whether they are unpacked or not."""
+        if self.archive is not None:
+            return self.archive.modules
+        found = []
+        for folder, folders, files in os.walk(self.folder / self.package):
+            folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]
+            below = Path(folder).relative_to(self.folder).as_posix()
+            found += [dotted_name(f"{below}/{name}") for name in files if name.endswith(".py")]
+        return tuple(sorted(found))
+
+    def unpack(self, modules: Iterable[str]) -> None:
+        """See to it that modules, and what they import, can be read below :attr:`folder`.
+
+        Args:
+            modules: dotted names; those that the release lacks are passed over.
+
+        Raises:
+            PatchgenError: the wheel cannot be read, or the folder not written to.
+        """
+        if self.archive is not None:
+            self.archive.unpack(self.folder, modules)
+
+    def find(self, module: str, location: Location | None = None) -> UpstreamModule:
+        """A module of the release, unpacked when it was not.
+
+        Raises:
+            PatchgenError: the release lacks it; names the nearest one.
+        """
+        self.unpack([module])
+        return find_upstream(module, (self.folder,), location)
+
+
+class Releases:
+    """Finds releases of one distribution.
+
+    Args:
+        folder: where wheels and what is unpacked of them are kept; see :func:`release_folder`.
+        distribution: name of the distribution, and of its package.
+        offline: whether nothing may be downloaded.
+    """
+
+    def __init__(self, folder: Path, distribution: str = "transformers", *, offline: bool = False) -> None:
+        self.folder, self.distribution, self.offline = folder, distribution, offline
+        self._found: dict[tuple[str, frozenset[str]], Release] = {}
+        self._published: tuple[str, ...] = ()
+
+    def installed(self) -> Release | None:
+        """The release that is installed, in whole; None when none is."""
+        return self._installed
+
+    @cached_property
+    def _installed(self) -> Release | None:
+        try:
+            package = find_upstream(package_name(self.distribution))
+        except PatchgenError:
+            return None
+        return Release(self.distribution, package.version, package.path.parents[1], "installed")
+
+    def find(self, version: str, modules: Iterable[str]) -> Release:
+        """A release: the installed one, else one of the cache, else from pip.
+
+        Args:
+            version: its version, or ``latest`` for the newest that is no pre-release.
+            modules: dotted names of the modules that are to be looked at. Those that the release lacks are not there.
+
+        Raises:
+            PatchgenError: there is no such release, or it cannot be had.
+        """
+        wanted = tuple(modules)
+        version = self.latest() if version == LATEST else version
+        parse_version(version)
+        installed = self.installed()
+        if installed is not None and same_version(installed.version, version):
+            return installed
+        return self.cached(version, wanted) or self._remember(version, wanted, self._download(version, wanted))
+
+    def cached(self, version: str, modules: Iterable[str]) -> Release | None:
+        """A release of the cache; None when it is not there. Nothing is downloaded.
+
+        Raises:
+            PatchgenError: its wheel cannot be read, or the folder not written to.
+        """
+        wanted = tuple(modules)
+        known = self._found.get((version, frozenset(wanted)))
+        if known is not None:
+            return known
+        for path in self._wheels():
+            if same_version(path.parent.name, version):
+                try:
+                    release = self._unpacked(read_wheel(path, self.distribution), path.parent, wanted, "cache")
+                except DamagedWheel:
+                    path.unlink(missing_ok=True)
+                    continue
+                return self._remember(version, wanted, release)
+        return None
+
+    def wheel(self, path: Path, modules: Iterable[str]) -> Release:
+        """The release of a wheel that is at hand; what is needed of it is unpacked into the cache.
+
+        Args:
+            path: its file.
+            modules: as for :meth:`find`.
+
+        Raises:
+            PatchgenError: it is no wheel, is damaged, or is one of another distribution.
+        """
+        wheel = read_wheel(path, self.distribution)
+        try:
+            mark = digest(path.read_bytes())[:12]
+        except OSError as error:
+            raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
+        folder = self._home / f"{wheel.version}-{mark}"
+        return self._unpacked(wheel, folder, modules, "wheel")
+
+    def source(self, path: Path) -> Release:
+        """The release in a folder of sources, which is read where it is.
+
+        Args:
+            path: a checkout, a folder such as ``site-packages``, or the package's own folder.
+
+        Raises:
+            PatchgenError: the package is not there.
+        """
+        path, package = Path(os.path.abspath(path)), package_name(self.distribution)
+        shown = display_path(path)
+        if path.is_file():
+            hint = "A wheel is given with --wheel." if path.suffix == ".whl" else ""
+            raise PatchgenError(f"'{shown}' is a file, not a folder", hint=hint)
+        if not path.is_dir():
+            raise PatchgenError(f"there is no folder '{shown}'")
+        own = [path.parent] if path.name == package else []
+        for folder in (path / "src", path, *own):
+            if (folder / package / "__init__.py").is_file():
+                found = find_upstream(package, (folder,))
+                return Release(self.distribution, found.version, folder, "folder")
+        raise PatchgenError(
+            f"'{shown}' holds no package '{package}'",
+            hint=f"Give a checkout with 'src/{package}' or '{package}' in it, or the folder '{package}' itself.",
+        )
+
+    def published(self, *, prereleases: bool = False) -> tuple[str, ...]:
+        """All versions that pip finds wheels of, ascending.
+
+        Args:
+            prereleases: whether release candidates and the like are among them.
+
+        Raises:
+            PatchgenError: pip cannot tell, or nothing may be downloaded.
+        """
+        if self.offline:
+            raise PatchgenError(
+                f"which releases of {self.distribution} there are cannot be asked offline",
+                hint=f"Name a version that is at hand ({self._at_hand()}), or {WITHOUT_NETWORK}.",
+            )
+        self._published = self._published or published_versions(self.distribution)
+        return ascending(self._published, prereleases=prereleases)
+
+    def latest(self) -> str:
+        """The newest version that is no pre-release.
+
+        Raises:
+            PatchgenError: as for :meth:`published`.
+        """
+        return newest(self.published()) or self.published(prereleases=True)[-1]
+
+    @property
+    def _home(self) -> Path:
+        return self.folder / self.distribution
+
+    def _wheels(self) -> list[Path]:
+        return sorted(self._home.glob("*/*.whl"))
+
+    def _prepare(self) -> None:
+        prepare_folder(self.folder.parent)
+        prepare_folder(self._home)
+
+    def _remember(self, version: str, modules: tuple[str, ...], release: Release) -> Release:
+        return self._found.setdefault((version, frozenset(modules)), release)
+
+    def _unpacked(self, wheel: Wheel, folder: Path, modules: Iterable[str], origin: Origin) -> Release:
+        self._prepare()
+        release = Release(self.distribution, wheel.version, folder / FILES, origin, wheel)
+        release.unpack(modules)
+        return release
+
+    def _download(self, version: str, modules: tuple[str, ...]) -> Release:
+        if self.offline:
+            raise PatchgenError(
+                f"{self.distribution} {version} is neither installed nor in the cache, and nothing may be downloaded",
+                hint=f"Name one that is at hand ({self._at_hand()}), or {WITHOUT_NETWORK}.",
+            )
+        self._prepare()
+        remove_stale(self._home)
+        with downloading(self._home) as temporary:
+            wheel = read_wheel(download_wheel(self.distribution, version, temporary), self.distribution)
+            place = self._home / wheel.version / wheel.path.name
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(wheel.path, place)
+            except OSError as error:
+                if not place.is_file():  # on Windows, one that another process reads cannot be replaced
+                    raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(place))) from None
+        return self._unpacked(read_wheel(place, self.distribution), place.parent, modules, "download")
+
+    def _at_hand(self) -> str:
+        """The versions that need no network, in words."""
+        installed = self.installed()
+        cached = ascending(path.parent.name for path in self._wheels())
+        parts = [f"{installed.version} installed"] if installed else []
+        parts += [f"{', '.join(cached)} in the cache"] if cached else []
+        return "; ".join(parts) or "none"
+
+
+def release_folder(project: Project) -> Path:
+    """Where a project's releases are kept: beside the results of its checks."""
+    return cache_folder(project) / RELEASES

@@ -1,0 +1,81 @@
+"""Version numbers of releases, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from patchgen_core.errors import PatchgenError
+
+if TYPE_CHECKING:
+    from packaging.version import Version
+
+Origin = Literal["installed", "cache", "download", "wheel", "folder", "checked-in files"]
+"""Where a release was read from."""
+
+
+def parse_version(text: str) -> Version:
+    """A version number.
+
+    Raises:
+        PatchgenError: it is none.
+    """
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(text)
+    except InvalidVersion:
+        hint = "Write a version number, such as 5.9.0, or 'latest'."
+        raise PatchgenError(f"'{text}' is not a version", hint=hint) from None
+
+
+def same_version(one: str, other: str) -> bool:
+    """Whether two texts name the same version, as 5.9 and 5.9.0 do; what is no version is only like itself."""
+    try:
+        return parse_version(one) == parse_version(other)
+    except PatchgenError:
+        return one == other
+
+
+def ascending(versions: Iterable[str], *, prereleases: bool = True) -> tuple[str, ...]:
+    """Versions from the oldest to the newest, each once; what is no version is left out.
+
+    Args:
+        versions: their texts.
+        prereleases: whether release candidates and the like are among them.
+    """
+    from packaging.version import InvalidVersion, Version
+
+    found: dict[Version, str] = {}
+    for text in versions:
+        try:
+            version = Version(text)
+        except InvalidVersion:
+            continue
+        if prereleases or not version.is_prerelease:
+            found.setdefault(version, text)
+    return tuple(found[version] for version in sorted(found))
+
+
+def newest(versions: Iterable[str], *, prereleases: bool = False) -> str | None:
+    """The newest of some versions; None when there is none.
+
+    Args:
+        versions: their texts.
+        prereleases: whether a release candidate may be it.
+    """
+    found = ascending(versions, prereleases=prereleases)
+    return found[-1] if found else None
+
+
+def nearest(version: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known versions just before and just after one that is not known.
+
+    Raises:
+        PatchgenError: the version is none.
+    """
+    wanted = parse_version(version)
+    found = ascending(known)
+    before = [text for text in found if parse_version(text) < wanted]
+    after = [text for text in found if parse_version(text) > wanted]
+    return (*before[-1:], *after[:1])

@@ -1,0 +1,166 @@
+"""Reading a wheel: what it holds, and the files of it that are needed, unpacked. Nothing of it is installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.files import write_files
+from patchgen_core.upstream.needed import dotted_name, needed_files
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile
+
+_DATA = re.compile(r"[^/]+\.data/(?:purelib|platlib)/")
+"""Where a wheel may hold what belongs beside its other packages."""
+
+_METADATA = re.compile(r"[^/]+\.dist-info/METADATA")
+
+
+class DamagedWheel(PatchgenError):
+    """A file is no wheel, or not a whole one."""
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel.
+
+    Attributes:
+        path: its file.
+        distribution: the name that its metadata has.
+        version: the version that its metadata has.
+        package: name of its package that is of interest.
+        files: the package's Python files and the metadata, where they belong in a folder that it is unpacked to,
+            with forward slashes; each with its name in the wheel and its size.
+    """
+
+    path: Path
+    distribution: str
+    version: str
+    package: str
+    files: Mapping[str, tuple[str, int]] = field(repr=False)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The dotted names of the package's modules, sorted."""
+        return tuple(sorted(dotted_name(file) for file in self.files if file.endswith(".py")))
+
+    def unpack(self, folder: Path, modules: Iterable[str]) -> None:
+        """Write the files that are needed to look at some modules, where they are not there yet.
+
+        Args:
+            folder: the folder to write to.
+            modules: dotted names; what the wheel lacks is passed over.
+
+        Raises:
+            DamagedWheel: a file of it cannot be read.
+            PatchgenError: a file cannot be written.
+        """
+        code = [file for file in self.files if file.endswith(".py")]
+        texts: dict[str, str] = {}
+        with _opened(self.path) as archive:
+
+            def read(file: str) -> str:
+                if file not in texts:
+                    texts[file] = archive.read(self.files[file][0]).decode("utf-8", "surrogateescape")
+                return texts[file]
+
+            needed = needed_files(self.package, code, modules, read)
+            needed |= self.files.keys() - set(code)
+            lacking = [file for file in sorted(needed) if _size(folder / file) != self.files[file][1]]
+            for file in lacking:
+                read(file)
+        write_files((folder / file, texts[file]) for file in lacking)
+
+
+def package_name(distribution: str) -> str:
+    """The package that a distribution of this name is expected to hold."""
+    return re.sub(r"[-.]+", "_", distribution)
+
+
+def read_wheel(path: Path, distribution: str) -> Wheel:
+    """Read what a wheel holds.
+
+    Args:
+        path: its file.
+        distribution: the distribution that it should be of.
+
+    Raises:
+        DamagedWheel: it is no wheel.
+        PatchgenError: it is not there, is of another distribution, or holds other files than such a wheel does.
+    """
+    shown = display_path(path)
+    if path.is_dir():
+        raise PatchgenError(f"'{shown}' is a folder, not a wheel", hint="A folder is given with --source.")
+    package = package_name(distribution)
+    with _opened(path) as archive:
+        infos = [info for info in archive.infolist() if not info.is_dir()]
+        metadata = [info.filename for info in infos if _METADATA.fullmatch(info.filename)]
+        if len(metadata) != 1:
+            raise DamagedWheel(f"'{shown}' is not a wheel: it holds no metadata of a distribution")
+        name, version = _name_and_version(archive.read(metadata[0]).decode("utf-8", "replace"))
+    if not name or not version:
+        raise DamagedWheel(f"'{shown}' is not a wheel: its metadata lacks a name or a version")
+    if _normal(name) != _normal(distribution):
+        raise PatchgenError(
+            f"'{shown}' is a wheel of {name} {version}, not of {distribution}",
+            hint=f"Give a wheel of {distribution}.",
+        )
+    files = {}
+    for info in infos:
+        place = _DATA.sub("", info.filename, count=1) if _DATA.match(info.filename) else info.filename
+        if (place.startswith(f"{package}/") and place.endswith(".py")) or info.filename == metadata[0]:
+            _check_place(path, place)
+            files[place] = (info.filename, info.file_size)
+    if len(files) < 2:
+        raise PatchgenError(f"'{shown}', a wheel of {name} {version}, holds no package '{package}'")
+    return Wheel(path, name, version, package, files)
+
+
+def _check_place(path: Path, place: str) -> None:
+    if any(part in ("", ".", "..") for part in place.split("/")) or set(place) & set('\\:"<>|?*\0'):
+        message = f"'{display_path(path)}' is not a sound wheel: it holds a file '{place}', which no package has"
+        raise PatchgenError(message, hint="Nothing of it was unpacked.")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[ZipFile]:
+    """A wheel, open for reading; what goes wrong meanwhile becomes an error that names it."""
+    import struct
+    import zlib
+    from zipfile import BadZipFile, ZipFile
+
+    try:
+        with ZipFile(path) as archive:
+            yield archive
+    except FileNotFoundError:
+        raise PatchgenError(f"there is no wheel '{display_path(path)}'") from None
+    except (BadZipFile, zlib.error, struct.error, EOFError, LookupError, RuntimeError, ValueError) as error:
+        reason = str(error).strip("'\" ").rstrip(".") or type(error).__name__
+        message = f"'{display_path(path)}' is not a wheel, or is damaged: {reason}"
+        raise DamagedWheel(message, hint="Get it again.") from None
+    except OSError as error:
+        raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
+
+
+def _name_and_version(metadata: str) -> tuple[str, str]:
+    from email.parser import HeaderParser
+
+    head = HeaderParser().parsestr(metadata)
+    return str(head.get("Name", "")).strip(), str(head.get("Version", "")).strip()
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None

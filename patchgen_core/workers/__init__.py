@@ -1,0 +1,1 @@
+"""Processes that answer requests, and where time goes."""

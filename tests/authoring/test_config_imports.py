@@ -1,0 +1,230 @@
+"""The imports of a config's file follow the text of its replacements."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from patchgen_core.authoring.config_imports import additions, missing_imports
+from patchgen_core.authoring.line_edits import read_lines
+from patchgen_core.authoring.unused_imports import removals
+from patchgen_core.syntax.source import parse_source, read_source
+from patchgen_core.upstream.module import UpstreamModule
+from tests.conftest import CONFIG, Workspace
+from tests.upgrade.upgraded import Upgrading
+
+MODULE = "transformers.models.toy.modeling_toy"
+NEW = """
+import torch.nn as nn
+from torch.nn import functional as F
+from ...utils import can_return_tuple, logging
+from .configuration_toy import ToyConfig
+
+if is_flex_available():
+    from torch.nn.attention import BlockMask
+
+logger = logging.get_logger(__name__)
+
+
+def limit(x):
+    return x
+
+
+class ToyNorm(nn.Module):
+    pass
+"""
+
+
+def missing(text: str, file: str) -> tuple[str, ...]:
+    """What a file lacks for a definition."""
+    upstream = UpstreamModule(MODULE, Path("modeling_toy.py"), "transformers", "5.0")
+    return missing_imports(
+        textwrap.dedent(text),
+        parse_source(Path("f.py"), textwrap.dedent(file)),
+        parse_source(Path("m.py"), NEW),
+        upstream,
+    )
+
+
+def added(folder: Path, text: str, *needs: str, early: tuple[str, ...] = ()) -> str:
+    """A file with imports added."""
+    path = folder / "config.py"
+    path.write_text(textwrap.dedent(text).lstrip("\n"))
+    return read_lines(path).edited(additions(read_source(path), needs, early)).text
+
+
+def removed(folder: Path, text: str, *names: str, elsewhere: tuple[str, ...] = ()) -> str:
+    """A file without imports that are no longer needed."""
+    path = folder / "config.py"
+    path.write_text(textwrap.dedent(text).lstrip("\n"))
+    return read_lines(path).edited(removals(read_source(path), names, elsewhere.__contains__)).text
+
+
+class TestMissing:
+    """What a text needs of its file."""
+
+    def test_names_that_upstream_imports_or_defines(self) -> None:
+        text = """
+        @can_return_tuple
+        def forward(self, x: "ToyConfig | None" = None, mask: BlockMask = None):
+            logger.info(limit(x))
+            return F.relu(nn.functional.relu(x)) + len(x) + sum(y for y in x)
+        """
+        assert missing(text, "") == (
+            "from torch.nn.attention import BlockMask",
+            "from torch.nn import functional as F",
+            f"from {MODULE.rpartition('.')[0]}.configuration_toy import ToyConfig",
+            "from transformers.utils import can_return_tuple",
+            f"from {MODULE} import limit",
+            f"from {MODULE} import logger",
+            "import torch.nn as nn",
+        )
+
+    def test_not_what_the_file_binds_or_nobody_knows(self) -> None:
+        file = """
+        from typing import TYPE_CHECKING
+        from other import limit
+        if TYPE_CHECKING:
+            from other import ToyConfig
+        logger = None
+        """
+        assert missing("def f(x: ToyConfig):\n    return limit(logger, x, unknown)", file) == ()
+
+    def test_not_what_the_file_leaves_to_the_generated_module(self) -> None:
+        file = "def f(x):\n    return limit(x)"
+        assert missing("def f(x):\n    return limit(x) + limit(x)", file) == ()
+        assert missing("@limit\ndef f(x):\n    return limit(x)", file) == (f"from {MODULE} import limit",)
+
+    def test_not_names_of_the_text_itself(self) -> None:
+        assert missing("class ToyNorm:\n    nn = 1\n    def f(self, F):\n        return ToyNorm(F)", "") == ()
+
+
+class TestAdding:
+    """Where an import goes."""
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("from a.b import c\n", "from a.b import c, d\n"),
+            ("from a.b import e  # why\n", "from a.b import d, e  # why\n"),
+            ("from a.b import (\n    c,\n    e,\n)\n", "from a.b import (\n    c,\n    d,\n    e,\n)\n"),
+            (
+                "from a.b import (\n    e,  # e\n    c  # c\n)\n",
+                "from a.b import (\n    e,  # e\n    c,  # c\n    d,\n)\n",
+            ),
+            ("from a.b import (c,\n    e)\n", "from a.b import c, d, e\n"),
+            ("from a.b import (\n    e, f,  # e\n)\n", "from a.b import (\n    d,\n    e, f,  # e\n)\n"),
+            ("from a.b import Z, c\n", "from a.b import Z, c, d\n"),
+            ("from a.b import \\\n    c\n", "from a.b import \\\n    c\nfrom a.b import d\n"),
+            ("import a; from a.b import c\n", "import a; from a.b import c\nfrom a.b import d\n"),
+            ("from a.b import *\n", "from a.b import *\nfrom a.b import d\n"),
+            (
+                "import os\nfrom a.a import x\nfrom a.c import y\n",
+                "import os\nfrom a.a import x\nfrom a.b import d\nfrom a.c import y\n",
+            ),
+            ("import os\n\nx = 1\n", "import os\nfrom a.b import d\n\nx = 1\n"),
+            ('"""Text."""\n\nx = 1\n', '"""Text."""\n\nfrom a.b import d\n\nx = 1\n'),
+            ("x = 1\n", "from a.b import d\n\nx = 1\n"),
+        ],
+    )
+    def test_in_the_layout_and_order_that_is_there(self, tmp_path: Path, text: str, expected: str) -> None:
+        assert added(tmp_path, text, "from a.b import d") == expected
+
+    def test_a_line_that_would_be_too_long_is_broken(self, tmp_path: Path) -> None:
+        names = [f"name_number_{number}" for number in range(5)]
+        line = f"from a.b import {', '.join(names)}\n"
+        expected = "\n".join(["from a.b import (", *(f"    {name}," for name in sorted([*names, "other"])), ")\n"])
+        assert added(tmp_path, line, "from a.b import other") == expected
+
+    def test_several_names_and_modules(self, tmp_path: Path) -> None:
+        needs = ["from a.b import B", "from a.b import a as z", "import math", "import numpy as np"]
+        expected = "import os\nimport math\nfrom a.b import B, a as z\nimport numpy as np\n"
+        assert sorted(added(tmp_path, "import os\n", *needs).splitlines()) == sorted(expected.splitlines())
+
+    def test_models_that_are_imported_for_types_only(self, tmp_path: Path) -> None:
+        text = f"""
+        from typing import TYPE_CHECKING
+
+        from transformers.utils import logging
+
+        if TYPE_CHECKING:
+            from {MODULE} import ToyModel
+        """
+        typed = added(tmp_path, text, f"from {MODULE} import ToyNorm", "from transformers.utils import other")
+        assert f"\nif TYPE_CHECKING:\n    from {MODULE} import ToyModel, ToyNorm\n" in typed
+        assert "\nfrom transformers.utils import logging, other\n" in typed
+        early = added(tmp_path, text, f"from {MODULE} import limit", early=("limit",))
+        assert f"\nfrom {MODULE} import limit\nfrom transformers.utils import logging\n" in early
+
+
+class TestRemoving:
+    """Which imports go."""
+
+    def test_names_that_occur_nowhere_else(self, tmp_path: Path) -> None:
+        text = """
+        import os
+        import re, math
+        from a import x
+        from b import (
+            y,
+            z,
+        )
+        from c import p, q
+
+        TEXT = "re"
+        """
+        expected = """
+        import os
+        import re
+        from b import (
+            z,
+        )
+        from c import q
+
+        TEXT = "re"
+        """
+        assert removed(tmp_path, text, "re", "math", "x", "y", "p") == textwrap.dedent(expected).lstrip("\n")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            'from a import x\n__all__ = ["x"]\n',
+            "from a import x  # noqa: F401\n",
+            "from a import x as x\n",
+            "from a import x\n# see x\n",
+            "import os; from a import x\n",
+            "try:\n    from a import x\nexcept ImportError:\n    pass\n",
+            "if TYPE_CHECKING:\n    from a import x\n",
+            "from a import *\n",
+        ],
+    )
+    def test_others_stay(self, tmp_path: Path, text: str) -> None:
+        assert removed(tmp_path, text, "x") == text
+
+    def test_what_was_unused_before_stays(self, tmp_path: Path) -> None:
+        assert removed(tmp_path, "from a import x, y\n", "y") == "from a import x\n"
+
+    @pytest.mark.parametrize(
+        ("sibling", "stays"),
+        [
+            ("from proj.models.toy.toy_gpu_patch_gen_config import scale\n", True),
+            ("from .toy_gpu_patch_gen_config import *\nscale\n", True),
+            ("from proj.models.toy import toy_gpu_patch_gen_config as toy\ntoy.scale\n", True),
+            ("from proj.models.toy.toy_gpu_patch_gen_config import config\nscale = 1\n", False),
+        ],
+    )
+    def test_what_another_file_takes_from_it_stays(self, work: Workspace, sibling: str, stays: bool) -> None:
+        upgrading = Upgrading(work)
+        text = """
+        from acme.models.toy.parts import scale
+
+        @config.override_method("Norm.forward")
+        def norm_forward(self, x):
+            return scale(x)
+        """
+        path = work.config(text)
+        work.write("proj/models/toy/sibling.py", sibling)
+        upgrading.apply({"Norm.forward": "def norm_forward(self, x):\n    return limit(x)"}, CONFIG)
+        assert ("import scale" in path.read_text()) is stays

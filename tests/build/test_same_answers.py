@@ -1,0 +1,30 @@
+"""A check that uses the results of earlier runs tells what one without them does, whatever was edited meanwhile.
+
+``PATCHGEN_EDITS=5000`` makes that many random edits instead of the usual few, and ``PATCHGEN_SEED`` starts with
+others.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tools.random_edits import run_apart
+
+SEED = int(os.environ.get("PATCHGEN_SEED", "1"))
+
+
+def edits(usual: int) -> int:
+    return int(os.environ.get("PATCHGEN_EDITS", usual))
+
+
+def test_small_project(tmp_path: Path) -> None:
+    tally = run_apart(edits(60), SEED, tmp_path)
+    assert tally.reused > tally.edits
+    assert min(tally.statuses[status] for status in ("clean", "drifted", "error")) > 0
+
+
+def test_zoo(tmp_path: Path) -> None:
+    tally = run_apart(edits(3), SEED, tmp_path, "zoo")
+    assert tally.reused > 0
+    assert min(tally.statuses[status] for status in ("clean", "drifted")) > 0

@@ -1,0 +1,73 @@
+"""Parity of configs of Llama, in this process, with upstream's models shared by all tests."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import itertools
+import sys
+
+from patchgen_core.build.results import Artifact
+from patchgen_core.checks.parity.check import check_parity
+from patchgen_core.checks.parity.patched import patched_code
+from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.files import write_files
+from patchgen_core.models.implementations import PATCHED
+from patchgen_core.models.references import References
+from tests.conftest import CONFIG, Workspace
+
+LLAMA = "transformers.models.llama.modeling_llama"
+WHOLE = f"""
+import torch
+from patchgen import PatchConfig
+
+config = PatchConfig("{LLAMA}", "patched_modeling_toy_gpu.py")
+"""
+PREAMBLE = f"""{WHOLE}
+config.exclude_from_output(
+    "LlamaForSequenceClassification", "LlamaForTokenClassification", "LlamaForQuestionAnswering"
+)
+"""
+_REFERENCES = References()
+_COUNT = itertools.count()
+
+
+def make(work: Workspace, text: str, preamble: str = PREAMBLE) -> Artifact:
+    """Write a config and what it makes."""
+    work.config(text, preamble=preamble)
+    outcome = work.outcome()
+    assert outcome.artifact is not None, "\n".join(map(str, outcome.problems))
+    write_files(outcome.artifact.files)
+    return outcome.artifact
+
+
+def compare(
+    work: Workspace, text: str, implementation: str = PATCHED, preamble: str = PREAMBLE, dtypes: tuple[str, ...] = ()
+) -> CheckVerdict:
+    """What the check says of a config, before allowances count."""
+    artifact = make(work, text, preamble)
+    name = f"played_{next(_COUNT)}"
+    spec = importlib.util.spec_from_file_location(name, artifact.path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    request = ParityRequest(
+        module=name,
+        path=str(artifact.path),
+        upstream=LLAMA,
+        implementation=implementation,
+        declared=artifact.plan.config.location,
+        patches=patched_code(artifact, artifact.text),
+        dtypes=dtypes or ("float32",),
+        offered=(implementation,),
+    )
+    return check_parity(module, importlib.import_module(LLAMA), request, _REFERENCES)
+
+
+def line_of(work: Workspace, text: str) -> int:
+    """The line of the config that begins with a text; there is one."""
+    lines = (work.models / CONFIG).read_text(encoding="utf-8").splitlines()
+    (number,) = (number for number, line in enumerate(lines, 1) if line.startswith(text))
+    return number

@@ -1,0 +1,378 @@
+"""Generated modules are imported in a process of their own, which they may break as they like."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from patchgen_core.build.results import Artifact
+from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.importing import Importer, ImportVerdict
+from patchgen_core.errors import PatchgenError
+from tests.conftest import PATCH, PREAMBLE, UPSTREAM, UPSTREAM_TEXT, Workspace, generated
+
+NAME = "patched_modeling_toy_gpu.py"
+Import = Callable[..., ImportVerdict]
+
+
+def artifact_of(work: Workspace) -> Artifact:
+    outcome = work.outcome()
+    assert outcome.artifact is not None, outcome.problems
+    return outcome.artifact
+
+
+@pytest.fixture
+def importer(gated: Workspace) -> Iterator[Importer]:
+    with Importer(gated.project, time_limit=60) as importer:
+        yield importer
+
+
+@pytest.fixture
+def import_(gated: Workspace, importer: Importer) -> Import:
+    """Import what the config makes with code added to it, which is on no disk."""
+    artifact = artifact_of(gated)
+
+    def check(code: str = "") -> ImportVerdict:
+        text = f"{artifact.text}\n{textwrap.dedent(code)}\n"
+        return importer.check(replace(artifact, text=text), fresh=True)
+
+    return check
+
+
+def only(verdict: ImportVerdict) -> str:
+    """The message of the one problem."""
+    (problem,) = verdict.problems
+    return problem.message
+
+
+# --- which text ------------------------------------------------------------------------------------
+
+
+def test_file_on_disk_is_imported(gated: Workspace, importer: Importer) -> None:
+    artifact = artifact_of(gated)
+    assert importer.check(artifact) == ImportVerdict()
+    generated(gated).write_text(f"{artifact.text}\nimport nowhere_to_be_found\n")
+    assert only(importer.check(artifact)).endswith("ModuleNotFoundError: No module named 'nowhere_to_be_found'")
+
+
+def test_fresh_text_is_imported_whatever_is_on_disk(gated: Workspace, importer: Importer) -> None:
+    artifact = artifact_of(gated)
+    generated(gated).write_text("raise RuntimeError('the file was imported')\n")
+    assert importer.check(artifact, fresh=True) == ImportVerdict()
+    generated(gated).write_text(artifact.text)
+    broken = replace(artifact, text="raise RuntimeError('the text was imported')\n")
+    assert only(importer.check(broken, fresh=True)).endswith("RuntimeError: the text was imported")
+    assert importer.check(artifact) == ImportVerdict()
+
+
+def test_fresh_text_is_imported_before_its_folder_exists(gated: Workspace, import_: Import) -> None:
+    for path in generated(gated).parent.iterdir():
+        path.unlink()
+    generated(gated).parent.rmdir()
+    gated.write("proj/models/toy/helper.py", "value = 1\n")
+    assert import_("from ..helper import value\nfrom .. import helper\nassert helper.value == value").problems == ()
+    assert not generated(gated).parent.exists()
+
+
+def test_fresh_text_leaves_no_bytecode(gated: Workspace, import_: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    assert import_().problems == ()
+    assert {path.suffix for path in generated(gated).parent.iterdir()} == {".py", ".diff"}
+
+
+def test_module_that_is_not_there_is_an_error(gated: Workspace, importer: Importer) -> None:
+    artifact = artifact_of(gated)
+    generated(gated).unlink()
+    with pytest.raises(PatchgenError, match=f"{NAME}' does not exist"):
+        importer.check(artifact)
+
+
+def test_source_of_fresh_text_can_be_inspected(gated: Workspace, import_: Import) -> None:
+    code = """
+    import inspect
+
+    def doubled(x):
+        return x * 2  # as in the text
+
+    assert inspect.getsource(doubled) == "def doubled(x):\\n    return x * 2  # as in the text\\n", "stale"
+    assert "class Norm" in inspect.getsource(Norm)
+    """
+    generated(gated).write_text("# something else\n" * 100)
+    assert import_(code).problems == ()
+    generated(gated).unlink()
+    assert import_(code).problems == ()
+
+
+def test_package_of_upstream_that_imports_the_generated_module_gets_the_fresh_text(
+    gated: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Upstream may be the project's own package, which exports what is made of it."""
+    monkeypatch.syspath_prepend(str(gated.root))
+    gated.write("proj/base.py", UPSTREAM_TEXT)
+    gated.config(PATCH, preamble=PREAMBLE.replace(UPSTREAM, "proj.base"))
+    fix(gated.check())
+    gated.write("proj/__init__.py", "from proj.models.toy.generated.patched_modeling_toy_gpu import Norm\n")
+    artifact = artifact_of(gated)
+    with Importer(gated.project, time_limit=60) as importer:
+        for text in ("raise RuntimeError('first')\n", "raise RuntimeError('second')\n"):
+            assert text.split("'")[1] in only(importer.check(replace(artifact, text=text), fresh=True))
+        assert importer.check(artifact, fresh=True) == ImportVerdict()
+
+
+def test_another_copy_of_the_project_is_noticed(gated: Workspace, importer: Importer) -> None:
+    gated.write("proj/models/toy/generated/patched_modeling_toy_gpu/__init__.py", "class Norm: ...\n")
+    assert only(importer.check(artifact_of(gated))).startswith("its name imports another file: ")
+
+
+# --- modules that misbehave ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print('{}')",
+        "import sys; print('{}', file=sys.__stdout__, flush=True); print('{}', file=sys.stderr)",
+        "import os; os.write(1, b'{}\\n'); os.write(2, b'{}\\n')",
+        "import ctypes; libc = ctypes.CDLL(None); libc.puts(b'{}'); libc.fflush(None)",
+        "import subprocess; subprocess.run(['echo', '{}'], check=True)",
+        "import sys; sys.stdout.close(); sys.stderr.close()",
+        "import os; os.close(0); os.close(1); os.close(2)",
+        "import io, sys; sys.stdout = sys.stderr = io.StringIO()",
+        "import sys; sys.stdout = sys.stderr = None",
+        "import sys; sys.stdout = sys.stderr = object()",
+        "import threading; threading.Thread(target=threading.Event().wait).start()",
+        "import sys; sys.path.clear(); sys.meta_path.clear()",
+    ],
+)
+def test_module_may_do_as_it_likes_with_its_process(import_: Import, code: str) -> None:
+    assert import_(code).problems == ()
+    assert only(import_("raise RuntimeError('mine')")).endswith("RuntimeError: mine")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import os; os._exit(3)", "dies when it is imported: exit code 3"),
+        ("import ctypes; ctypes.string_at(0)", "dies when it is imported: signal 11"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "dies when it is imported: signal 9"),
+        ("import sys; sys.exit('bye')", "does not import: SystemExit: bye"),
+        ("raise KeyboardInterrupt('typed')", "does not import: KeyboardInterrupt: typed"),
+        ("input()", "does not import: EOFError: EOF when reading a line"),
+    ],
+)
+def test_module_that_ends_its_import_is_a_problem_and_the_next_one_works(
+    importer: Importer, import_: Import, code: str, expected: str
+) -> None:
+    importer.server.time_limit = 5
+    assert only(import_(code)).endswith(expected)
+    assert import_().problems == ()
+
+
+@pytest.mark.parametrize(
+    "code", ["import os; print('{}', flush=True); os.write(1, b'{}')", "import sys; sys.exit('bye')"]
+)
+def test_package_of_upstream_may_do_as_it_likes_too(gated: Workspace, import_: Import, code: str) -> None:
+    (gated.site / "acme/__init__.py").write_text(code)
+    assert import_().problems == ()
+    assert import_().problems == ()
+
+
+def test_module_that_hangs_is_given_up_and_the_next_one_works(importer: Importer, import_: Import) -> None:
+    assert import_().problems == ()
+    importer.server.time_limit = 0.3
+    assert only(import_("while True: pass")) == f"{NAME} dies when it is imported: no answer within 0.3 s"
+    importer.server.time_limit = 60
+    assert import_().problems == ()
+
+
+def test_what_a_module_said_before_it_died_is_shown(import_: Import) -> None:
+    code = "import os, sys; print('the last words'); sys.stdout.flush(); os.write(2, b'and more'); os._exit(1)"
+    (problem,) = import_(code).problems
+    assert problem.excerpt.splitlines() == ["the last words", "and more"]
+
+
+def test_interrupted_check_leaves_no_answer_for_the_next(import_: Import) -> None:
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(number: int, frame: types.FrameType | None) -> None:
+        raise Interrupted
+
+    assert import_().problems == ()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Interrupted):
+            import_("import time; time.sleep(1); raise RuntimeError('the first')")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert only(import_("raise RuntimeError('the second')")).endswith("the second")
+
+
+def test_close_leaves_no_process_behind(tmp_path: Path, importer: Importer, import_: Import) -> None:
+    """A pipe ends when the last process is gone that can write to it."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    pipe = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    code = f"""
+    import subprocess
+    subprocess.Popen(["sh", "-c", "echo on; sleep 600"], stdout=open({str(path)!r}, "w"))
+    """
+    try:
+        assert import_(code).problems == ()
+        select.select([pipe], [], [], 60)
+        assert os.read(pipe, 100) == b"on\n"
+        with pytest.raises(BlockingIOError):
+            os.read(pipe, 100)
+        importer.close()
+        select.select([pipe], [], [], 60)
+        assert os.read(pipe, 100) == b""
+    finally:
+        os.close(pipe)
+    assert import_().problems == ()
+
+
+# --- a fresh state ---------------------------------------------------------------------------------
+
+
+def test_nothing_of_the_test_process_is_visible(import_: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "only_here", types.ModuleType("only_here"))
+    assert only(import_("import only_here")).endswith("No module named 'only_here'")
+    code = "import sys; assert not {'pytest', 'libcst', 'patchgen_core', 'rich'} & sys.modules.keys(), 'visible'"
+    assert import_(code).problems == ()
+
+
+def test_nothing_of_one_import_is_there_for_the_next(gated: Workspace, import_: Import) -> None:
+    gated.write("proj/models/helper.py", "")
+    code = """
+    import builtins, os, sys
+    assert "proj" not in sys.modules or "proj.models.helper" not in sys.modules, "module"
+    assert not hasattr(builtins, "left"), "builtins"
+    assert "LEFT" not in os.environ, "environment"
+    builtins.left, os.environ["LEFT"] = 1, "1"
+    import proj.models.helper
+    """
+    for _ in range(2):
+        assert import_(code).problems == ()
+
+
+def test_import_roots_come_before_what_else_is_on_the_path(gated: Workspace, import_: Import) -> None:
+    site = gated.site / "proj" / "__init__.py"
+    site.parent.mkdir()
+    site.write_text("raise RuntimeError('another proj')\n")
+    gated.write("proj/__init__.py", "")
+    assert import_().problems == ()
+
+
+# --- where an import failed ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "lines", "error"),
+    [
+        ("\n\nimport math\nmath.nope", 5, "AttributeError: module 'math' has no attribute 'nope'"),
+        ("from math import (\n    nope,\n)", 2, "ImportError: cannot import name 'nope' from 'math'"),
+        ("\ndef broken(:", 3, "SyntaxError: invalid syntax"),
+    ],
+)
+def test_own_line_is_named_and_shown(gated: Workspace, import_: Import, code: str, lines: int, error: str) -> None:
+    artifact = artifact_of(gated)
+    (problem,) = import_(code).problems
+    line = artifact.text.count("\n") + lines
+    assert problem.message.startswith(f"{NAME}, line {line} does not import: {error}")
+    assert f"> {line:5} | {code.splitlines()[lines - 2]}" in problem.excerpt
+    assert (problem.location, problem.hint) == (artifact.plan.config.location, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("value = 1\nraise ValueError('no')\n", 2),
+        ("value = 1\n\n\ndef broken(:\n", 4),
+        ("def deep():\n    return 1 / 0\n\n\ndeep()\n", 2),
+    ],
+)
+def test_helper_that_fails_is_named_beside_the_line_that_imports_it(
+    gated: Workspace, import_: Import, text: str, line: int
+) -> None:
+    file = gated.write("proj/models/helper.py", text)
+    own = artifact_of(gated).text.count("\n") + 2
+    (problem,) = import_("import proj.models.helper").problems
+    assert problem.message.startswith(f"{NAME}, line {own} does not import: ")
+    assert problem.hint == f"Raised in {file}, line {line}."
+    assert "| import proj.models.helper" in problem.excerpt
+
+
+def test_package_that_fails_before_the_module_is_named(gated: Workspace, import_: Import) -> None:
+    file = gated.write("proj/__init__.py", "\nimport not_installed\n")
+    (problem,) = import_().problems
+    assert problem.message == f"{NAME} does not import: ModuleNotFoundError: No module named 'not_installed'"
+    hint = f"Raised in {file}, line 2. Install it; if only some machines have it, add 'not_installed' to "
+    assert problem.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (r"raise ImportError('\nFoo needs spam.\nSee its page.\n')", "ImportError: Foo needs spam."),
+        (r"raise ValueError('first\nsecond')", "ValueError: first"),
+        ("class Odd(Exception):\n    def __str__(self): return 1 / 0\nraise Odd", "Odd: <exception str() failed>"),
+        ("error = ValueError('what')\nerror.__notes__ = ['a note']\nraise error", "ValueError: what"),
+        (r"raise ValueError('\udc80')", "ValueError: \udc80"),
+    ],
+)
+def test_error_is_told_by_its_type_and_first_line(import_: Import, code: str, expected: str) -> None:
+    message = only(import_(code)).partition(" does not import: ")[2]
+    assert message.startswith(expected) or message.endswith(f".{expected}")
+
+
+@pytest.mark.parametrize("code", ["import absent_here", "from absent_here.ops import kernel"])
+def test_optional_package_that_is_missing_is_no_problem(gated: Workspace, code: str) -> None:
+    text = (gated.root / "pyproject.toml").read_text()
+    gated.write("pyproject.toml", f'{text}optional_packages = ["absent_here"]\n')
+    artifact = artifact_of(gated)
+    with Importer(gated.project) as importer:
+        verdict = importer.check(replace(artifact, text=f"{artifact.text}\n{code}\n"), fresh=True)
+        assert verdict == ImportVerdict(missing="absent_here")
+        assert importer.check(replace(artifact, text="import absent_elsewhere\n"), fresh=True).problems
+
+
+# --- how Python was started ------------------------------------------------------------------------
+
+UNDER_ERRORS = """
+import gc, os, signal, sys
+from dataclasses import replace
+from pathlib import Path
+from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.checks.importing import Importer
+from patchgen_core.project.project import load_project
+
+project = load_project(Path.cwd())
+artifact = make_artifacts(project, project.find_configs())[0].artifact
+with Importer(project, time_limit=60) as importer:
+    assert importer.check(artifact).problems == ()
+    assert importer.check(replace(artifact, text="import os; os._exit(1)"), fresh=True).problems
+    os.kill(importer.server._process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, importer.server._process.pid, os.WEXITED | os.WNOWAIT)
+    assert importer.check(artifact).problems == ()
+gc.collect()
+print("fine")
+"""
+
+
+def test_warnings_may_be_errors(gated: Workspace) -> None:
+    root = Path(__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(gated.site)]), "PYTHONWARNINGS": "error"}
+    command = [sys.executable, "-W", "error", "-c", UNDER_ERRORS]
+    done = subprocess.run(command, cwd=gated.root, env=env, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("fine\n", "")

@@ -1,0 +1,190 @@
+"""A patch that computes something else is named, with the line that does it, be it wrong forward or backward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checks.parity_runs import WHOLE, compare, line_of
+from tests.conftest import Workspace
+
+NORM = """
+@config.override_method("LlamaRMSNorm.forward")
+def norm_forward(self, hidden_states):
+    input_dtype = hidden_states.dtype
+    hidden_states = hidden_states.to(torch.float32)
+    variance = hidden_states.pow(2).mean(-1, keepdim=True)
+    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+    return self.weight * hidden_states.to(input_dtype)
+"""
+MLP = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    gate, up = self.gate_proj(x), self.up_proj(x)
+    return self.down_proj(self.act_fn(gate) * up)
+"""
+ROTARY = """
+@config.replace_function("apply_rotary_pos_emb")
+def rotary(q, k, cos, sin, unsqueeze_dim=1):
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    q_embed = (q * cos) + (rotate_half(q) * sin)
+    k_embed = (k * cos) + (rotate_half(k) * sin)
+    return q_embed, k_embed
+"""
+LAYER = """
+@config.override_method("LlamaDecoderLayer.forward")
+def layer_forward(self, hidden_states, attention_mask=None, position_embeddings=None, **kwargs):
+    residual = hidden_states
+    hidden_states = self.input_layernorm(hidden_states)
+    hidden_states, _ = self.self_attn(
+        hidden_states=hidden_states,
+        attention_mask=attention_mask,
+        position_embeddings=position_embeddings,
+        **kwargs,
+    )
+    hidden_states = residual + hidden_states
+    residual = hidden_states
+    hidden_states = self.post_attention_layernorm(hidden_states)
+    hidden_states = self.mlp(hidden_states)
+    return residual + hidden_states
+"""
+CAUSAL = """
+@config.override_method("LlamaForCausalLM.forward")
+def causal_forward(self, input_ids=None, labels=None, logits_to_keep=0, **kwargs):
+    outputs = self.model(input_ids=input_ids, **kwargs)
+    logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep:])
+    loss = None
+    if labels is not None:
+        loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+    hidden, attentions = outputs.hidden_states, outputs.attentions
+    return CausalLMOutputWithPast(loss=loss, logits=logits, hidden_states=hidden, attentions=attentions)
+"""
+HELPER = """
+@config.add_helper
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 2
+"""
+ALL = NORM + MLP + ROTARY + LAYER + CAUSAL
+FORWARD = {
+    "norm without epsilon": (ALL, "+ self.variance_epsilon", "+ 1e-2", "LlamaRMSNorm.forward", "1e-2"),
+    "swapped gate and up": (ALL, "self.act_fn(gate) * up", "self.act_fn(up) * gate", "LlamaMLP.forward", "(up)"),
+    "a sign in the rotary embedding": (ALL, "(k * cos) +", "(k * cos) -", "apply_rotary_pos_emb", "k_embed ="),
+    "no residual": (ALL, "= residual + hid", "= hid", "LlamaDecoderLayer.forward", "hidden_states = hid"),
+    "residual of the wrong value": (
+        ALL, "    residual = hidden_states\n    hidden_states = self.post", "    hidden_states = self.post",
+        "LlamaDecoderLayer.forward", "return residual + hidden",
+    ),
+    "labels shifted twice": (
+        ALL, "labels=labels, v", "labels=nn.functional.pad(labels, (0, 1), value=-100)[..., 1:].contiguous(), v",
+        "LlamaForCausalLM.forward", "labels",
+    ),
+    "scaled logits": (ALL, "self.lm_head(outputs.", "2 * self.lm_head(outputs.", "LlamaForCausalLM.forward", "2 *"),
+    "a mask that is left out": (
+        ALL, "attention_mask=attention_mask,", "attention_mask=None,", "LlamaDecoderLayer.forward", "",
+    ),
+}  # fmt: skip
+BACKWARD = {
+    "detached gate": (ALL, "self.act_fn(gate)", "self.act_fn(gate).detach()", "LlamaMLP.forward", ".detach()"),
+    "detached residual": (ALL, "return residual +", "return residual.detach() +", "LlamaDecoderLayer.forward", ".det"),
+    "detached keys": (ALL, "(k * cos)", "(k.detach() * cos)", "apply_rotary_pos_emb", ".detach()"),
+    "norm whose weight learns nothing": (ALL, "self.weight *", "self.weight.detach() *", "LlamaRMSNorm.forward", ".d"),
+    "norm whose input gets too much": (
+        HELPER + ALL, "= hidden_states * torch.r", "= Scaled.apply(hidden_states) * torch.r",
+        "LlamaRMSNorm.forward", "Scaled",
+    ),
+    "rotary embedding with a wrong backward": (
+        HELPER + ALL, "(q * cos)", "(Scaled.apply(q) * cos)", "apply_rotary_pos_emb", "Scaled",
+    ),
+    "MLP with a wrong backward": (
+        HELPER + ALL, "self.act_fn(gate) * up)", "Scaled.apply(self.act_fn(gate) * up))", "LlamaMLP.forward", "Scaled",
+    ),
+    "layer with a wrong backward": (
+        HELPER + ALL, "return residual + hidden_states", "return residual + Scaled.apply(hidden_states)",
+        "LlamaDecoderLayer.forward", "Scaled",
+    ),
+    "logits with a wrong backward": (
+        HELPER + ALL, "logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep:])",
+        "logits = self.lm_head(Scaled.apply(outputs.last_hidden_state))", "LlamaForCausalLM.forward", "Scaled",
+    ),
+}  # fmt: skip
+CASES = {**FORWARD, **BACKWARD}
+
+
+def test_the_right_patches_agree(work: Workspace) -> None:
+    assert compare(work, HELPER + ALL).problems == ()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name: str) -> None:
+    text, right, wrong, target, shown = CASES[name]
+    assert text.count(right) == 1
+    verdict = compare(work, text.replace(right, wrong))
+    first = verdict.problems[0]
+    direction = "going backward in" if name in BACKWARD else "eager in"
+    assert direction in first.message
+    assert first.message.endswith(f"look at the patch of '{target}'")
+    assert first.location is not None
+    kind = "replace_function" if "_" in target else "override_method"
+    assert first.location.line == line_of(work, f'@config.{kind}("{target}"')
+    assert f"> {first.location.line:5} | @config" in first.excerpt
+    assert first.generated is not None
+    assert shown in first.generated.text
+    numbers = [int(line.split("|")[0].strip("> ")) for line in first.generated.text.splitlines() if "|" in line]
+    lines = Path(first.generated.location.file).read_text(encoding="utf-8").splitlines()
+    assert all(lines[n - 1] in first.generated.text for n in numbers)
+
+
+def test_the_patch_of_another_head_is_not_named(work: Workspace) -> None:
+    sequence = """
+@config.override_method("LlamaForSequenceClassification.forward")
+def sequence_forward(self, **kwargs):
+    output = super().forward(**kwargs)
+    output.loss = output.loss * 2
+    return output
+"""
+    verdict = compare(work, CAUSAL + sequence, preamble=WHOLE)
+    (problem,) = verdict.problems
+    assert problem.message.startswith("LlamaForSequenceClassification parts")
+    assert problem.message.endswith("look at the patch of 'LlamaForSequenceClassification.forward'")
+    assert "LlamaForCausalLM.forward" not in problem.hint
+
+
+def test_module_that_gets_no_gradient_is_where_they_part(work: Workspace) -> None:
+    verdict = compare(work, MLP.replace("self.act_fn(gate)", "self.act_fn(gate).detach()"))
+    assert (
+        "The first gradient that differs is that by the output of 'model.layers.1.mlp.act_fn'"
+        in verdict.problems[0].hint
+    )
+    table = next(table for table in verdict.tables if table.title.endswith(": layers, backward"))
+    row = next(row for row in table.rows if row[0] == "model.layers.1.mlp.act_fn")
+    assert "none instead of" in " ".join(row)
+
+
+def test_what_is_wrong_once_is_told_although_it_is_right_when_it_runs_again(work: Workspace) -> None:
+    once = """
+    gate = gate * (1 if hasattr(self, "ran") else 2)
+    self.ran = True
+    return"""
+    verdict = compare(work, MLP.replace("\n    return", once))
+    problem, table = verdict.problems[0], verdict.tables[0]
+    assert problem.message.endswith("parts from Hugging Face eager, and agrees when the same batch is run again")
+    assert "tensors differ, allowed at most" in problem.hint
+    assert "The first" not in problem.hint
+    assert "Forward agrees" not in problem.hint
+    assert {row[-1] for row in table.rows} == {"differs"}
+
+
+def test_lines_that_did_not_run_are_not_shown(work: Workspace) -> None:
+    branch = "    if x.dim() == 7:\n        return x * 7\n    gate, up"
+    verdict = compare(work, MLP.replace("    gate, up", branch).replace("(gate) * up", "(gate) + up"))
+    shown = verdict.problems[0].generated
+    assert shown is not None
+    assert "+ up" in shown.text
+    assert "x * 7" not in shown.text

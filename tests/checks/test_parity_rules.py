@@ -1,0 +1,243 @@
+"""What parity finds beside differences, and what a config and its project say of that."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from patchgen_core.checks.contract.parity_rules import PARITY_RULES
+from patchgen_core.checks.contract.rule import Example, Rule
+from patchgen_core.checks.contract.run import wanted_codes
+from patchgen_core.checks.parity.findings import judge, unknown_implementations
+from patchgen_core.checks.parity.patched import patched_code
+from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.errors import Problem
+from tests.checks.parity_runs import LLAMA, PREAMBLE, WHOLE, compare, line_of, make
+from tests.conftest import CONFIG, Workspace
+
+EVERY_RULE = pytest.mark.parametrize("rule", PARITY_RULES, ids=lambda rule: rule.code)
+CHUNKS = """
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    if x.shape[1] > 4096:
+        {then}
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+RIGHT = "return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))"
+OTHER = "return self.down_proj(self.up_proj(x))"
+
+
+def judged(work: Workspace, text: str, preamble: str = PREAMBLE, **more: str) -> CheckVerdict:
+    verdict = compare(work, text, preamble=preamble, **more)
+    config = work.load().config
+    codes = wanted_codes(work.project, work.models / CONFIG, work.project.module_name(work.models / CONFIG))
+    return judge(verdict, config.allowed, codes)
+
+
+def found(verdict: CheckVerdict) -> list[Problem]:
+    return [*verdict.problems, *verdict.warnings, *verdict.unused]
+
+
+def play(work: Workspace, example: Example) -> CheckVerdict:
+    assert example.module == LLAMA
+    return judged(work, example.text, WHOLE)
+
+
+@EVERY_RULE
+def test_failing_example_of_a_rule_is_found(work: Workspace, rule: Rule) -> None:
+    verdict = play(work, rule.failing)
+    problems = [problem for problem in found(verdict) if problem.code == rule.code]
+    assert problems
+    assert all(problem.hint and problem.location and problem.location.line for problem in problems)
+    is_error = rule.code in {problem.code for problem in verdict.problems}
+    assert is_error == (rule.severity == "error")
+    assert {problem.code for problem in found(verdict)} <= {rule.code, "PG303"}
+
+
+@EVERY_RULE
+def test_passing_example_of_a_rule_is_not(work: Workspace, rule: Rule) -> None:
+    verdict = play(work, rule.passing)
+    assert {problem.code for problem in found(verdict)} <= {"PG303"} - {rule.code}
+
+
+# --- lines that do not run -------------------------------------------------------------------------
+
+
+def missed(verdict: CheckVerdict) -> list[str]:
+    """The lines that no batch runs, as the generated module has them."""
+    assert not verdict.problems, verdict.problems
+    texts = [problem.generated.text for problem in verdict.warnings if problem.generated]
+    return [line.partition("| ")[2].strip() for text in texts for line in text.splitlines() if "|" in line]
+
+
+def test_lines_are_shown_with_their_numbers(work: Workspace) -> None:
+    verdict = compare(work, CHUNKS.format(then=OTHER))
+    (problem,) = verdict.warnings
+    assert problem.generated is not None
+    number = problem.generated.location.line
+    assert problem.title == (
+        f"PG302 no toy batch runs line {number} of what the patch of 'LlamaMLP.forward' brings in"
+    )
+    assert problem.generated.text == f"> {number:5} |             {OTHER}"
+    assert problem.location is not None
+    assert problem.location.line == line_of(work, "@config.override_method")
+    assert problem.target == "LlamaMLP.forward"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "if x.dim() == 7:\n    x = x * 2\n    x = x / 2\nelif x.dim() == 8:\n    x = -x\n",
+            ["x = x * 2", "x = x / 2", "x = -x"],
+        ),
+        ("for _ in range(x.dim() - 3):\n    x = x * 2\n", ["x = x * 2"]),
+        ("try:\n    x = x * 1\nexcept ValueError:\n    x = x * 2\n", ["x = x * 2"]),
+        ("with torch.no_grad():\n    if x.dim() == 7:\n        x = 2 * x\n", ["x = 2 * x"]),
+        ("while x.dim() == 7:\n    x = x[0]\nelse:\n    x = 1 * x\n", ["x = x[0]"]),
+        ("def half():\n    return x / 2\nx = x * 1\n", []),
+        ("x = [y for y in [x, 1] if y is None][0] if x.dim() == 7 else x\n", []),
+        ('if x.dim() == 7:\n    """Only words."""\n', []),
+        ("if x.dim() == 7:\n    raise ValueError(x)\n", []),
+        ('if x.dim() == 7:\n    said = "seven"\n    raise ValueError(said)\n', []),
+        ("count: int\nif x.dim() == 7:\n    count: int\n    # nothing\n    pass\n", []),
+    ],
+)  # fmt: skip
+def test_which_lines_count(work: Workspace, text: str, lines: list[str]) -> None:
+    body = textwrap.indent(text, "    ")
+    config = f"""
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+{body}    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+    assert missed(compare(work, config)) == lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if slot.has_kernel:\n    return slot(x)\n",
+        "if slot.use_eager_impl:\n    x = 1 * x\nelse:\n    x = slot(x)\n",
+        f"if not slot.has_kernel:\n    {RIGHT}\nx = slot(x)\n",
+        "is_bound = slot.has_kernel\nif is_bound:\n    return slot(x)\n",
+        "if x.dim() == 7 and slot.has_kernel:\n    y = slot(x)\n    x = y\n",
+        'if slots["mlp"].bound_kernel is not None:\n    x = x * 2\n',
+    ],
+)
+def test_what_a_slot_decides_is_left_to_other_implementations(work: Workspace, text: str) -> None:
+    body = textwrap.indent(text, "    ")
+    config = f"""
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_post_import_block('''
+slot = OpSlot("swiglu_mlp", "standard")
+slots = {{"mlp": slot}}
+''')
+
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+{body}    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+    assert missed(compare(work, config, "eager")) == []
+
+
+def test_a_method_for_others_is_not_used_by_a_function_of_its_name(work: Workspace) -> None:
+    text = """
+@config.override_method("LlamaForCausalLM.get_parallel_plan", add=True)
+def plan_of(self):
+    from plans import get_parallel_plan
+    return get_parallel_plan(type(self))
+
+config.override_method("LlamaModel.get_parallel_plan", replacement=plan_of, add=True)
+"""
+    artifact = make(work, text)
+    assert [(patch.users, patch.is_computed) for patch in patched_code(artifact, artifact.text)] == [((), False)] * 2
+
+
+def test_lines_of_upstream_that_do_not_run_are_not_told(work: Workspace) -> None:
+    config = """
+@config.replace_function("repeat_kv")
+def repeat_kv(hidden_states: torch.Tensor, n_rep: int) -> torch.Tensor:
+    batch, num_key_value_heads, slen, head_dim = hidden_states.shape
+    if n_rep == 1:
+        return hidden_states
+    if n_rep == 7:
+        return hidden_states.repeat_interleave(7, dim=1)
+    hidden_states = hidden_states[:, :, None, :, :].expand(batch, num_key_value_heads, n_rep, slen, head_dim)
+    return hidden_states.reshape(batch, num_key_value_heads * n_rep, slen, head_dim)
+"""
+    assert missed(compare(work, config)) == ["return hidden_states.repeat_interleave(7, dim=1)"]
+
+
+# --- what is wanted --------------------------------------------------------------------------------
+
+
+def test_allowed_finding_is_a_note_with_the_reason(work: Workspace) -> None:
+    allowing = 'config.allow("PG302", "never so long", "LlamaMLP")\n'
+    verdict = judged(work, allowing + CHUNKS.format(then=OTHER))
+    assert found(verdict) == []
+    (note,) = [note for note in verdict.notes if note.startswith("allowed: ")]
+    assert note.startswith("allowed: PG302 no toy batch runs line ")
+    assert note.endswith(" (never so long)")
+
+
+def test_allowance_is_for_its_target_alone(work: Workspace) -> None:
+    allowing = 'config.allow("PG302", "never so long", "LlamaAttention")\n'
+    verdict = judged(work, allowing + CHUNKS.format(then=OTHER))
+    assert [problem.code for problem in verdict.warnings] == ["PG302"]
+    (idle,) = verdict.unused
+    assert idle.title == "PG300 allow: PG302 finds nothing of 'LlamaAttention' here"
+    assert idle.location is not None
+    assert idle.location.line == line_of(work, "config.allow")
+
+
+def test_nothing_is_idle_where_the_models_part(work: Workspace) -> None:
+    allowing = 'config.allow("PG301", "seldom used")\nconfig.allow("PG201", "of another check")\n'
+    broken = CHUNKS.format(then=OTHER).replace("* self.up", "+ self.up")
+    assert judged(work, allowing + broken).unused == ()
+    assert [p.title for p in judged(work, allowing + CHUNKS.format(then=OTHER)).unused] == [
+        "PG300 allow: PG301 finds nothing here"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "codes"),
+    [
+        ("", ["PG302", "PG303"]),
+        ('ignore = ["PG3"]', []),
+        ('ignore = ["PG302"]', ["PG303"]),
+        ('select = ["PG2", "PG302"]', ["PG302"]),
+        ('[tool.patchgen.per_config_ignore]\n"proj.models.toy.*" = ["PG303"]', ["PG302"]),
+        ('[tool.patchgen.per_config_ignore]\n"proj/models/other/*" = ["PG303"]', ["PG302", "PG303"]),
+    ],
+)
+def test_settings_choose(work: Workspace, settings: str, codes: list[str]) -> None:
+    path = work.root / "pyproject.toml"
+    path.write_text(f"{path.read_text()}{settings}\n")
+    verdict = judged(work, CHUNKS.format(then=OTHER), WHOLE)
+    assert sorted({problem.code for problem in found(verdict)}) == codes
+
+
+def test_heads_without_patches_are_allowed_by_their_base_model(work: Workspace) -> None:
+    allowing = 'config.allow("PG303", "never trained", "LlamaModel")\n'
+    verdict = judged(work, allowing + CHUNKS.format(then="raise ValueError"), WHOLE)
+    assert found(verdict) == []
+    (note,) = [note for note in verdict.notes if note.startswith("allowed: PG303")]
+    assert "LlamaForSequenceClassification, LlamaForTokenClassification" in note
+
+
+def test_tolerance_for_what_is_not_offered_is_told(work: Workspace) -> None:
+    work.config(
+        """
+        config.tolerate(8, "bf16 loss", implementation="liger_kernels")
+        config.tolerate(8, "known", implementation="liger_kernel")
+        config.tolerate(8, "all of them")
+        """,
+        preamble=PREAMBLE,
+    )
+    tolerances = work.load().config.tolerances
+    (problem,) = unknown_implementations(tolerances, ("eager", "liger_kernel"))
+    assert problem.title == "PG300 tolerate: there is no implementation 'liger_kernels' here"
+    assert problem.hint == "Did you mean 'liger_kernel'? Checked here: eager, liger_kernel."
+    assert problem.location is not None
+    assert problem.location.line == line_of(work, 'config.tolerate(8, "bf16')

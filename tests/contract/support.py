@@ -1,0 +1,56 @@
+"""Running the contract rules over a throw-away project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.results import Artifact
+from patchgen_core.checks.contract.rule import Example
+from patchgen_core.checks.contract.run import Contracts, Verdict
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.files import write_files
+from patchgen_core.syntax.source import SourceCache
+from tests.conftest import CONFIG, UPSTREAM, Workspace
+
+
+def examine(work: Workspace, path: str = CONFIG, select: Sequence[str] | None = None) -> Verdict:
+    """What the rules say of a config that generates."""
+    artifact = made(work, path)
+    return Contracts(work.project, SourceCache(), select).examine(artifact, work.models / path)
+
+
+def made(work: Workspace, path: str = CONFIG) -> Artifact:
+    """What a config makes."""
+    outcome = make_artifacts(work.project, [work.models / path])[0]
+    assert outcome.artifact is not None, str(PatchgenError.from_problems(outcome.problems))
+    return outcome.artifact
+
+
+def found(work: Workspace, *codes: str) -> list[str]:
+    """The messages of errors and warnings of some rules (all by default), each as ``PG201 ...``."""
+    verdict = examine(work, select=codes or None)
+    return [problem.title for problem in (*verdict.errors, *verdict.warnings)]
+
+
+def play(work: Workspace, example: Example) -> tuple[Problem, ...]:
+    """What comes of an example: the findings, or why it does not generate."""
+    settings = work.root / "pyproject.toml"
+    settings.write_text(f"{settings.read_text(encoding='utf-8')}{example.settings}\n", encoding="utf-8")
+    for path, text in example.files.items():
+        side, _, rest = path.partition("/")
+        root = work.site.joinpath(*UPSTREAM.split(".")[:-1]) if side == "upstream" else work.root / side
+        target = root / rest
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    if example.old:
+        work.upstream(example.old)
+        work.config(example.text)
+        write_files(made(work).files)
+    work.upstream(example.upstream, version="2.0" if example.old else "1.0")
+    config = work.config(example.text)
+    outcome = make_artifacts(work.project, [config])[0]
+    if outcome.artifact is None:
+        return outcome.problems
+    verdict = Contracts(work.project, SourceCache()).examine(outcome.artifact, config)
+    return (*verdict.errors, *verdict.warnings)

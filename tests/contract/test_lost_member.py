@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Workspace
+from tests.contract.support import found
+
+UPSTREAM = """
+from acme.nn import Module, Linear
+
+
+class Attention(Module):
+    scale = 2
+
+    def __init__(self, config):
+        self.q_proj = Linear()
+        self.heads = config.heads
+
+    def reset(self):
+        return self.heads
+
+    def forward(self, x):
+        return self.q_proj(x) * self.scale
+
+
+class Layer(Module):
+    def __init__(self, config):
+        self.attention = Attention(config)
+
+    def weight(self):
+        return self.attention.q_proj
+
+    def forward(self, x):
+        self.attention.reset()
+        return self.attention(x) * self.attention.scale
+"""
+INIT = "@config.override_method('Attention.__init__')\ndef init(self, config):\n    {}\n"
+CLASS = "@config.replace_class('Attention')\nclass A(Module):\n    {}\n    def forward(self, x):\n        return x\n"
+
+
+def lost(owner: str, name: str) -> str:
+    return f"PG222 '{owner}' uses '{name}' of 'Attention', which the patch of it takes away"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            INIT.format("self.heads = 1"),
+            [lost("Attention.forward", "q_proj"), lost("Layer.weight", "q_proj")],
+        ),
+        (
+            CLASS.format("heads = 1"),
+            [lost("Layer.forward", "reset"), lost("Layer.forward", "scale"), lost("Layer.weight", "q_proj")],
+        ),
+        (INIT.format("self.q_proj = self.heads = 1"), []),
+        (INIT.format("self.heads = 1\n    self.register_buffer('q_proj', None)"), []),
+        (INIT.format("self.heads = 1\n    setattr(self, 'q_proj', None)"), []),
+        (INIT.format("for name in config:\n        setattr(self, name, None)"), []),
+        (CLASS.format("q_proj = scale = 1\n    def reset(self): ..."), []),
+        (CLASS.replace("A(Module)", "A(Fused)").format("heads = 1"), []),
+    ],
+    ids=[
+        *("overridden __init__", "replaced class", "assigned in another way", "buffer", "setattr", "any setattr"),
+        *("class attributes", "base of another module"),
+    ],
+)
+def test_member_that_other_code_reads(work: Workspace, config: str, said: list[str]) -> None:
+    work.upstream(UPSTREAM)
+    work.config(
+        f"from acme.nn import Module\nfrom acme.fused import Fused\n"
+        f"config.add_import('acme.fused', names=['Fused'])\n{config}"
+    )
+    assert sorted(found(work, "PG222")) == said
+
+
+def test_reader_that_asks_first_is_fine(work: Workspace) -> None:
+    text = UPSTREAM.replace("return self.attention.q_proj", "return hasattr(self, 'q_proj') and self.attention.q_proj")
+    work.upstream(text)
+    work.config("from acme.nn import Module\n" + CLASS.format("scale = 1\n    def reset(self): ..."))
+    assert found(work, "PG222") == []
+
+
+def test_external_class_is_looked_into(work: Workspace) -> None:
+    work.upstream("class Fused:\n    def __init__(self, config):\n        self.qkv = 1\n", "fused.attention")
+    work.upstream(UPSTREAM)
+    work.config("config.patches.append(create_patch_from_external('Attention', 'fused.attention', 'Fused'))\n")
+    assert sorted(found(work, "PG222")) == [
+        lost("Layer.forward", "reset"),
+        lost("Layer.forward", "scale"),
+        lost("Layer.weight", "q_proj"),
+    ]

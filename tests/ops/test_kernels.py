@@ -1,0 +1,419 @@
+"""The default kernels: eager ones against upstream's code, Liger's in an interpreter in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.ops import KERNEL_REGISTRY
+from patchgen_core.ops.kernels import DEFAULTS
+
+DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+
+
+def child(code: str) -> Any:
+    """What a Python process without a GPU prints."""
+    settings = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    settings |= {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def eager(op: str, variant: str = "standard") -> Callable[..., Any]:
+    return KERNEL_REGISTRY.resolve(op, "eager", variant)
+
+
+def same(ours: Callable[[], Tensor], theirs: Callable[[], Tensor], inputs: list[Tensor]) -> None:
+    """Assert equal values and gradients, bit for bit."""
+    found = []
+    for compute in (ours, theirs):
+        value = compute()
+        torch.manual_seed(9)
+        found.append([value, *torch.autograd.grad(value, inputs, torch.randn(value.shape).to(value.dtype))])
+    for one, other in zip(*found):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def drawn(dtype: torch.dtype, *shape: int) -> Tensor:
+    return torch.randn(shape).to(dtype).requires_grad_()
+
+
+def test_listing_kernels_imports_no_torch() -> None:
+    code = """
+        import json, sys
+        from patchgen_core.ops import KERNEL_REGISTRY
+        labels = [spec.label for spec in KERNEL_REGISTRY.specs()]
+        print(json.dumps([labels, [name for name in ("torch", "triton", "liger_kernel") if name in sys.modules]]))
+    """
+    labels, imported = child(code)
+    assert "rms_norm-one_plus_weight-liger_kernel" in labels
+    assert imported == []
+
+
+def test_every_variant_has_an_eager_kernel() -> None:
+    variants = {(spec.op_name, spec.variant) for spec in DEFAULTS}
+    assert variants == {(spec.op_name, spec.variant) for spec in DEFAULTS if spec.name == "eager"}
+
+
+@pytest.mark.parametrize("spec", [spec for spec in DEFAULTS if spec.name == "npu"], ids=lambda spec: spec.label)
+def test_npu_kernels_are_refused_without_an_npu(spec: Any) -> None:
+    with pytest.raises(PatchgenError, match=f"kernel 'npu' for {spec.op_name}/{spec.variant} needs"):
+        KERNEL_REGISTRY.resolve(spec.op_name, "npu", spec.variant)
+
+
+@DTYPES
+def test_rms_norm_is_llamas(dtype: torch.dtype) -> None:
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    norm, states = LlamaRMSNorm(12, eps=1e-5).to(dtype), drawn(dtype, 2, 3, 12)
+    norm.weight.data = torch.randn(12).to(dtype)
+    same(lambda: eager("rms_norm")(states, norm.weight, 1e-5), lambda: norm(states), [states, norm.weight])
+
+
+@DTYPES
+@pytest.mark.parametrize(
+    "name", ["gemma2.modeling_gemma2.Gemma2RMSNorm", "qwen3_next.modeling_qwen3_next.Qwen3NextRMSNorm"]
+)
+def test_rms_norm_of_one_plus_weight_is_gemmas_and_qwen3_nexts(name: str, dtype: torch.dtype) -> None:
+    from importlib import import_module
+
+    module, _, cls = name.rpartition(".")
+    norm = getattr(import_module(f"transformers.models.{module}"), cls)(12, eps=1e-5).to(dtype)
+    norm.weight.data, states = torch.randn(12).to(dtype), drawn(dtype, 2, 3, 12)
+    kernel = eager("rms_norm", "one_plus_weight")
+    same(lambda: kernel(states, norm.weight, 1e-5), lambda: norm(states), [states, norm.weight])
+
+
+@DTYPES
+@pytest.mark.parametrize("dim", [1, 2])
+def test_rotary_is_llamas(dtype: torch.dtype, dim: int) -> None:
+    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+    q, k = (drawn(dtype, 2, *((heads, 5) if dim == 1 else (5, heads)), 8) for heads in (4, 2))
+    angles = torch.randn(2, 5, 4).repeat(1, 1, 2)
+    cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
+    for n, inputs in enumerate(([q], [k])):
+        same(
+            lambda n=n: eager("rotary_pos_emb", "full")(q, k, cos, sin, unsqueeze_dim=dim)[n],
+            lambda n=n: apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=dim)[n],
+            inputs,
+        )
+
+
+REFUSED_ROTATIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]] = {
+    "part of a head": ((2, 4, 5, 8), (2, 2, 5, 8), (2, 5, 4), 1),
+    "more positions than tokens": ((2, 4, 5, 8), (2, 2, 5, 8), (2, 6, 8), 1),
+    "another layout": ((2, 4, 5, 8), (2, 2, 5, 8), (2, 5, 8), 2),
+    "another batch": ((2, 4, 5, 8), (2, 2, 5, 8), (3, 5, 8), 1),
+    "heads of odd size": ((2, 4, 5, 7), (2, 2, 5, 7), (2, 5, 7), 1),
+    "three dimensions": ((2, 5, 8), (2, 5, 8), (2, 5, 8), 1),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_ROTATIONS)
+def test_rotations_that_do_not_fit_are_refused(name: str) -> None:
+    q, k, cos, dim = REFUSED_ROTATIONS[name]
+    with pytest.raises(PatchgenError, match="rotary_pos_emb/full"):
+        eager("rotary_pos_emb", "full")(torch.zeros(q), torch.zeros(k), torch.zeros(cos), torch.zeros(cos), dim)
+
+
+@DTYPES
+@pytest.mark.parametrize(("op", "act"), [("swiglu_mlp", "silu"), ("geglu_mlp", "gelu_pytorch_tanh")])
+def test_gated_products_are_upstreams_activation_times_up(op: str, act: str, dtype: torch.dtype) -> None:
+    from transformers.activations import ACT2FN
+
+    gate, up = drawn(dtype, 3, 7), drawn(dtype, 3, 7)
+    same(lambda: eager(op)(gate, up), lambda: ACT2FN[act](gate) * up, [gate, up])
+
+
+@pytest.mark.parametrize("up", [torch.zeros(3, 1), torch.zeros(3, 7).bfloat16()])
+def test_a_gate_that_is_unlike_up_is_refused(up: Tensor) -> None:
+    with pytest.raises(PatchgenError, match="gate and up must be alike"):
+        eager("swiglu_mlp")(torch.zeros(3, 7), up)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_layer_norm_is_torchs(bias: bool) -> None:
+    norm, states = torch.nn.LayerNorm(9, eps=1e-3, bias=bias), drawn(torch.float32, 2, 3, 9)
+    same(lambda: eager("layer_norm")(states, norm.weight, norm.bias, 1e-3), lambda: norm(states), [states])
+
+
+@DTYPES
+@pytest.mark.parametrize("items", [None, 11])
+def test_cross_entropy_is_upstreams(dtype: torch.dtype, items: int | None) -> None:
+    from transformers.loss.loss_utils import fixed_cross_entropy
+
+    logits, labels = drawn(dtype, 6, 13), torch.randint(13, (6,))
+    labels[1] = -100
+    same(
+        lambda: eager("cross_entropy_loss")(logits, labels, num_items_in_batch=items),
+        lambda: fixed_cross_entropy(logits.float(), labels, items),
+        [logits],
+    )
+
+
+@pytest.mark.parametrize("mask", [None, torch.tensor([[1, 1, 0], [1, 0, 0]])])
+def test_load_balancing_loss_is_upstreams(mask: Tensor | None) -> None:
+    from transformers.models.qwen3_moe.modeling_qwen3_moe import load_balancing_loss_func
+
+    layers = tuple(drawn(torch.float32, 6, 5) for _ in range(3))
+    ours = eager("moe_load_balancing_loss")(layers, 5, 2, mask)
+    theirs = load_balancing_loss_func(layers, 5, 2, mask)
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(torch.autograd.grad(ours, layers), torch.autograd.grad(theirs, layers))
+
+
+@pytest.mark.parametrize("logits", [None, (), torch.zeros(6, 5), (torch.zeros(6, 4),)])
+def test_a_load_balancing_loss_of_nothing_is_refused(logits: Any) -> None:
+    with pytest.raises(PatchgenError, match="router logits"):
+        eager("moe_load_balancing_loss")(logits, 5, 2)
+
+
+def experts(dtype: torch.dtype, tokens: int = 6, hidden: int = 12, inner: int = 6) -> dict[str, Any]:
+    return {
+        "hidden_states": drawn(dtype, tokens, hidden),
+        "top_k_index": torch.rand(tokens, 5).argsort(dim=-1)[:, :2],
+        "top_k_weights": torch.rand(tokens, 2).to(dtype).requires_grad_(),
+        "gate_up_proj": drawn(dtype, 5, 2 * inner, hidden),
+        "down_proj": drawn(dtype, 5, hidden, inner),
+        "act_fn": F.silu,
+    }
+
+
+@DTYPES
+def test_eager_experts_are_upstreams(dtype: torch.dtype) -> None:
+    from transformers import Qwen3MoeConfig
+    from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeExperts
+
+    config = Qwen3MoeConfig(hidden_size=12, moe_intermediate_size=6, num_experts=5, experts_implementation="eager")
+    upstream, given = Qwen3MoeExperts(config).to(dtype), experts(dtype)
+    for name in ("gate_up_proj", "down_proj"):
+        getattr(upstream, name).data = given[name].data
+        given[name] = getattr(upstream, name)
+    inputs = [given[name] for name in ("hidden_states", "top_k_weights", "gate_up_proj", "down_proj")]
+    routed = [given[name] for name in ("hidden_states", "top_k_index", "top_k_weights")]
+    same(lambda: eager("moe_experts")(**given), lambda: upstream(*routed), inputs)
+
+
+@pytest.mark.parametrize("name", ["eager", "grouped_mm"])
+def test_no_tokens_make_no_output(name: str) -> None:
+    output = KERNEL_REGISTRY.resolve("moe_experts", name)(**experts(torch.float32, tokens=0))
+    assert output.shape == (0, 12)
+
+
+@pytest.mark.parametrize("name", ["eager", "grouped_mm"])
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [
+        ("top_k_index", torch.zeros(5, 2).long()),
+        ("gate_up_proj", torch.zeros(5, 12, 12).transpose(0, 1)),
+        ("down_proj", torch.zeros(5, 6, 12)),
+    ],
+)
+def test_experts_that_do_not_fit_are_refused(name: str, argument: str, value: Tensor) -> None:
+    with pytest.raises(PatchgenError, match="moe_experts: "):
+        KERNEL_REGISTRY.resolve("moe_experts", name)(**{**experts(torch.float32), argument: value})
+
+
+@DTYPES
+def test_grouped_experts_compile_without_a_graph_break(dtype: torch.dtype) -> None:
+    torch._dynamo.reset()
+    kernel = KERNEL_REGISTRY.resolve("moe_experts", "grouped_mm")
+    compiled = torch.compile(kernel, fullgraph=True, backend="aot_eager")
+    for tokens in (6, 3, 4):
+        given = experts(dtype, tokens)
+        inputs = [value for value in given.values() if isinstance(value, Tensor) and value.requires_grad]
+        same(lambda given=given: compiled(**given), lambda given=given: kernel(**given), inputs)
+
+
+def test_grouped_experts_follow_autocast() -> None:
+    given = experts(torch.float32)
+    kernel = KERNEL_REGISTRY.resolve("moe_experts", "grouped_mm")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = kernel(**given)
+    rounded = kernel(**{n: v.bfloat16() if isinstance(v, Tensor) and v.requires_grad else v for n, v in given.items()})
+    assert output.dtype == torch.float32
+    torch.testing.assert_close(output, rounded.float(), rtol=0.05, atol=0.05)
+
+
+LIGER = """
+    import json
+    from patchgen_core.models.interpreter import switch_on
+    switch_on()
+
+    import torch
+    from patchgen_core.errors import PatchgenError
+    from patchgen_core.ops import KERNEL_REGISTRY
+    from patchgen_core.ops.kernels.cases import Draw, find_cases
+    from patchgen_core.checks.kernel import run
+
+    torch.manual_seed(0)
+    cpu = torch.device("cpu")
+    specs = [spec for spec in KERNEL_REGISTRY.specs() if spec.name == "liger_kernel"]
+    kernels = {spec.label: KERNEL_REGISTRY.resolve(spec.op_name, spec.name, spec.variant) for spec in specs}
+
+    def refusal(label, *arguments, **keywords):
+        try:
+            kernels[label](*arguments, **keywords)
+        except PatchgenError as error:
+            return str(error)
+
+    def compiled(spec):
+        torch._dynamo.reset()
+        case = next(iter(find_cases(spec.op_name, spec.variant)(Draw(torch.float32, "any"))))
+        again = torch.compile(kernels[spec.label], fullgraph=True, backend="aot_eager")
+        one, other = (run(kernel, case, torch.float32, cpu) for kernel in (kernels[spec.label], again))
+        pairs = [(one.outputs, other.outputs), (one.gradients, other.gradients)]
+        return all(torch.equal(a[name], b[name]) for a, b in pairs for name in a)
+
+    def halved(spec):
+        def kernel(*arguments, **keywords):
+            outputs = kernels[spec.label](*arguments, **keywords)
+            for output in outputs if isinstance(outputs, tuple) else (outputs,):
+                output *= 0.5  # as Mixtral does to what a norm gives
+            return outputs
+
+        case = next(iter(find_cases(spec.op_name, spec.variant)(Draw(torch.float32, "any"))))
+        one, other = (run(k, case, torch.float32, cpu) for k in (kernels[spec.label], kernel))
+        pairs = [(one.outputs, other.outputs), (one.gradients, other.gradients)]
+        return all(torch.equal(a[name] / 2, b[name]) for a, b in pairs for name in a)
+
+    def operators():
+        from patchgen_core.ops.kernels import liger, liger_losses
+
+        x, w = torch.randn(2, 3, 8), torch.randn(8)
+        g, u = torch.randn(2, 3, 8), torch.randn(2, 3, 8)
+        q, k = (torch.randn(2, 3, heads, 8).transpose(1, 2) for heads in (4, 2))
+        c = torch.randn(2, 3, 8)
+        labels, head = torch.randint(20, (6,)), torch.randn(20, 8)
+        _, r = liger.liger_rms_norm(x, w, 1e-5, 0.0, 0)
+        _, mean, d = liger.liger_layer_norm(x, w, w, 1e-5)
+        yield liger.liger_rms_norm, (x, w, 1e-5, 0.0, 0)
+        yield liger.liger_rms_norm_backward, (g, x, w, r, 0.0, 0)
+        yield liger.liger_layer_norm, (x, w, w, 1e-5)
+        yield liger.liger_layer_norm_backward, (g, x, w, w, mean, d)
+        yield liger.liger_rotary, (q, k, c, c)
+        yield liger.liger_rotary_backward, (q, k, c, c)
+        for kind in ("swiglu", "geglu"):
+            yield getattr(liger, f"liger_{kind}"), (g, u)
+            yield getattr(liger, f"liger_{kind}_backward"), (x, g, u)
+        for wants in (True, False):
+            yield liger_losses.liger_cross_entropy, (torch.randn(6, 20), labels, -100, True, wants)
+            for bias in (torch.randn(20), None):
+                more = (bias, -100, False, None, wants, wants)
+                yield liger_losses.liger_linear_cross_entropy, (torch.randn(6, 8), head, labels, *more)
+
+    def checked(operator, arguments):
+        found = torch.library.opcheck(operator, arguments, test_utils=("test_schema", "test_faketensor"))
+        return set(found.values()) == {"SUCCESS"}
+
+    def double(spec):
+        case = next(iter(find_cases(spec.op_name, spec.variant)(Draw(torch.float64, "any"))))
+        return refusal(spec.label, *case.arguments.values(), **case.keywords)
+
+    def mixed(q, k, cos):
+        cos = torch.cat((cos[..., :2], cos[..., :2]), dim=-1)
+        ours = kernels["rotary_pos_emb-full-liger_kernel"](q, k, cos, cos)
+        theirs = KERNEL_REGISTRY.resolve("rotary_pos_emb", "eager", "full")(q, k, cos, cos)
+        return [torch.allclose(one, other, rtol=1e-6, atol=1e-6) for one, other in zip(ours, theirs)]
+
+    ROTATIONS = %s
+    zeros = torch.zeros
+    labels = torch.tensor([1, 4])
+    causal, seq_cls = (f"cross_entropy_loss-{variant}-liger_kernel" for variant in ("causal", "seq_cls"))
+    q, cos = torch.randn(1, 2, 3, 4), torch.randn(1, 3, 4)
+    print(json.dumps({
+        "compiled": {spec.label: compiled(spec) for spec in specs},
+        "halved": {spec.label: halved(spec) for spec in specs},
+        "operators": [[operator.name(), checked(operator, arguments)] for operator, arguments in operators()],
+        "rotations": {
+            name: refusal("rotary_pos_emb-full-liger_kernel", zeros(q), zeros(k), zeros(c), zeros(c), dim)
+            for name, (q, k, c, dim) in ROTATIONS.items()
+        },
+        "angles": refusal("rotary_pos_emb-full-liger_kernel", q, q.clone(), cos.clone().requires_grad_(), cos),
+        "gate": refusal("swiglu_mlp-standard-liger_kernel", zeros(2, 3), zeros(2, 1)),
+        "label": refusal("cross_entropy_loss-standard-liger_kernel", zeros(2, 3), torch.tensor([0, 3])),
+        "causal label": refusal(causal, zeros(1, 2, 4), zeros(3, 4), torch.tensor([[0, 7]])),
+        "regression": refusal(seq_cls, zeros(2, 4), zeros(1, 4), torch.tensor([0.5, 1.0])),
+        "several": refusal(seq_cls, zeros(2, 4), zeros(3, 4), zeros(2, 3)),
+        "both": refusal(causal, zeros(1, 2, 4), zeros(3, 4), zeros(1, 2).long(), shift_labels=zeros(1, 2).long()),
+        "double": {spec.label: double(spec) for spec in specs},
+        "mixed": mixed(q, q.flip(0), cos.to(torch.bfloat16)),
+    }))
+"""
+
+
+@pytest.fixture(scope="module")
+def liger() -> Any:
+    return child(LIGER % repr(REFUSED_ROTATIONS))
+
+
+@pytest.mark.parametrize(
+    "spec", [spec for spec in DEFAULTS if spec.name == "liger_kernel"], ids=lambda spec: spec.label
+)
+def test_liger_compiles_without_a_graph_break(liger: Any, spec: Any) -> None:
+    assert liger["compiled"][spec.label] is True
+
+
+@pytest.mark.parametrize(
+    "spec", [spec for spec in DEFAULTS if spec.name == "liger_kernel"], ids=lambda spec: spec.label
+)
+def test_liger_refuses_float64(liger: Any, spec: Any) -> None:
+    assert "and were given float64" in liger["double"][spec.label]
+
+
+@pytest.mark.parametrize(
+    "spec", [spec for spec in DEFAULTS if spec.name == "liger_kernel"], ids=lambda spec: spec.label
+)
+def test_what_liger_gives_can_be_changed_in_place(liger: Any, spec: Any) -> None:
+    assert liger["halved"][spec.label] is True
+
+
+def test_operators_keep_their_arguments_and_describe_their_results(liger: Any) -> None:
+    assert len(liger["operators"]) == 16
+    assert [name for name, passed in liger["operators"] if not passed] == []
+
+
+@pytest.mark.parametrize("name", REFUSED_ROTATIONS)
+def test_liger_refuses_the_rotations_that_eager_refuses(liger: Any, name: str) -> None:
+    assert "rotary_pos_emb/full" in liger["rotations"][name]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("angles", "no gradient for cos and sin"),
+        ("gate", "gate and up must be alike"),
+        ("label", "label 3 is none of 3 classes"),
+        ("causal label", "label 7 is none of 3 classes"),
+        ("regression", "single_label_classification, and this is regression"),
+        ("several", "single_label_classification, and this is multi_label_classification"),
+        ("both", "labels or shift_labels, not both"),
+    ],
+)
+def test_liger_refuses_what_it_cannot_do(liger: Any, call: str, message: str) -> None:
+    assert message in liger[call]
+
+
+def test_rotation_by_coarser_angles_keeps_the_precision(liger: Any) -> None:
+    assert liger["mixed"] == [True, True]

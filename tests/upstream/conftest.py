@@ -1,0 +1,5 @@
+"""Projects that other folders make."""
+
+from tests.build.conftest import family
+
+__all__ = ["family"]

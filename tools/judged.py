@@ -1,0 +1,132 @@
+"""What the contract rules find in upstream's own modeling files, and which of it is right."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.build.results import Artifact
+from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.codegen.generate import generate
+from patchgen_core.codegen.plan import make_plan
+from patchgen_core.config.loading import LoadedConfig
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upstream.module import find_upstream
+
+CRASH = "crash"
+
+
+@dataclass(frozen=True)
+class Known:
+    """A defect that transformers itself has.
+
+    Attributes:
+        module: the last part of the modeling module's name.
+        code: the rule that finds it.
+        part: a part of the finding's message.
+        why: why it is one.
+    """
+
+    module: str
+    code: str
+    part: str
+    why: str
+
+
+KNOWN = (
+    Known(
+        "modeling_deberta",
+        "PG202",
+        "calls 'build_relative_position' and passes 3 arguments by position where 2 fit",
+        "raises when relative_pos is None, which callers of the class may leave it",
+    ),
+    Known(
+        "modeling_llava_onevision",
+        "PG202",
+        "calls 'LlavaOnevisionModel.pack_image_features' and passes 'vision_feature_select_strategy'",
+        "the method of the inner model has no such parameter",
+    ),
+)
+LITERAL = {
+    "PG212": "a method with its own text under a decorator that routes around it",
+    "PG214": "a method with its own text has no effect, as it says",
+    "PG220": "a method with its own text where upstream binds the name twice",
+    "PG221": "a method with its own text in a class that AutoModel builds, or that only such a class uses",
+}
+"""Warnings that are true of every patch, whatever its text, and so of a patch with upstream's own."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule found in one module.
+
+    Attributes:
+        mode: ``none`` without a patch, ``own`` with every method's own text.
+        code: the rule, or that it raised an exception.
+        module: the modeling module.
+        line: the line of the generated module.
+        message: what it says.
+    """
+
+    mode: str
+    code: str
+    module: str
+    line: int
+    message: str
+
+    @property
+    def known(self) -> Known | None:
+        """The defect of transformers that it is about."""
+        name = self.module.rpartition(".")[2]
+        fitting = (k for k in KNOWN if (k.module, k.code) == (name, self.code) and k.part in self.message)
+        return next(fitting, None)
+
+    @property
+    def is_literal(self) -> bool:
+        """Whether it is a warning that is true of any patch."""
+        return self.mode == "own" and self.code in LITERAL
+
+    def __str__(self) -> str:
+        return f"{self.module.rpartition('.')[2]}:{self.line} ({self.mode}) {self.message}"
+
+
+def examine(mode: str, project: Project, loaded: LoadedConfig, sources: SourceCache) -> list[Found]:
+    """What all rules say of a config's raw result."""
+    module = loaded.config.source_module
+    try:
+        plan = make_plan(loaded.config, find_upstream(module), sources, loaded.modules, loaded.label)
+        path = project.output_folder(loaded.path) / loaded.config.target_file
+        artifact = Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
+        verdict = Contracts(project, sources).examine(artifact, Path(loaded.path))
+    except Exception:  # one file's failure must not end the sweep
+        return [Found(mode, CRASH, module, 0, traceback.format_exc(limit=-3).strip().replace("\n", "\n    "))]
+    problems = (*verdict.errors, *verdict.warnings)
+    return [Found(mode, p.code, module, p.generated.location.line if p.generated else 0, p.message) for p in problems]
+
+
+def unexpected(found: Iterable[Found]) -> list[Found]:
+    """What is neither a known defect of transformers nor true of any patch."""
+    return [entry for entry in found if entry.known is None and not entry.is_literal]
+
+
+def report(found: Sequence[Found], files: int) -> str:
+    """Every finding by rule: those to look into first, then the known ones, then counts of what any patch gets."""
+    wrong = unexpected(found)
+    rows = [
+        f"(c) contracts: {len(wrong):,} findings to look into in {files:,} files, without a patch and with own text"
+    ]
+    for code in sorted({entry.code for entry in wrong}):
+        rows += [f"    {code}", *(f"        {entry}" for entry in wrong if entry.code == code)]
+    for known in KNOWN:
+        places = [
+            f"{entry.module.rpartition('.')[2]}:{entry.line} ({entry.mode})" for entry in found if entry.known == known
+        ]
+        if places:
+            rows.append(f"    {known.code} defect of transformers: {', '.join(places)}: {known.part}: {known.why}")
+    literal = Counter(entry.code for entry in found if entry.is_literal and entry.known is None)
+    rows += [f"    {code} {count:,} times: {LITERAL[code]}" for code, count in sorted(literal.items())]
+    return "\n".join(rows)

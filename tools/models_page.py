@@ -1,0 +1,172 @@
+"""The page of the zoo's models: what is patched in each, what is checked, and what the checks measured.
+
+python -m tools.models_page      # runs the gate over the zoo and writes docs/models.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from patchgen_core.config.loading import LoadedConfig, Loader
+from patchgen_core.project.project import Project, load_project
+from patchgen_core.syntax.source import SourceCache
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "models.md"
+_TITLE = """\
+# The models of the zoo
+
+`examples/zoo` is a project as a framework would have one: a folder a model, each with its patch configs, the generated
+modules, a registration, and what loading and splitting its checkpoints takes. They are written for transformers
+5.23.0; start a config of your own from the nearest one, or with `patchgen new`.
+
+This page is made by `make models`, which runs the gate and writes down what it found. *Error* is how far the patched
+model is off from float64 with the kernels bound, at worst, as a part of what is allowed, which is four times what
+Hugging Face eager itself is off; `eager` in turn is compared bit for bit. *Seconds* are those of all checks of a
+config, one after the other on a CPU, kernels in Triton's interpreter. Every config is checked for drift, imported and
+held to the contract rules as well.
+
+"""
+_SHARE = "largest part of what is allowed"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A config of the zoo.
+
+    Attributes:
+        loaded: the config.
+        items: the names of its checks.
+    """
+
+    loaded: LoadedConfig
+    items: tuple[str, ...]
+
+    @property
+    def slots(self) -> list[str]:
+        """The op slots that its module has, without the prefix."""
+        blocks = "\n".join(self.loaded.config.post_import_blocks)
+        return re.findall(r"^\s*slot_(\w+) = OpSlot", blocks, re.MULTILINE)
+
+
+def find_rows(project: Project) -> list[Row]:
+    """The configs of the project and the checks that the gate has for each, in their order."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "pytest_patchgen",
+        "--collect-only",
+        "-q",
+        str(project.search_root),
+    ]
+    env = {**os.environ, "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(
+        [*command, str(project.search_root)], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+    )
+    items: dict[str, list[str]] = {}
+    for line in done.stdout.splitlines():
+        path, found, name = line.partition("::")
+        if found:
+            items.setdefault(path, []).append(name)
+    loader = Loader(project, SourceCache())
+    rows = []
+    for path in project.find_configs():
+        names = tuple(items.get(path.relative_to(ROOT).as_posix(), ()))
+        rows += [Row(loaded, names) for loaded in loader.load(path)]
+    return rows
+
+
+def page(rows: Sequence[Row], results: Iterable[Mapping[str, object]]) -> str:
+    """The page, of what a report of the gate says."""
+    measured = _measured(results)
+    return _TITLE + _table(rows, measured) + "".join(_section(row) for row in rows)
+
+
+def _measured(results: Iterable[Mapping[str, object]]) -> dict[str, tuple[dict[str, float], float]]:
+    """By config: the largest error of every implementation, and the seconds of all checks."""
+    found: dict[str, tuple[dict[str, float], float]] = {}
+    for result in results:
+        errors, seconds = found.get(str(result["config"]), ({}, 0.0))
+        name = re.search(r"\[(.+)\]", str(result["item"]))
+        figures = result["figures"]
+        assert isinstance(figures, dict)
+        shares = [value for key, value in figures.items() if key.endswith(_SHARE)]
+        if name and shares and result["check"] == "parity":
+            errors[name[1]] = max(shares)
+        found[str(result["config"])] = errors, seconds + float(str(result["seconds"]))
+    return found
+
+
+def _table(rows: Sequence[Row], measured: Mapping[str, tuple[dict[str, float], float]]) -> str:
+    lines = ["| config | patches | op slots | checks | error | seconds |", "|---|--:|---|---|---|--:|"]
+    for row in rows:
+        errors, seconds = measured.get(row.loaded.label, ({}, 0.0))
+        worst = ", ".join(f"{name} {value:.2f}" for name, value in errors.items() if value)
+        cells = (
+            f"[{_heading(row)}](#{_heading(row)})",
+            str(len(row.loaded.config.patches)),
+            ", ".join(row.slots),
+            _checks(row),
+            worst,
+            f"{seconds:.0f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _checks(row: Row) -> str:
+    """The checks that not every config has, parity with its implementations."""
+    implementations = [name.removeprefix("parity[").removesuffix("]") for name in row.items if "[" in name]
+    others = [name for name in row.items if name in ("converter", "plan")]
+    return "; ".join(filter(None, (f"parity: {', '.join(implementations)}", *others)))
+
+
+def _heading(row: Row) -> str:
+    return row.loaded.path.stem.removesuffix("_patch_gen_config")
+
+
+def _section(row: Row) -> str:
+    config = row.loaded.config
+    where = row.loaded.path.relative_to(ROOT).as_posix()
+    lines = [f"\n## {_heading(row)}\n", f"{config.description}: [`{where}`](../{where}).\n"]
+    lines += [f"- `{patch.target}`: {patch.description}" for patch in config.patches]
+    if config.exclude:
+        lines.append(f"- left out: {', '.join(f'`{name}`' for name in config.exclude)}")
+    lines += [f"- allowed: {a.code}{f' of `{a.target}`' if a.target else ''}: {a.reason}" for a in config.allowed]
+    return "\n".join(lines) + "\n"
+
+
+def gate_results() -> list[dict[str, object]]:
+    """What the gate over the zoo finds, which must be green."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "pytest", "-p", "pytest_patchgen", "-q", f"--patchgen-report={report}"]
+        done = subprocess.run([*command, "examples/zoo"], cwd=ROOT, env={**os.environ, "PYTEST_ADDOPTS": ""})
+        if done.returncode:
+            raise SystemExit(
+                f"the gate over the zoo ended with {done.returncode}: the page says what a green one does"
+            )
+        results: list[dict[str, object]] = json.loads(report.read_text(encoding="utf-8"))["results"]
+    return results
+
+
+def main() -> None:
+    """Write the page."""
+    argparse.ArgumentParser(prog="python -m tools.models_page", description=__doc__).parse_args()
+    rows = find_rows(load_project(ROOT))
+    PAGE.write_text(page(rows, gate_results()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Other releases of transformers for the tests, each downloaded once. `make releases` does so beforehand."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from patchgen_core.checks.contract.library import Library
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.sides import Side
+from patchgen_core.upstream.module import find_upstream
+from patchgen_core.upstream.releases import Release, Releases
+from tests.upgrade.upgrade_history import RELEASES
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / ".venv" / "releases"
+"""Where they are kept: as long as the environment."""
+
+
+def find_releases() -> Releases:
+    """Finds releases; what is missing is downloaded."""
+    return Releases(FOLDER)
+
+
+def find_release(version: str) -> Release:
+    """A release, of which nothing is unpacked yet."""
+    return find_releases().find(version, ())
+
+
+def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[str, Side]:
+    """Upstream's modules as a release has them; those that it lacks are left out."""
+    sources = SourceCache()
+    library = Library(replace(project, upstream=(release.folder,)), sources)
+    found = {}
+    for module in modules:
+        try:
+            upstream = find_upstream(module, (release.folder,))
+        except PatchgenError:
+            continue
+        found[module] = Side(upstream, sources.get(upstream.path), library, release.origin)
+    return found
+
+
+if __name__ == "__main__":
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(find_release, RELEASES))

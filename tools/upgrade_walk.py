@@ -1,0 +1,98 @@
+"""The older zoo, upgraded version by version: what each step says, what merges, what is left. `make walk` runs it."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from patchgen_core.upgrade.selecting import select_configs
+from tests.upgrade import older
+from tests.upgrade.upgrade_history import RELEASES, verdict_of
+from tools.releases import find_releases
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Walk; returns 1 when something is wrong on the way or at its end."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, help="an empty folder for the project, which stays")
+    parser.add_argument("--at-once", action="store_true", help="take the first release to the last in one step")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as temporary:
+        return walk(options.folder or Path(temporary), options.at_once)
+
+
+def walk(folder: Path, at_once: bool) -> int:
+    """Walk in a folder."""
+    releases = find_releases()
+    project = older.make_project(folder, older.JOINING[RELEASES[0]], RELEASES[0])
+    first = releases.find(RELEASES[0], select_configs(project).modules)
+    problems = older.generate(project, first)
+    tell(f"{RELEASES[0]}: {len(select_configs(project).configs)} configs", problems)
+    merged: Counter[str] = Counter()
+    wrong: list[str] = []
+    for version in RELEASES[-1:] if at_once else RELEASES[1:]:
+        start = time.perf_counter()
+        step = older.take_step(project, releases, version, passing=RELEASES[1:-1] if at_once else ())
+        problems += step.problems
+        wrong += [] if at_once else wrong_verdicts(step)
+        merged += count(step)
+        tell(f"{version}: {said(step)} ({time.perf_counter() - start:.1f} s)", step.problems)
+        if version in older.JOINING and not at_once:
+            older.join(folder, version, older.JOINING[version])
+            problems += older.generate(project, releases.find(version, select_configs(project).modules))
+    print(f"in all: {', '.join(f'{number} {how}' for how, number in merged.items())}")
+    different = older.differences(project, select_configs(project))
+    for (file, target), diff in different.items():
+        print(f"\n{file} {target}: other code than the zoo's\n{diff}")
+    print(f"{len(different)} patches have other code than the zoo's")
+    print("wrong verdicts:", *wrong or ["none"], sep="\n  ")
+    return gate(folder) or int(bool(step.problems or wrong))
+
+
+def wrong_verdicts(step: older.Step) -> list[str]:
+    """What a step's report says other than the table of upstream's history."""
+    found = []
+    for config, patch in older.verdicts(step.report):
+        right = verdict_of(older.model_of(config), patch.target, step.release.version)
+        if patch.verdict != right:
+            found.append(f"{step.release.version} {config.config} {patch.findings[0]}, which is {right}")
+    return found
+
+
+def tell(line: str, problems: tuple[object, ...]) -> None:
+    """Print a step and what is wrong after it."""
+    print(line, *(f"  {problem}" for problem in problems), sep="\n", flush=True)
+
+
+def count(step: older.Step) -> Counter[str]:
+    """How the replacements of a step were carried over, each once."""
+    found = {}
+    for _, patch in older.verdicts(step.report):
+        rebase = patch.rebase
+        if rebase is not None and (rebase.diff or not rebase.merged.is_clean):
+            how = rebase.merged.how if rebase.merged.is_clean else "conflicts"
+            found[rebase.location.file, rebase.location.line] = how
+    return Counter(found.values())
+
+
+def said(step: older.Step) -> str:
+    """A step in one line."""
+    kinds = Counter(patch.verdict for _, patch in older.verdicts(step.report))
+    merges = ", ".join(f"{number} {how}" for how, number in count(step).items()) or "none"
+    verdicts = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    return f"{verdicts}; merges: {merges}; written: {len(step.applied.merged)}; by hand: {len(step.edits)}"
+
+
+def gate(folder: Path) -> int:
+    """Run the gate over the project with the installed release."""
+    command = [sys.executable, "-m", "pytest", "-p", "pytest_patchgen", "-q", "-n", "auto", "zoo"]
+    return subprocess.run(command, cwd=folder).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
