@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patchgen_core.checks.result import BAD, Record
+from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.errors import display_path
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _ANY_WIDTH = 10_000
 class CheckFailed(Exception):
     """A check found something."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[CheckResult]) -> None:
         super().__init__("; ".join(record.headline for record in records if record.status in BAD))
         self.records = tuple(records)
 
@@ -56,7 +56,7 @@ class FailureRepr:
     """
 
     def __init__(
-        self, records: Sequence[Record], traceback: str, folded: bool, brief: bool, is_whole: bool = True
+        self, records: Sequence[CheckResult], traceback: str, folded: bool, brief: bool, is_whole: bool = True
     ) -> None:
         self.records, self.traceback, self.folded, self.brief = tuple(records), traceback, folded, brief
         self.is_whole = is_whole
@@ -93,7 +93,7 @@ class FailureRepr:
                 print_details(console, record, verbose=not folded, folded=folded, is_whole=is_whole)
 
 
-def make_failure(config: pytest.Config, records: Sequence[Record], traceback: str) -> FailureRepr:
+def make_failure(config: pytest.Config, records: Sequence[CheckResult], traceback: str) -> FailureRepr:
     """The verdict of a failed item as the options of a session want it shown."""
     verbosity, style = config.get_verbosity(), config.getoption("tbstyle", "auto")
     return FailureRepr(records, traceback, verbosity < 2, style == "line", verbosity > 0)

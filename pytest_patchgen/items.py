@@ -14,11 +14,11 @@ from patchgen_core.checks.drift.drift import find_orphans, fix_result, remove
 from patchgen_core.checks.result import (
     BAD,
     NO_MODULE,
-    Record,
+    CheckResult,
     Status,
     clean,
-    contract_record,
-    drift_record,
+    contract_result,
+    drift_result,
     pack,
     relative_to,
     unpack,
@@ -50,7 +50,7 @@ class CheckItem(pytest.Item):
 
     check: ClassVar[str]
     on_device: ClassVar[bool] = False
-    records: tuple[Record, ...] = ()
+    records: tuple[CheckResult, ...] = ()
     _traceback: str = ""
 
     def __init__(self, name: str, parent: pytest.File, **more: Any) -> None:
@@ -63,7 +63,7 @@ class CheckItem(pytest.Item):
         """The items of this check for a config file: one that is called like the check, unless overridden."""
         yield cls.from_parent(parent, name=cls.check)
 
-    def examine(self) -> Iterable[Record]:
+    def examine(self) -> Iterable[CheckResult]:
         """Do the check.
 
         Returns:
@@ -91,10 +91,10 @@ class CheckItem(pytest.Item):
         except pytest.skip.Exception as error:
             raise PatchgenError(f"the config skips itself: {error}", Location(str(self.path))) from None
 
-    def record(self, result: ConfigResult, status: Status, **more: Any) -> Record:
+    def record(self, result: ConfigResult, status: Status, **more: Any) -> CheckResult:
         """The record of a verdict on one of :meth:`results`; ``more`` is what else it holds."""
         outcome = result.outcome
-        return Record(outcome.label, str(outcome.path), outcome.line, self.check, status, **more)
+        return CheckResult(outcome.label, str(outcome.path), outcome.line, self.check, status, **more)
 
     def is_drift_checked(self) -> bool:
         """Whether the drift of the same file is going to be checked."""
@@ -104,7 +104,7 @@ class CheckItem(pytest.Item):
         """Whether a config's files are being rewritten in this run."""
         return self.gate.fix and self.is_drift_checked() and result.status == "drifted"
 
-    def unmade(self, result: ConfigResult, reason: str) -> Record:
+    def unmade(self, result: ConfigResult, reason: str) -> CheckResult:
         """The record for a config without a generated module: skipped where the drift check tells of it."""
         if self.is_drift_checked():
             return self.record(result, "skipped", reason=reason)
@@ -121,7 +121,7 @@ class CheckItem(pytest.Item):
             found = tuple(self.examine())
         except PatchgenError as error:
             label = self.gate.label(self.path)
-            found = (Record(label, str(self.path), 0, self.check, "error", errors=error.problems),)
+            found = (CheckResult(label, str(self.path), 0, self.check, "error", errors=error.problems),)
         self.records = tuple(unpack(pack(record)) for record in found)  # as other processes will see them
         if any(record.status in BAD for record in self.records):
             raise CheckFailed(self.records)
@@ -148,7 +148,7 @@ class CheckItem(pytest.Item):
         """
         records = self.records
         if excuse:
-            bare = Record(self.gate.label(self.path), str(self.path), 0, self.check, "skipped", reason=excuse)
+            bare = CheckResult(self.gate.label(self.path), str(self.path), 0, self.check, "skipped", reason=excuse)
             records = tuple(
                 record if record.status == "skipped" else replace(record, status="skipped", reason=excuse)
                 for record in records or (bare,)
@@ -175,19 +175,19 @@ class DriftItem(CheckItem):
 
     check = "drift"
 
-    def examine(self) -> Sequence[Record]:
+    def examine(self) -> Sequence[CheckResult]:
         """Compare with a fresh generation; with ``--patchgen-fix``, write what drifted."""
         results = self.results()
-        return [self._fix(result) for result in results] if self.gate.fix else list(map(drift_record, results))
+        return [self._fix(result) for result in results] if self.gate.fix else list(map(drift_result, results))
 
-    def _fix(self, result: ConfigResult) -> Record:
+    def _fix(self, result: ConfigResult) -> CheckResult:
         """Rewrite what drifted; what moved under the patches is told here, because it cannot be told afterwards."""
         artifact = result.outcome.artifact
         warnings: tuple[Problem, ...] = ()
         if artifact is not None and self.is_fixed(result) and ContractItem.check in self.gate.chosen[self.path]:
             contracts = self.gate.verdicts.contracts(self.gate.verdicts.project(self.path))
             warnings = contracts.examine(artifact, self.path, UPSTREAM_MOVED).warnings
-        return replace(drift_record(fix_result(result)), warnings=warnings)
+        return replace(drift_result(fix_result(result)), warnings=warnings)
 
 
 class ImportItem(CheckItem):
@@ -195,11 +195,11 @@ class ImportItem(CheckItem):
 
     check = "import"
 
-    def examine(self) -> Sequence[Record]:
+    def examine(self) -> Sequence[CheckResult]:
         """Import what is checked in, or what ``--patchgen-fix`` puts there."""
         return [self._import(result) for result in self.results()]
 
-    def _import(self, result: ConfigResult) -> Record:
+    def _import(self, result: ConfigResult) -> CheckResult:
         artifact = result.outcome.artifact
         is_fixed = self.is_fixed(result)
         if artifact is None or (not is_fixed and not artifact.path.exists()):
@@ -221,11 +221,11 @@ class ContractItem(CheckItem):
 
     check = "contract"
 
-    def examine(self) -> Sequence[Record]:
+    def examine(self) -> Sequence[CheckResult]:
         """Run the contract rules over what the file's configs make."""
         return [self._contract(result) for result in self.results()]
 
-    def _contract(self, result: ConfigResult) -> Record:
+    def _contract(self, result: ConfigResult) -> CheckResult:
         artifact = result.outcome.artifact
         if artifact is None:
             return self.unmade(result, NO_MODULE)
@@ -233,7 +233,7 @@ class ContractItem(CheckItem):
         codes = {rule.code for rule in contracts.rules}
         if self.gate.fix and self.is_drift_checked():
             codes -= UPSTREAM_MOVED
-        return contract_record(result.outcome, contracts.examine(artifact, self.path, codes))
+        return contract_result(result.outcome, contracts.examine(artifact, self.path, codes))
 
 
 class ProjectFile(pytest.File):
@@ -257,7 +257,7 @@ class OrphansItem(CheckItem):
 
     check = "drift"
 
-    def examine(self) -> Sequence[Record]:
+    def examine(self) -> Sequence[CheckResult]:
         """Look for orphans; with ``--patchgen-prune``, remove them."""
         project = load_project(self.path.parent)
         named = [path for path in self.gate.named if self.gate.verdicts.project(path) == project]
@@ -270,4 +270,4 @@ class OrphansItem(CheckItem):
         root = relative_to(project.base)
         causes = tuple(Cause("orphan", f"{root(str(path))}: no config makes it any more") for path in orphans)
         removed = tuple(map(str, orphans)) if status == "fixed" else ()
-        return [Record(self.path.name, str(self.path), 0, self.check, status, causes=causes, removed=removed)]
+        return [CheckResult(self.path.name, str(self.path), 0, self.check, status, causes=causes, removed=removed)]

@@ -12,7 +12,7 @@ import pytest
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.parity.client import CONVERTER_FILE, PLAN_FILE, KernelName, ModelChecks
 from patchgen_core.checks.parity.verdict import CheckVerdict
-from patchgen_core.checks.result import Record, Status
+from patchgen_core.checks.result import CheckResult, Status
 from patchgen_core.errors import Location, PatchgenError, Problem
 from pytest_patchgen.items import CheckItem, ConfigFile
 
@@ -35,11 +35,11 @@ class BesideItem(CheckItem):
         if (parent.path.parent / cls.beside).is_file():
             yield from super().make(parent)
 
-    def examine(self) -> Sequence[Record]:
+    def examine(self) -> Sequence[CheckResult]:
         """Run the models of the checked-in modules."""
         return [self._run(result) for result in self.results()]
 
-    def _run(self, result: ConfigResult) -> Record:
+    def _run(self, result: ConfigResult) -> CheckResult:
         artifact = result.outcome.artifact
         is_fixed = self.is_fixed(result)
         if artifact is None or (not is_fixed and not artifact.path.exists()):
@@ -109,14 +109,14 @@ class KernelItem(CheckItem):
             item.kernel = kernel
             yield item
 
-    def examine(self) -> Sequence[Record]:
+    def examine(self) -> Sequence[CheckResult]:
         """Compare forward and backward over random inputs."""
         if self.problems:
             raise PatchgenError.from_problems(self.problems)
         checks = self.gate.verdicts.models(self.gate.verdicts.project(self.path))
         verdict = checks.kernel(self.kernel)
         status, reason = outcome(verdict.problems, verdict)
-        bare = Record("-".join(self.kernel), str(self.path), 0, self.check, status, errors=verdict.problems)
+        bare = CheckResult("-".join(self.kernel), str(self.path), 0, self.check, status, errors=verdict.problems)
         return [replace(bare, reason=reason, notes=(*verdict.notes, *_worst(verdict)), figures=verdict.figures)]
 
 

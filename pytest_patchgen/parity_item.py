@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from patchgen_core.build.results import ConfigResult
 from patchgen_core.checks.parity.client import ParityOptions
-from patchgen_core.checks.result import Record
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import read_text
 from patchgen_core.models.implementations import PATCHED, offered
@@ -56,13 +56,13 @@ class ParityItem(CheckItem):
             item.implementation, item.offered = implementation, names
             yield item
 
-    def examine(self) -> Sequence[Record]:
+    def examine(self) -> Sequence[CheckResult]:
         """Run the models of the checked-in module, or of what ``--patchgen-fix`` puts there."""
         if self.problems:
             raise PatchgenError.from_problems(self.problems)
         return [self._run(result) for result in self.results()]
 
-    def _run(self, result: ConfigResult) -> Record:
+    def _run(self, result: ConfigResult) -> CheckResult:
         artifact = result.outcome.artifact
         is_fixed = self.is_fixed(result)
         if artifact is None or (not is_fixed and not artifact.path.exists()):

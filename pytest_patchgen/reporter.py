@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchgen_core.checks.result import BAD, Record, pack, retitled, unpack
+from patchgen_core.checks.result import BAD, CheckResult, pack, retitled, unpack
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.report.gate import (
     GateReport,
@@ -43,7 +43,7 @@ class Reporter:
     def __init__(self, config: pytest.Config, gate: Gate) -> None:
         self.config, self.gate = config, gate
         self.path = _report_path(config)
-        self.records: dict[str, list[Record]] = {}
+        self.records: dict[str, list[CheckResult]] = {}
         self.selected: dict[str, None] = {}
         self.collected: set[Path] | None = None
         self.problems: tuple[Problem, ...] = ()
@@ -109,7 +109,7 @@ class Reporter:
         elif report.failed and (report.nodeid in self.selected or self._is_check(report.nodeid)):
             self.records[report.nodeid] = [self._crash(report)]
 
-    def _crash(self, report: pytest.TestReport) -> Record:
+    def _crash(self, report: pytest.TestReport) -> CheckResult:
         """The record of a check that raised something else, timed out, or took its worker with it."""
         file, check = self._split(report.nodeid)
         crash = getattr(report.longrepr, "reprcrash", None)
@@ -117,7 +117,7 @@ class Reporter:
         problem = Problem(f"the check did not finish: {said}")
         label = file.name if check == _ORPHANS else self.gate.label(file)
         check = "drift" if check == _ORPHANS else check
-        made = Record(label, str(file), 0, check, "error", errors=(problem,), item=report.nodeid)
+        made = CheckResult(label, str(file), 0, check, "error", errors=(problem,), item=report.nodeid)
         return unpack(pack(made))
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from patchgen_core.build.results import Cause, ConfigResult, Outcome
-from patchgen_core.errors import Location, Problem, Snippet, display_path
+from patchgen_core.checks.tables import Table
+from patchgen_core.errors import Location, Problem, display_path
 
 if TYPE_CHECKING:
     from patchgen_core.checks.contract.verdict import Verdict
-    from patchgen_core.checks.parity.verdict import Table
 
 Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
 _TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)
@@ -34,7 +36,7 @@ NO_MODULE = "there is nothing to look at: the drift check says why"
 
 
 @dataclass(frozen=True)
-class FileRecord:
+class FileDifference:
     """A file that differs.
 
     Attributes:
@@ -51,7 +53,7 @@ class FileRecord:
 
 
 @dataclass(frozen=True)
-class Record:
+class CheckResult:
     """What one check found out about one config.
 
     Attributes:
@@ -85,7 +87,7 @@ class Record:
     check: str
     status: Status
     causes: tuple[Cause, ...] = ()
-    files: tuple[FileRecord, ...] = ()
+    files: tuple[FileDifference, ...] = ()
     written: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     errors: tuple[Problem, ...] = ()
@@ -125,11 +127,13 @@ class Record:
         return said[0] if len(said) == 1 else f"{said[0]} (and {len(said) - 1} more)"
 
 
-def drift_record(result: ConfigResult) -> Record:
+def drift_result(result: ConfigResult) -> CheckResult:
     """The record of a drift check."""
     outcome = result.outcome
-    files = tuple(FileRecord(str(f.path), f.old is None, _clean(f.diff), _clean(f.telling_diff)) for f in result.files)
-    return Record(
+    files = tuple(
+        FileDifference(str(f.path), f.old is None, _clean(f.diff), _clean(f.telling_diff)) for f in result.files
+    )
+    return CheckResult(
         outcome.label,
         str(outcome.path),
         outcome.line,
@@ -145,9 +149,9 @@ def drift_record(result: ConfigResult) -> Record:
     )
 
 
-def contract_record(outcome: Outcome, verdict: Verdict | None) -> Record:
+def contract_result(outcome: Outcome, verdict: Verdict | None) -> CheckResult:
     """The record of a contract check; without a verdict, that of a config that makes nothing."""
-    bare = Record(outcome.label, str(outcome.path), outcome.line, "contract", "skipped", reason=NO_MODULE)
+    bare = CheckResult(outcome.label, str(outcome.path), outcome.line, "contract", "skipped", reason=NO_MODULE)
     if verdict is None:
         return bare
     status: Status = "failed" if verdict.errors else "clean"
@@ -155,54 +159,22 @@ def contract_record(outcome: Outcome, verdict: Verdict | None) -> Record:
     return replace(bare, status=status, reason="", **more)
 
 
-def pack(record: Record) -> dict[str, Any]:
-    """A record as JSON types that can be sent and saved: what is not valid Unicode is escaped."""
-    packed: dict[str, Any] = _clean(asdict(record))
+def pack(result: CheckResult) -> dict[str, Any]:
+    """A result as JSON types that can be sent and saved: what is not valid Unicode is escaped."""
+    packed: dict[str, Any] = _clean(msgspec.to_builtins(result))
     return packed
 
 
-def unpack(data: Mapping[str, Any]) -> Record:
-    """The record that :func:`pack` was given.
+def unpack(data: Mapping[str, Any]) -> CheckResult:
+    """The result that :func:`pack` was given.
 
     Raises:
-        KeyError, TypeError, ValueError: ``data`` is no such record.
+        ValueError: ``data`` is no such result.
     """
-    if data["status"] not in get_args(Status):
-        raise ValueError(f"unknown status {data['status']!r}")
-
-    def problems(values: Any) -> tuple[Problem, ...]:
-        return tuple(
-            Problem(**{**value, "location": location(value["location"]), "generated": snippet(value.get("generated"))})
-            for value in values
-        )
-
-    def location(value: Any) -> Location | None:
-        return Location(**value) if value else None
-
-    def snippet(value: Any) -> Snippet | None:
-        return Snippet(Location(**value["location"]), value["text"]) if value else None
-
-    parts = {
-        "causes": tuple(Cause(**cause) for cause in data["causes"]),
-        "files": tuple(FileRecord(**file) for file in data["files"]),
-        "written": tuple(data["written"]),
-        "removed": tuple(data["removed"]),
-        "errors": problems(data["errors"]),
-        "warnings": problems(data["warnings"]),
-        "notes": tuple(data.get("notes", ())),
-        "tables": _unpack_tables(data.get("tables", ())),
-        "unused": problems(data.get("unused", ())),
-        "siblings": tuple(data.get("siblings", ())),
-    }
-    return Record(**{**data, **parts})
-
-
-def _unpack_tables(values: Any) -> tuple[Table, ...]:
-    if not values:
-        return ()
-    from patchgen_core.checks.parity.verdict import unpack_table
-
-    return tuple(map(unpack_table, values))
+    try:
+        return msgspec.convert(data, CheckResult)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
 
 
 def clean(text: str) -> str:
@@ -223,7 +195,7 @@ def relative_to(root: Path) -> Callable[[str], str]:
     return lambda path: Path(path).relative_to(root).as_posix() if Path(path).is_relative_to(root) else path
 
 
-def with_paths(record: Record, change: Callable[[str], str]) -> Record:
+def with_paths(record: CheckResult, change: Callable[[str], str]) -> CheckResult:
     """A record with each path changed, as for a machine that has the files elsewhere."""
 
     def problem(value: Problem) -> Problem:
@@ -247,7 +219,7 @@ def with_paths(record: Record, change: Callable[[str], str]) -> Record:
     )
 
 
-def retitled(record: Record) -> Record:
+def retitled(record: CheckResult) -> CheckResult:
     """A record whose diffs name their files as paths are shown here."""
 
     def title(diff: str, path: str) -> str:

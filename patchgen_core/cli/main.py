@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from patchgen_core.build.cache import Cache
     from patchgen_core.build.results import DriftReport
-    from patchgen_core.checks.result import Record
+    from patchgen_core.checks.result import CheckResult
     from patchgen_core.config.loading import Loader
     from patchgen_core.syntax.source import SourceCache
 
@@ -296,15 +296,15 @@ def _loader(project: Project) -> Loader:
 
 def _contracts(
     options: argparse.Namespace, project: Project, report: DriftReport, sources: SourceCache
-) -> list[Record]:
+) -> list[CheckResult]:
     """What the contract rules say of every config."""
     from patchgen_core.checks.contract.run import Contracts
-    from patchgen_core.checks.result import contract_record
+    from patchgen_core.checks.result import contract_result
 
     contracts = Contracts(project, sources, options.select, options.ignore or ())
     outcomes = [result.outcome for result in report.results]
     verdicts = [contracts.examine(o.artifact, o.path) if o.artifact is not None else None for o in outcomes]
-    return [contract_record(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts)]
+    return [contract_result(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts)]
 
 
 def _warn(cache: Cache | None) -> None:

@@ -134,10 +134,10 @@ def _print_result(console: Console, result: ConfigResult, is_repaired: bool, ver
     """Print a verdict with what differed, and what was written."""
     from rich.text import Text
 
-    from patchgen_core.checks.result import FileRecord, Status, clean, drift_record
+    from patchgen_core.checks.result import FileDifference, Status, clean, drift_result
     from patchgen_core.report.terminal import print_details, verdict_text
 
-    record = drift_record(replace(result, files=()))
+    record = drift_result(replace(result, files=()))
     line = verdict_text(record)
     if is_repaired:
         line.append("  its errors are gone", "green")
@@ -145,7 +145,9 @@ def _print_result(console: Console, result: ConfigResult, is_repaired: bool, ver
     files = []
     for file in result.files:
         is_shown = file.path.suffix == ".py" or len(result.files) == 1
-        files.append(FileRecord(str(file.path), file.old is None, "", clean(file.telling_diff) if is_shown else ""))
+        files.append(
+            FileDifference(str(file.path), file.old is None, "", clean(file.telling_diff) if is_shown else "")
+        )
     status: Status = "drifted" if result.status == "fixed" else record.status
     print_details(console, replace(record, status=status, files=tuple(files)), verbose)
     if result.status != "fixed":

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from patchgen_core.build.results import DriftReport
-from patchgen_core.checks.result import BAD, Record, drift_record
+from patchgen_core.checks.result import BAD, CheckResult, drift_result
 from patchgen_core.errors import Problem, Snippet, display_path
 
 SCHEMA = 1
 
 
-def drift_data(report: DriftReport, contracts: Sequence[Record] = ()) -> dict[str, Any]:
+def drift_data(report: DriftReport, contracts: Sequence[CheckResult] = ()) -> dict[str, Any]:
     """A drift report as JSON types. Paths are relative to the working directory where they can be.
 
     Args:
@@ -31,14 +31,14 @@ def drift_data(report: DriftReport, contracts: Sequence[Record] = ()) -> dict[st
                 **check_data(record),
                 **kept.get((record.config, record.path), {}),
             }
-            for record in map(drift_record, report.results)
+            for record in map(drift_result, report.results)
         ],
         "orphans": [display_path(path) for path in report.orphans],
         "removed": [display_path(path) for path in report.removed],
     }
 
 
-def check_data(record: Record) -> dict[str, Any]:
+def check_data(record: CheckResult) -> dict[str, Any]:
     """What a check found out, as JSON types."""
     return {
         "status": record.status,
@@ -56,7 +56,7 @@ def check_data(record: Record) -> dict[str, Any]:
     }
 
 
-def _contract_data(record: Record) -> dict[str, Any]:
+def _contract_data(record: CheckResult) -> dict[str, Any]:
     return {
         "status": record.status,
         "reason": record.reason or None,

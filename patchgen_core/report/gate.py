@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from patchgen_core.checks.result import (
     BAD,
     STATUS_STYLE,
-    Record,
+    CheckResult,
     Status,
     pack,
     relative_to,
@@ -45,7 +45,7 @@ class GateReport:
         is_short: whether it left them out without being told to.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[CheckResult, ...]
     not_run: tuple[str, ...] = ()
     not_collected: tuple[str, ...] = ()
     is_short: bool = False
@@ -63,7 +63,7 @@ class GateReport:
         return bool(self.records) and self.exit_code == 0
 
     @property
-    def bad(self) -> tuple[Record, ...]:
+    def bad(self) -> tuple[CheckResult, ...]:
         """The records that make the run red."""
         return tuple(record for record in self.records if record.status in BAD)
 
@@ -89,9 +89,9 @@ class GateReport:
         """Whether generated files are there that no config makes."""
         return any(cause.kind == "orphan" for record in self.bad for cause in record.causes)
 
-    def by_config(self) -> dict[tuple[str, str], dict[str, Record]]:
+    def by_config(self) -> dict[tuple[str, str], dict[str, CheckResult]]:
         """The worst record of each check by name and path of the config, in their order."""
-        found: dict[tuple[str, str], dict[str, Record]] = {}
+        found: dict[tuple[str, str], dict[str, CheckResult]] = {}
         for record in sorted(self.records, key=lambda r: (r.config, r.path)):
             row = found.setdefault((record.config, record.path), {})
             known = row.get(record.check)
@@ -120,7 +120,7 @@ def _place(check: str) -> int:
     return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 
-def _is_config(record: Record) -> bool:
+def _is_config(record: CheckResult) -> bool:
     """Whether a record concerns a config, and not the project."""
     return record.path.endswith(".py")
 
@@ -129,7 +129,7 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'s' * (number != 1)}"
 
 
-def _cell(record: Record | None) -> str:
+def _cell(record: CheckResult | None) -> str:
     if record is None:
         return "-"
     kinds = ", ".join(dict.fromkeys(cause.kind for cause in record.causes))
@@ -193,9 +193,9 @@ def print_gate(console: Console, report: GateReport, verbose: bool = False) -> N
     console.out(*(line.rstrip(" ") for line in capture.get().splitlines()), sep="\n", highlight=False)
 
 
-def _rows(report: GateReport, verbose: bool) -> tuple[dict[str, dict[str, Record]], list[dict[str, Record]]]:
+def _rows(report: GateReport, verbose: bool) -> tuple[dict[str, dict[str, CheckResult]], list[dict[str, CheckResult]]]:
     """Rows that say something, and those that do not. Configs of one name have their paths in it."""
-    rows: dict[str, dict[str, Record]] = {}
+    rows: dict[str, dict[str, CheckResult]] = {}
     quiet = []
     by_config = report.by_config()
     names = Counter(config for config, _ in by_config)
@@ -211,7 +211,7 @@ def _quiet(rows: Mapping[str, object], quiet: Sequence[object]) -> str:
     return f"{len(quiet)} {'more' if rows else 'in all'}"
 
 
-def _ok(report: GateReport, quiet: Sequence[Mapping[str, Record]]) -> list[int]:
+def _ok(report: GateReport, quiet: Sequence[Mapping[str, CheckResult]]) -> list[int]:
     return [sum(check in row for row in quiet) for check in report.checks]
 
 
@@ -270,11 +270,11 @@ def check_report_name(path: Path) -> None:
 
 def with_unused(report: GateReport) -> GateReport:
     """A report that warns of the allowances that no item needed of all that may; once, with the first of these."""
-    found: dict[tuple[str, str], dict[str, Record]] = {}
+    found: dict[tuple[str, str], dict[str, CheckResult]] = {}
     for record in report.records:
         found.setdefault((record.config, record.path), {})[record.name] = record
 
-    def settled(record: Record) -> Record:
+    def settled(record: CheckResult) -> CheckResult:
         siblings = [found[record.config, record.path].get(name) for name in record.siblings]
         if not siblings or record.name != record.siblings[0]:
             return record
@@ -307,7 +307,7 @@ def merge(reports: Iterable[GateReport]) -> GateReport:
     What one run left out and another ran counts as run; of a check that ran twice the worse verdict counts.
     """
     reports = list(reports)
-    records: dict[tuple[str, str, str], Record] = {}
+    records: dict[tuple[str, str, str], CheckResult] = {}
     for record in (record for report in reports for record in report.records):
         key = (record.config, record.path, record.name)
         if key not in records or _WORST.index(record.status) < _WORST.index(records[key].status):
@@ -353,7 +353,7 @@ def gate_markdown(report: GateReport, folder: Path | None = None, is_whole: bool
     return "\n".join(lines) + "\n"
 
 
-def _details(record: Record, folder: Path | None, is_whole: bool) -> Iterable[str]:
+def _details(record: CheckResult, folder: Path | None, is_whole: bool) -> Iterable[str]:
     from patchgen_core.report.diff import plain_diff
     from patchgen_core.report.markdown import escape, fence
     from patchgen_core.report.tables import table_markdown

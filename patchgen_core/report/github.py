@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchgen_core.checks.result import BAD, Record
+from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.report.gate import GateReport, gate_markdown
 
@@ -29,7 +29,7 @@ def commands(report: GateReport, workspace: Path) -> Iterator[str]:
             yield f"::{kind} {place},title={_property(title)}::{_data(message)}"
 
 
-def _found(record: Record, workspace: Path) -> Iterator[tuple[str, int, str]]:
+def _found(record: CheckResult, workspace: Path) -> Iterator[tuple[str, int, str]]:
     if record.reason and not record.causes and not record.errors:
         yield record.path, record.line, record.headline
     for cause in record.causes:
@@ -38,7 +38,7 @@ def _found(record: Record, workspace: Path) -> Iterator[tuple[str, int, str]]:
         yield _told(record, problem, workspace)
 
 
-def _told(record: Record, problem: Problem, workspace: Path) -> tuple[str, int, str]:
+def _told(record: CheckResult, problem: Problem, workspace: Path) -> tuple[str, int, str]:
     """The file and the line to show a problem at, and what to say there."""
     where = problem.location or Location(record.path, record.line)
     lines = [problem.title, problem.hint]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen_core.checks.parity.verdict import BACKWARD, LAYERS, RIGHT, Table
-from patchgen_core.checks.result import BAD, Record
+from patchgen_core.checks.result import BAD, CheckResult
+from patchgen_core.checks.tables import BACKWARD, LAYERS, RIGHT, Table
 from patchgen_core.errors import display_path
 from patchgen_core.report.gate import GateReport
 from patchgen_core.report.tables import shorten
@@ -84,7 +84,7 @@ def has_layers(table: Table) -> bool:
     return table.title.rpartition(": ")[2] in (LAYERS, BACKWARD)
 
 
-def _file_name(record: Record) -> str:
+def _file_name(record: CheckResult) -> str:
     name = f"{record.check}-{record.config}-{record.name.partition('[')[2].rstrip(']')}"
     return re.sub(r"[^\w.\-]+", "-", name).strip("-")
 

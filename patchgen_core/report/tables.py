@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from patchgen_core.checks.parity.verdict import LAYERS, RIGHT, TENSORS, Table
+from patchgen_core.checks.tables import LAYERS, RIGHT, TENSORS, Table
 
 _MOST = {TENSORS: 12, LAYERS: 8}
 _MOST_OTHERS = 12

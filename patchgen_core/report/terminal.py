@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from patchgen_core.checks.result import BAD, STATUS_STYLE, Record, drift_record
+from patchgen_core.checks.result import BAD, STATUS_STYLE, CheckResult, drift_result
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.summary import drift_summary
 
 if TYPE_CHECKING:
     from patchgen_core.api.codegen import CodegenResult
     from patchgen_core.build.results import DriftReport
-    from patchgen_core.checks.parity.verdict import Table
+    from patchgen_core.checks.tables import Table
 
 
 def problem_text(problem: Problem, kind: str) -> Text:
@@ -45,7 +45,7 @@ def print_problems(console: Console, problems: Iterable[Problem], kind: str = "e
 
 def print_drift(console: Console, report: DriftReport, verbose: bool = False) -> None:
     """Print a drift report: a line for each config that is not clean, its diffs, and a summary."""
-    for record in map(drift_record, report.results):
+    for record in map(drift_result, report.results):
         if record.status != "clean" or record.warnings or verbose:
             console.print(verdict_text(record), soft_wrap=True)
             print_details(console, record, verbose)
@@ -57,7 +57,7 @@ def print_drift(console: Console, report: DriftReport, verbose: bool = False) ->
     console.print(_summary(report), soft_wrap=True)
 
 
-def verdict_text(record: Record, named: bool = True) -> Text:
+def verdict_text(record: CheckResult, named: bool = True) -> Text:
     """The status and the causes of a verdict; with ``named``, of which config."""
     text = Text()
     if named:
@@ -71,7 +71,7 @@ def verdict_text(record: Record, named: bool = True) -> Text:
 
 
 def print_details(
-    console: Console, record: Record, verbose: bool = False, folded: bool = False, is_whole: bool = True
+    console: Console, record: CheckResult, verbose: bool = False, folded: bool = False, is_whole: bool = True
 ) -> None:
     """Print what belongs to a verdict: problems and their figures, what upstream changed, the files that differ.
 
@@ -101,7 +101,7 @@ def print_details(
             _print_diff(console, file.telling, verbose, folded)
 
 
-def _print_errors(console: Console, record: Record, is_whole: bool) -> None:
+def _print_errors(console: Console, record: CheckResult, is_whole: bool) -> None:
     if is_whole or not record.tables:
         print_problems(console, record.errors)
         tables, others = list(record.tables), []
@@ -156,7 +156,7 @@ def _summary(report: DriftReport) -> Text:
     return Text("\n").join(Text(text, style) for text, style in drift_summary(report))
 
 
-def print_contracts(console: Console, records: Sequence[Record], verbose: bool = False) -> None:
+def print_contracts(console: Console, records: Sequence[CheckResult], verbose: bool = False) -> None:
     """Print what the contract rules found, and a summary."""
     for record in records:
         if record.status in BAD or record.warnings or (verbose and (record.notes or record.reason)):

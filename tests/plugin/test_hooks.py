@@ -15,7 +15,7 @@ DRIFT, IMPORT, CONTRACT, LENGTH, ORPHANS = (
     "pyproject.toml::orphans",
 )
 LENGTH_CHECK = '''
-from patchgen_core.checks.result import Record
+from patchgen_core.report.record import Record
 from pytest_patchgen.items import CheckItem
 
 

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from patchgen_core.build.results import Cause
-from patchgen_core.checks.parity.verdict import Table
-from patchgen_core.checks.result import FileRecord, Record
+from patchgen_core.checks.result import CheckResult, FileDifference
+from patchgen_core.checks.tables import Table
 from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate import GateReport
 from patchgen_core.syntax.diffs import unified_diff
@@ -74,16 +74,16 @@ def tensors() -> Table:
     return Table("ToyForCausalLM, batch 'padded', float32: tensors", ("tensor", *_COLUMNS), rows)
 
 
-def record(config: str, check: str, status: str = "clean", **more: object) -> Record:
+def record(config: str, check: str, status: str = "clean", **more: object) -> CheckResult:
     path = str(ROOT / f"models/{config.replace('.', '/')}.py")
-    return Record(config, path, 3, check, status, item=f"{path}::{more.pop('name', check)}", **more)  # type: ignore[arg-type]
+    return CheckResult(config, path, 3, check, status, item=f"{path}::{more.pop('name', check)}", **more)  # type: ignore[arg-type]
 
 
 def gate_report() -> GateReport:
     """Five configs: drifted, failed, in error, with a warning, clean; what was not run; a hostile text."""
     toy, bad, warned, clean = (f"zoo.{name}_gpu_patch_gen_config" for name in ("toy", "bad", "warned", "clean"))
-    file = FileRecord(str(ROOT / "models/generated/norm.py"), False, diff(), diff())
-    gone = FileRecord(str(ROOT / "models/generated/gone.py"), True, diff(""), diff(""))
+    file = FileDifference(str(ROOT / "models/generated/norm.py"), False, diff(), diff())
+    gone = FileDifference(str(ROOT / "models/generated/gone.py"), True, diff(""), diff(""))
     causes = (Cause("upstream moved", "Norm.forward changed", diff(name="norm.py")), Cause("edited by hand", HOSTILE))
     shares = {"ToyModel, padded, float32: loss": 1e-7, "ToyModel, padded, float32: logits": 0.0}
     shares |= {"ToyModel, padded, float32: largest part of what is allowed": 0.25}
@@ -191,7 +191,7 @@ def many_gate(count: int) -> GateReport:
     for number in range(count):
         name = f"zoo.model_{number:03}_gpu_patch_gen_config"
         old, new = _methods()[number % len(_methods())]
-        file = FileRecord(
+        file = FileDifference(
             str(ROOT / f"generated/{number}.py"), False, *(diff(old, new, f"generated/{number}.py"),) * 2
         )
         drifted = {"status": "drifted", "causes": (Cause("config changed", "forward changed"),), "files": (file, file)}

@@ -18,7 +18,16 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from patchgen_core.build.results import Cause
-from patchgen_core.checks.result import FileRecord, Record, Status, pack, relative_to, retitled, unpack, with_paths
+from patchgen_core.checks.result import (
+    CheckResult,
+    FileDifference,
+    Status,
+    pack,
+    relative_to,
+    retitled,
+    unpack,
+    with_paths,
+)
 from patchgen_core.cli.main import main
 from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate import (
@@ -38,25 +47,25 @@ STATUSES: tuple[Status, ...] = ("clean", "skipped", "fixed", "failed", "drifted"
 DIFF = "--- a.py\n+++ b.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 
 
-def record(config: str = "toy", check: str = "drift", status: Status = "clean", **more: Any) -> Record:
+def record(config: str = "toy", check: str = "drift", status: Status = "clean", **more: Any) -> CheckResult:
     path = more.pop("path", f"/project/{config}.py")
-    return Record(config, path, 1, check, status, item=f"{Path(path).name}::{check}", **more)
+    return CheckResult(config, path, 1, check, status, item=f"{Path(path).name}::{check}", **more)
 
 
-def full_record(root: Path) -> Record:
+def full_record(root: Path) -> CheckResult:
     """A record with something in every place."""
     location, generated = (
         Location(str(root / "models/helper.py"), 7),
         Location(str(root / "models/generated/toy.py"), 9),
     )
-    return Record(
+    return CheckResult(
         "toy",
         str(root / "models/toy.py"),
         3,
         "drift",
         "error",
         (Cause("upstream moved", "Norm.forward changed", DIFF), Cause("missing")),
-        (FileRecord(str(root / "models/generated/toy.py"), False, DIFF, DIFF),),
+        (FileDifference(str(root / "models/generated/toy.py"), False, DIFF, DIFF),),
         (str(root / "models/written.py"),),
         (str(root / "models/removed.py"),),
         (
@@ -96,7 +105,7 @@ def test_diff_is_named_by_the_path_of_its_file(tmp_path: Path, monkeypatch: pyte
     path = str(tmp_path / "models/a.py")
     monkeypatch.chdir("/")
     diff = unified_diff("x\n", f"{path[1:]}\n", f"{path[1:]} (checked in)", f"{path[1:]} (generated now)")
-    moved = with_paths(record(files=(FileRecord(path, False, diff, diff),)), relative_to(tmp_path))
+    moved = with_paths(record(files=(FileDifference(path, False, diff, diff),)), relative_to(tmp_path))
     (file,) = retitled(moved).files
     assert file.diff.startswith("--- models/a.py (checked in)\n+++ models/a.py (generated now)\n")
     assert file.diff.endswith(f"+{path[1:]}\n")
@@ -378,8 +387,8 @@ def test_markdown_has_findings_with_both_places_and_the_warnings_of_what_is_clea
     assert table_cells(tokens)[1:] == [["a", "failed"], ["b", "ok, 1 warning"], ["1 more", "1 ok"]]
 
 
-def _file(diff: str) -> FileRecord:
-    return FileRecord("/project/generated.py", False, diff, diff)
+def _file(diff: str) -> FileDifference:
+    return FileDifference("/project/generated.py", False, diff, diff)
 
 
 @pytest.mark.parametrize("mark", ["```", "````diff", "~~~", "</details>", "  ```"])
@@ -407,7 +416,7 @@ def random_text(rng: random.Random, letters: str = "ab |`<>&*_[]()\n\\#-+~\t\x1b
     return "".join(rng.choices(letters, k=rng.randint(0, 30)))
 
 
-def random_record(rng: random.Random) -> Record:
+def random_record(rng: random.Random) -> CheckResult:
     def problems() -> tuple[Problem, ...]:
         place = rng.choice([None, Location("/project/x.py", rng.randint(0, 5))])
         snippet = rng.choice([None, Snippet(Location("/project/y.py", 3), random_text(rng))])

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from patchgen_core.build.results import Cause
-from patchgen_core.checks.result import FileRecord, Record, Status
+from patchgen_core.checks.result import CheckResult, FileDifference, Status
 from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate import GateReport, gate_markdown
 from patchgen_core.report.github import commands, is_github, write_step_summary
@@ -18,11 +18,11 @@ WORKSPACE = Path("/runner/work")
 
 def record(
     status: Status = "drifted", path: str = "/runner/work/models/toy.py", line: int = 4, **more: object
-) -> Record:
-    return Record("toy", path, line, "drift", status, **more)  # type: ignore[arg-type]
+) -> CheckResult:
+    return CheckResult("toy", path, line, "drift", status, **more)  # type: ignore[arg-type]
 
 
-def told(*records: Record) -> list[str]:
+def told(*records: CheckResult) -> list[str]:
     return list(commands(GateReport(records), WORKSPACE))
 
 
@@ -98,6 +98,6 @@ def test_summary_is_added_to_what_other_steps_wrote(tmp_path: Path) -> None:
 
 def test_summary_of_a_file_that_is_not_utf8(tmp_path: Path) -> None:
     diff = "--- a.py\n+++ b.py\n@@ -1 +1 @@\n-x = '\udce9'\n+x = 'é'\n"
-    report = GateReport((record(files=(FileRecord("/runner/work/a.py", False, diff, diff),)),))
+    report = GateReport((record(files=(FileDifference("/runner/work/a.py", False, diff, diff),)),))
     write_step_summary(report, {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")})
     assert "+x = 'é'\n".encode() in (tmp_path / "summary.md").read_bytes()

@@ -12,8 +12,8 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from patchgen_core.checks.parity.verdict import BACKWARD, LAYERS, TENSORS, Table
-from patchgen_core.checks.result import Record
+from patchgen_core.checks.result import CheckResult
+from patchgen_core.checks.tables import BACKWARD, LAYERS, TENSORS, Table
 from patchgen_core.errors import Location, Problem
 from patchgen_core.report.gate import GateReport, gate_json, gate_markdown, merge, read_report, with_unused
 from patchgen_core.report.parity_plot import MISSING, telling_layers, with_pictures
@@ -53,10 +53,12 @@ def lines(table: Table, width: int | None = None, is_whole: bool = False) -> lis
     return table_text(table, width, is_whole).plain.splitlines()
 
 
-def failed(name: str = "eager", tables: tuple[Table, ...] = (), errors: int = 1, **more: object) -> Record:
+def failed(name: str = "eager", tables: tuple[Table, ...] = (), errors: int = 1, **more: object) -> CheckResult:
     location = Location("/project/models/toy_patch_gen_config.py", 3)
     problems = tuple(Problem(f"Head{n} parts", location, "Batch 'rows'.", "> 3 | patch") for n in range(errors))
-    bare = Record("toy", location.file, 3, "parity", "failed", errors=problems, tables=tables, item=ITEM.format(name))
+    bare = CheckResult(
+        "toy", location.file, 3, "parity", "failed", errors=problems, tables=tables, item=ITEM.format(name)
+    )
     return replace(bare, **more)
 
 
@@ -132,7 +134,7 @@ def test_shortened_name_has_both_ends(width: int) -> None:
         assert (short[0], short[-1]) == ("m", "j")
 
 
-def printed(record: Record, is_whole: bool) -> str:
+def printed(record: CheckResult, is_whole: bool) -> str:
     console = Console(file=io.StringIO(), width=10_000, force_terminal=False)
     print_details(console, record, is_whole=is_whole)
     assert isinstance(console.file, io.StringIO)
@@ -219,7 +221,7 @@ IDLE = Problem("allow: PG302 finds nothing here", Location("/project/c.py", 2), 
 BOTH = ("parity[eager]", "parity[liger_kernel]")
 
 
-def ran(name: str, *unused: Problem, siblings: tuple[str, ...] = BOTH) -> Record:
+def ran(name: str, *unused: Problem, siblings: tuple[str, ...] = BOTH) -> CheckResult:
     return failed(name, status="clean", errors=0, unused=unused, siblings=siblings if unused else ())
 
 
@@ -235,7 +237,7 @@ def ran(name: str, *unused: Problem, siblings: tuple[str, ...] = BOTH) -> Record
         ([ran("eager", IDLE), replace(ran("liger_kernel", IDLE), path="/project/other.py")], 0),
     ],
 )
-def test_allowance_that_no_implementation_needs_is_told_once(records: list[Record], count: int) -> None:
+def test_allowance_that_no_implementation_needs_is_told_once(records: list[CheckResult], count: int) -> None:
     report = with_unused(GateReport(tuple(records)))
     assert sum(record.warnings.count(IDLE) for record in report.records) == count
     assert report.codes == ("PG300",) * count

@@ -18,7 +18,8 @@ from patchgen_core.checks.parity.reached import spans_of, uncalled, unreached
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Allowed, allowed
 from patchgen_core.checks.parity.unrun import unrun
-from patchgen_core.checks.parity.verdict import CheckVerdict, Table
+from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.tables import Table
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.builders import load_builder

@@ -10,11 +10,14 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.findings import UNUSED, judge, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest, pack_request
-from patchgen_core.checks.parity.verdict import CheckVerdict, unpack_table
+from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.tables import Table
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet
 from patchgen_core.files import read_text
@@ -217,7 +220,7 @@ class ModelChecks:
             tuple(answer.get("notes", ())),
             answer.get("figures", {}),
             tuple(map(_problem, answer.get("warnings", ()))),
-            tuple(map(unpack_table, answer.get("tables", ()))),
+            tuple(msgspec.convert(table, Table) for table in answer.get("tables", ())),
         )
 
     def _judged(self, verdict: CheckVerdict, config: PatchConfig, request: ParityRequest) -> CheckVerdict:

@@ -12,7 +12,7 @@ from patchgen_core.checks.parity.blame import Blame, Runs, find_blame, find_susp
 from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.tolerances import Allowed
-from patchgen_core.checks.parity.verdict import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
+from patchgen_core.checks.tables import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.files import read_text
 from patchgen_core.models.comparing import Difference

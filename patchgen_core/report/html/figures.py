@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchgen_core.checks.parity.verdict import Table
+from patchgen_core.checks.tables import Table
 from patchgen_core.report.html.markup import Markup, joined, tag
 from patchgen_core.report.html.parts import cell, scrolled_table
 from patchgen_core.report.html.plots import layers_plot

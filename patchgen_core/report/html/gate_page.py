@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from patchgen_core.checks.result import BAD, FileRecord, Record, Status
+from patchgen_core.checks.result import BAD, CheckResult, FileDifference, Status
 from patchgen_core.report.gate import GateReport
 from patchgen_core.report.html.diffs import diff_view
 from patchgen_core.report.html.figures import figures_view, tables_view
@@ -59,9 +59,9 @@ def gate_page(report: GateReport, show: Show, kind: str = "gate") -> Page:
     )
 
 
-def _by_config(report: GateReport) -> list[tuple[str, list[Record]]]:
+def _by_config(report: GateReport) -> list[tuple[str, list[CheckResult]]]:
     """The records of each config, the worst configs first, each config's in the order of its checks."""
-    found: dict[tuple[str, str], list[Record]] = {}
+    found: dict[tuple[str, str], list[CheckResult]] = {}
     for record in sorted(report.records, key=lambda r: (r.config, r.path)):
         found.setdefault((record.config, record.path), []).append(record)
     order = {check: number for number, check in enumerate(report.checks)}
@@ -73,7 +73,7 @@ def _rank(status: str) -> int:
     return [name for name, _ in (*_STATUSES, *_MILD)].index(status)
 
 
-def _status(records: Sequence[Record]) -> str:
+def _status(records: Sequence[CheckResult]) -> str:
     """The worst that was found out; skipped where nothing else was."""
     statuses = {record.status for record in records}
     worst = next((name for name, _ in _STATUSES if name in statuses), "")
@@ -104,11 +104,11 @@ def _left_out(report: GateReport, show: Show) -> Markup:
     return joined(parts)
 
 
-def _heat_row(records: Sequence[Record], checks: Sequence[str]) -> tuple[HeatCell, ...]:
+def _heat_row(records: Sequence[CheckResult], checks: Sequence[str]) -> tuple[HeatCell, ...]:
     return tuple(_heat_cell([record for record in records if record.check == check]) for check in checks)
 
 
-def _heat_cell(records: Sequence[Record]) -> HeatCell:
+def _heat_cell(records: Sequence[CheckResult]) -> HeatCell:
     """A check of a config; of parity all implementations."""
     if not records:
         return HeatCell("\u2013", "", "not run")
@@ -123,7 +123,7 @@ def _heat_cell(records: Sequence[Record]) -> HeatCell:
     return HeatCell(text, _TONES[status], "; ".join(f"{record.name}: {record.headline}" for record in bad))
 
 
-def _section(label: str, records: Sequence[Record], show: Show, number: int) -> Section:
+def _section(label: str, records: Sequence[CheckResult], show: Show, number: int) -> Section:
     first = records[0]
     status = _status(records)
     telling = [record for record in records if record.status in BAD or record.warnings or record.status == "fixed"]
@@ -151,7 +151,7 @@ def _section(label: str, records: Sequence[Record], show: Show, number: int) -> 
     )
 
 
-def _summary(records: Sequence[Record], telling: Sequence[Record]) -> str:
+def _summary(records: Sequence[CheckResult], telling: Sequence[CheckResult]) -> str:
     if not telling:
         return f"{len(records)} check{'s' * (len(records) != 1)}"
     return "; ".join(f"{record.name}: {_headline(record)}" for record in telling[:2]) + (
@@ -159,13 +159,13 @@ def _summary(records: Sequence[Record], telling: Sequence[Record]) -> str:
     )
 
 
-def _headline(record: Record) -> str:
+def _headline(record: CheckResult) -> str:
     if record.status in BAD or not record.warnings:
         return record.headline
     return record.warnings[0].title
 
 
-def _body(records: Sequence[Record], show: Show, name: str) -> Iterator[Markup]:
+def _body(records: Sequence[CheckResult], show: Show, name: str) -> Iterator[Markup]:
     """Each check; those that say nothing but that they are clean in one line, after the others."""
     said = [_record(record, show, f"{name}-{number}") for number, record in enumerate(records)]
     yield from (markup for markup in said if markup)
@@ -174,7 +174,7 @@ def _body(records: Sequence[Record], show: Show, name: str) -> Iterator[Markup]:
         yield tag("p", badge("clean", "good"), f" {', '.join(quiet)}", class_="quiet")
 
 
-def _record(record: Record, show: Show, name: str) -> Markup:
+def _record(record: CheckResult, show: Show, name: str) -> Markup:
     """What a check says; empty for a clean one that says nothing more."""
     tone = _TONES[record.status]
     time = tag("span", f"{record.seconds:.2f} s", class_="dim time") if record.seconds >= 0.01 else None
@@ -197,7 +197,7 @@ def _record(record: Record, show: Show, name: str) -> Markup:
     return tag("div", head, *parts, class_="record")
 
 
-def _diffs(record: Record, show: Show) -> Iterator[Markup]:
+def _diffs(record: CheckResult, show: Show) -> Iterator[Markup]:
     is_open = record.status in BAD
     for cause in record.causes:
         yield diff_view(cause.upstream_diff, "What upstream changed in the patched code", is_open)
@@ -208,7 +208,7 @@ def _diffs(record: Record, show: Show) -> Iterator[Markup]:
             yield _file(file, show, is_open and not file.path.endswith(".diff"))
 
 
-def _file(file: FileRecord, show: Show, is_open: bool) -> Markup:
+def _file(file: FileDifference, show: Show, is_open: bool) -> Markup:
     return diff_view(file.telling or file.diff, show(file.path), is_open)
 
 

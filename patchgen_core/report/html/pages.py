@@ -13,7 +13,7 @@ from patchgen_core.report.html.page import Page, render
 
 if TYPE_CHECKING:
     from patchgen_core.build.results import DriftReport
-    from patchgen_core.checks.result import Record
+    from patchgen_core.checks.result import CheckResult
     from patchgen_core.report.gate import GateReport
     from patchgen_core.upgrade.results import MatrixReport, UpgradeReport
 
@@ -37,7 +37,7 @@ def write_gate(report: GateReport, path: Path, root: Path) -> None:
     _write(gate_page(replace(report, records=records), shown_below(root)), path)
 
 
-def write_drift(report: DriftReport, contracts: Sequence[Record], path: Path) -> None:
+def write_drift(report: DriftReport, contracts: Sequence[CheckResult], path: Path) -> None:
     """Write what ``patchgen --check`` found out.
 
     Args:
@@ -48,11 +48,11 @@ def write_drift(report: DriftReport, contracts: Sequence[Record], path: Path) ->
     Raises:
         PatchgenError: the file cannot be written.
     """
-    from patchgen_core.checks.result import drift_record, retitled
+    from patchgen_core.checks.result import drift_result, retitled
     from patchgen_core.report.gate import GateReport
     from patchgen_core.report.html.gate_page import gate_page
 
-    records = [retitled(drift_record(result)) for result in report.results]
+    records = [retitled(drift_result(result)) for result in report.results]
     records += [*contracts, *_orphans(report)]
     _write(gate_page(GateReport(tuple(records)), display_path, "check"), path)
 
@@ -91,13 +91,13 @@ def _write(page: Page, path: Path) -> None:
     write_files([(path, render(page))])
 
 
-def _orphans(report: DriftReport) -> list[Record]:
+def _orphans(report: DriftReport) -> list[CheckResult]:
     """A record of the generated files that no config makes; none where there are none."""
     from patchgen_core.build.results import Cause
-    from patchgen_core.checks.result import Record
+    from patchgen_core.checks.result import CheckResult
 
     if not (report.orphans or report.removed):
         return []
     causes = tuple(Cause("orphan", f"{display_path(path)}: no config makes it any more") for path in report.orphans)
     removed = tuple(map(str, report.removed))
-    return [Record("orphans", "", 0, "orphans", "failed" if causes else "fixed", causes, removed=removed)]
+    return [CheckResult("orphans", "", 0, "orphans", "failed" if causes else "fixed", causes, removed=removed)]

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from patchgen_core.checks.parity.verdict import Table
+from patchgen_core.checks.tables import Table
 from patchgen_core.report.html.markup import Markup, joined, tag
 from patchgen_core.report.parity_plot import Layer, layers_of, limits
 
