@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.syntax.source import FUNCTIONS, Positioned, SourceFile
+from patchgen_core.syntax.nodes import FUNCTIONS, Positioned
+from patchgen_core.syntax.source import SourceFile
 
 Spanned = Positioned | ast.keyword
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from patchgen_core.authoring.line_edits import LineEdit, Lines
 from patchgen_core.errors import PatchgenError
-from patchgen_core.syntax.source import Definition, SourceFile, parse_source, shift, string_lines
+from patchgen_core.syntax.nodes import Definition, string_lines
+from patchgen_core.syntax.source import SourceFile, parse_source, shift
 
 _MARKERS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 _MOST_DECORATORS = 10

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from patchgen_core.authoring.line_edits import LineEdit
 from patchgen_core.codegen.imports import absolute_imports
 from patchgen_core.syntax.index import ImportStatement
+from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.syntax.scopes import Reference, Scope, Scopes, find_scopes
-from patchgen_core.syntax.source import FUNCTIONS, SourceFile
+from patchgen_core.syntax.source import SourceFile
 from patchgen_core.upstream.module import UpstreamModule
 
 _BUILTINS = frozenset(dir(builtins))

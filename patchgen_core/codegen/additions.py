@@ -14,7 +14,8 @@ from patchgen_core.config.declarations import ImportSpec
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, Problem
 from patchgen_core.syntax.index import ImportStatement, ModuleIndex, bound_name, index_module
-from patchgen_core.syntax.source import COMPOUND, DEFINITIONS, SourceFile, statements
+from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, statements
+from patchgen_core.syntax.source import SourceFile
 
 SHADOWING = "PG207"
 """The contract rule that names which hide one another break."""

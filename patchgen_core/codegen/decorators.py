@@ -11,7 +11,8 @@ from patchgen_core.codegen.targets import Targets
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Problem, did_you_mean
 from patchgen_core.syntax.edits import Edit
-from patchgen_core.syntax.source import Definition, SourceFile, last_definitions, methods
+from patchgen_core.syntax.nodes import Definition, last_definitions, methods
+from patchgen_core.syntax.source import SourceFile
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 from patchgen_core.config.declarations import ImportSpec
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.edits import Edit, apply_edits
-from patchgen_core.syntax.source import SourceFile, blocks, parse_source
+from patchgen_core.syntax.nodes import blocks
+from patchgen_core.syntax.source import SourceFile, parse_source
 
 # Finds every place where a relative import can stand; the syntax tree then says which ones are.
 _CANDIDATE = re.compile(r"from[ \t\f\\\n]*\.")

@@ -15,7 +15,8 @@ from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
 from patchgen_core.config.replacement import ACCESSORS, Replacement
 from patchgen_core.errors import Location
 from patchgen_core.syntax.edits import Edit
-from patchgen_core.syntax.source import Definition, Function, SourceFile, is_filler, methods, statements
+from patchgen_core.syntax.nodes import Definition, Function, is_filler, methods, statements
+from patchgen_core.syntax.source import SourceFile
 
 RULE = f"# {'=' * 70}"
 

@@ -22,7 +22,8 @@ from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen_core.files import short_hash
 from patchgen_core.syntax.index import ModuleIndex
-from patchgen_core.syntax.source import Definition, SourceCache, SourceFile
+from patchgen_core.syntax.nodes import Definition
+from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import UpstreamModule
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from patchgen_core.syntax.edits import Edit
 from patchgen_core.syntax.exports import listing_names
 from patchgen_core.syntax.index import ImportStatement, ModuleIndex, bound_name
-from patchgen_core.syntax.source import DEFINITIONS, SourceFile, blocks, is_filler, statements
+from patchgen_core.syntax.nodes import DEFINITIONS, blocks, is_filler, statements
+from patchgen_core.syntax.source import SourceFile
 
 Item = ast.expr | ast.alias
 _COMMA = re.compile(r"(?:\s|\\|#[^\n]*\n)*,[ \t]*")

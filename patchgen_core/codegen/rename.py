@@ -12,8 +12,9 @@ from pathlib import Path
 from patchgen_core.config.replacement import HEAD, Replacement, string_names
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.edits import Edit, apply_edits
+from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.scopes import Reference, Scope, Scopes, find_scopes
-from patchgen_core.syntax.source import FUNCTIONS, Function, SourceFile, parse_source
+from patchgen_core.syntax.source import SourceFile, parse_source
 
 ORIGINAL_INIT = "_original_init"
 

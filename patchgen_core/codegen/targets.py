@@ -12,15 +12,8 @@ from patchgen_core.config.declarations import Helper, Patch
 from patchgen_core.config.replacement import ACCESSORS, Modules, Replacement, read_replacement
 from patchgen_core.errors import PatchgenError, closest, did_you_mean
 from patchgen_core.syntax.index import ModuleIndex, assigned_names
-from patchgen_core.syntax.source import (
-    DEFINITIONS,
-    Definition,
-    SourceCache,
-    all_methods,
-    last_definitions,
-    methods,
-    statements,
-)
+from patchgen_core.syntax.nodes import DEFINITIONS, Definition, all_methods, last_definitions, methods, statements
+from patchgen_core.syntax.source import SourceCache
 
 # Methods that transformers, torch and trainers look up by name: adding one of them is no slip.
 KNOWN_METHODS = frozenset(

@@ -17,14 +17,8 @@ from typing import Any
 from patchgen_core.config.arguments import shown
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.syntax.source import (
-    FUNCTIONS,
-    Definition,
-    SourceCache,
-    SourceFile,
-    shift,
-    string_lines,
-)
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, string_lines
+from patchgen_core.syntax.source import SourceCache, SourceFile, shift
 
 PATCH_DECORATORS = frozenset(
     name for name in vars(PatchConfig) if name.startswith(("replace_", "override_", "modify_", "add_helper"))

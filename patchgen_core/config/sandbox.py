@@ -16,7 +16,8 @@ from patchgen_core.config.compiling import compiled
 from patchgen_core.config.stubs import StubModule, StubValueError, is_stub, stub_builtins
 from patchgen_core.config.tracing import OWN, Seen, is_absent, place, watched_builtins, watched_module
 from patchgen_core.project.project import Project
-from patchgen_core.syntax.source import SourceCache, blocks
+from patchgen_core.syntax.nodes import blocks
+from patchgen_core.syntax.source import SourceCache
 
 
 class Sandbox:

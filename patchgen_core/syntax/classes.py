@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen_core.syntax.index import assigned_names, bound_name
-from patchgen_core.syntax.module import Module, decorator_name, decorator_names, last_name
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import Function, decorator_name, decorator_names, last_name, methods, statements
 from patchgen_core.syntax.signatures import Parameter
-from patchgen_core.syntax.source import Function, methods, statements
 
 _PLAIN_BASES = frozenset(
     ["Module", "object", "ABC", "Generic", "PreTrainedModel", "GradientCheckpointingLayer", "GenerationMixin"]

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.syntax.index import ModuleIndex
-from patchgen_core.syntax.source import DEFINITIONS
+from patchgen_core.syntax.nodes import DEFINITIONS
 
 
 def listing_names(index: ModuleIndex) -> set[str]:

@@ -6,7 +6,8 @@ import ast
 import inspect
 from collections.abc import Iterable, Sequence
 
-from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, SourceFile, shift
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition
+from patchgen_core.syntax.source import SourceFile, shift
 
 _UNSAID = frozenset(["ctx", "type_comment", "kind", "type_ignores", "lineno", "type_params"])
 

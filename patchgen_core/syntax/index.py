@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, Function, statements
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, statements
 
 ImportStatement = ast.Import | ast.ImportFrom
 

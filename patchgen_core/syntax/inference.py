@@ -18,10 +18,10 @@ from patchgen_core.syntax.classes import (
     line_of,
     makes_instances,
 )
-from patchgen_core.syntax.module import Module, decorator_names, last_name
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_names, last_name, methods
 from patchgen_core.syntax.occurrences import Binding, Growth, Scope
 from patchgen_core.syntax.signatures import Signature, is_static, signature_of
-from patchgen_core.syntax.source import FUNCTIONS, Function, methods
 
 _LISTS = frozenset(["ModuleList", "list", "tuple", "reversed"])
 _PROPERTIES = frozenset(["property", "cached_property"])

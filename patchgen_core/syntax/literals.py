@@ -6,9 +6,8 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen_core.syntax.module import decorator_names
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_names
 from patchgen_core.syntax.occurrences import Binding, Call, Scope
-from patchgen_core.syntax.source import FUNCTIONS, Function
 
 ANY = "*"
 """Stands for a string that the text does not tell."""

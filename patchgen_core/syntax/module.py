@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cached_property
 
 from patchgen_core.syntax.index import ModuleIndex
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, own_method
 from patchgen_core.syntax.occurrences import Call, Scope, Use
-from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, Function, SourceFile, methods
+from patchgen_core.syntax.source import SourceFile
 from patchgen_core.syntax.walker import Walker
 
 
@@ -112,32 +112,3 @@ class Module:
     @cached_property
     def _spans(self) -> list[tuple[str, Definition]]:
         return [(name, node) for name, node in self.source.definitions if "<locals>" not in name]
-
-
-def own_method(node: ast.ClassDef, name: str) -> Function | None:
-    """The one definition of a method in a class's own body; None when there is none or there are several."""
-    found = methods(node, name)
-    return found[0] if len(found) == 1 else None
-
-
-def decorator_name(decorator: ast.expr) -> str:
-    """A decorator without its arguments and the module it comes from."""
-    return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
-
-
-def last_name(node: ast.AST) -> str:
-    """The last part of a dotted name; empty for any other expression."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def decorator_names(node: Definition) -> set[str]:
-    """The names of a definition's decorators."""
-    return {decorator_name(decorator) for decorator in node.decorator_list}
-
-
-def inside(node: ast.AST) -> Iterator[ast.AST]:
-    """What a function's body holds, without the functions and classes defined in it."""
-    for child in ast.iter_child_nodes(node):
-        yield child
-        if not isinstance(child, (*DEFINITIONS, ast.Lambda)):
-            yield from inside(child)

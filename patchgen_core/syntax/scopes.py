@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function
 
 Kind = Literal["module", "function", "class", "comprehension", "annotation"]
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp

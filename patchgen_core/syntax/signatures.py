@@ -7,8 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Literal
 
-from patchgen_core.syntax.module import decorator_names
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function, decorator_names
 
 
 @dataclass(frozen=True)

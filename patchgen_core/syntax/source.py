@@ -11,21 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.files import digest
-
-if TYPE_CHECKING:
-    from patchgen_core.syntax.index import ModuleIndex
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-Positioned = ast.stmt | ast.expr | ast.alias | ast.arg
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-DEFINITIONS = (ast.ClassDef, *FUNCTIONS)
-_TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # Python 3.11
-COMPOUND = (ast.If, *_TRIES, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)
+from patchgen_core.syntax.index import ModuleIndex, index_module
+from patchgen_core.syntax.nodes import (
+    DEFINITIONS,
+    FUNCTIONS,
+    Definition,
+    Function,
+    Positioned,
+    statements,
+    string_lines,
+)
 
 
 @dataclass(frozen=True)
@@ -121,8 +119,6 @@ class SourceFile:
     @cached_property
     def index(self) -> ModuleIndex:
         """What the module binds at its top level."""
-        from patchgen_core.syntax.index import index_module
-
         return index_module(self.tree)
 
     @cached_property
@@ -259,86 +255,6 @@ def parse_source(path: Path, text: str, contents: str = "") -> SourceFile:
         message = getattr(error, "msg", None) or str(error)
         shown = text.split("\n")[line - 1].strip() if line else ""
         raise PatchgenError(f"not valid Python: {message}", Location(str(path), line), excerpt=shown) from None
-
-
-def string_lines(node: ast.AST) -> set[int]:
-    """Lines below ``node`` that start inside a string literal, where white space is part of a value."""
-    inside: set[int] = set()
-    nodes = [node]
-    while nodes:
-        child = nodes.pop()
-        first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 1)
-        if first == last:
-            continue  # it has no lines below its first
-        if isinstance(child, (ast.JoinedStr, ast.Constant)):
-            inside.update(range(first + 1, last + 1))  # no other constant has several lines
-        else:
-            nodes += ast.iter_child_nodes(child)
-    return inside
-
-
-def is_filler(statement: ast.stmt) -> bool:
-    """Whether a statement is ``pass`` or ``...``."""
-    value = statement.value if isinstance(statement, ast.Expr) else None
-    return isinstance(statement, ast.Pass) or (isinstance(value, ast.Constant) and value.value is Ellipsis)
-
-
-def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The statement lists of a compound statement: body, else, finally, and each handler's and case's."""
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(node, name, None)
-        if isinstance(block, list) and block:
-            yield block
-    for name in ("handlers", "cases"):
-        for part in getattr(node, name, ()):
-            yield part.body
-
-
-def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body and of its ``if``, ``try``, ``with`` and loops, but of no definition."""
-    for statement in body:
-        yield statement
-        if isinstance(statement, COMPOUND):
-            for block in blocks(statement):
-                yield from statements(block)
-
-
-def all_methods(node: ast.AST) -> list[Function]:
-    """The methods in a class's own body, its ``if`` blocks included, not those of nested classes."""
-    return [s for s in statements(getattr(node, "body", [])) if isinstance(s, FUNCTIONS)]
-
-
-def methods(node: Definition, name: str, accessor: str = "") -> list[Function]:
-    """The definitions of one method: of several in one block the last, and one for each branch.
-
-    Overload stubs are no definitions; ``accessor`` picks a property's setter or deleter.
-    """
-    if not isinstance(node, ast.ClassDef):
-        return []
-    return [f for f in last_definitions(node.body, name, accessor) if isinstance(f, FUNCTIONS)]
-
-
-def last_definitions(body: list[ast.stmt], name: str, accessor: str = "") -> list[Definition]:
-    """The definitions of a name that count: of several in one block the last, and one for each branch."""
-
-    def matches(definition: Definition) -> bool:
-        marks = [getattr(d, "attr", None) or getattr(d, "id", "") for d in definition.decorator_list]
-        kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
-        return kind == accessor and "overload" not in marks
-
-    def visit(block: list[ast.stmt]) -> Iterator[Definition]:
-        last: Definition | None = None
-        for statement in block:
-            if isinstance(statement, DEFINITIONS):
-                if statement.name == name and matches(statement):
-                    last = statement
-            elif isinstance(statement, COMPOUND):
-                for inner in blocks(statement):
-                    yield from visit(inner)
-        if last is not None:
-            yield last
-
-    return list(visit(body))
 
 
 def is_python(text: str) -> bool:

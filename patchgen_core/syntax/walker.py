@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from patchgen_core.syntax.index import bound_name
+from patchgen_core.syntax.nodes import DEFINITIONS, Function
 from patchgen_core.syntax.occurrences import Binding, Call, Growth, Moment, Scope, Use
-from patchgen_core.syntax.source import DEFINITIONS, Function
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _GROWING = frozenset(["append", "extend", "insert"])

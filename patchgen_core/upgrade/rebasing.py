@@ -18,7 +18,8 @@ from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.diffs import unified_diff
-from patchgen_core.syntax.source import Definition, SourceCache, methods, shift, string_lines
+from patchgen_core.syntax.nodes import Definition, methods, string_lines
+from patchgen_core.syntax.source import SourceCache, shift
 from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
 from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
 from patchgen_core.upgrade.selecting import patches_of

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from patchgen_core.syntax.source import FUNCTIONS, SourceFile, read_source, shift
+from patchgen_core.syntax.nodes import FUNCTIONS
+from patchgen_core.syntax.source import SourceFile, read_source, shift
 from patchgen_core.upgrade.merging.merge import merge_definition
 from patchgen_core.upstream.module import find_upstream
 

@@ -19,7 +19,8 @@ from patchgen_core.codegen.rename import map_prefixes
 from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.runtime.namespaces import MISSING
-from patchgen_core.syntax.source import SourceCache, statements
+from patchgen_core.syntax.nodes import statements
+from patchgen_core.syntax.source import SourceCache
 
 _SOURCES = SourceCache()
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from patchgen_core.authoring.adopt.effects import Effect, Probed, Use, Value
 from patchgen_core.errors import Problem
-from patchgen_core.syntax.source import FUNCTIONS, Definition, SourceFile
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition
+from patchgen_core.syntax.source import SourceFile
 
 _ROUTERS = ("use_kernel_forward_from_hub", "use_kernel_func_from_hub", "use_experts_implementation")
 _MODELING = re.compile(r"\.(\w+)\.modeling_\1$")

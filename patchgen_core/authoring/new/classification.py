@@ -9,8 +9,8 @@ from patchgen_core.authoring.new.module import UpstreamSource, homes_of
 from patchgen_core.authoring.new.parts import SEQ_CLS, Found, Left, Patch, function_name
 from patchgen_core.authoring.new.texts import FunctionText
 from patchgen_core.authoring.new.trees import body_of, methods_of
-from patchgen_core.syntax.module import last_name
-from patchgen_core.syntax.source import FUNCTIONS, SourceFile
+from patchgen_core.syntax.nodes import FUNCTIONS, last_name
+from patchgen_core.syntax.source import SourceFile
 
 GENERIC = "GenericForSequenceClassification"
 GENERIC_MODULE = "transformers.modeling_layers"

@@ -10,7 +10,7 @@ from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.parts import BALANCE, EXPERTS, Found, Left, Patch, function_name
 from patchgen_core.authoring.new.texts import FunctionText, marked
 from patchgen_core.authoring.new.trees import body_of, methods_of, parameters_of
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function
 
 _LOOP = """
 final_hidden_states = torch.zeros_like(hidden_states)

@@ -12,8 +12,7 @@ from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.parts import BALANCE, CAUSAL, Found, Left, Patch, function_name
 from patchgen_core.authoring.new.texts import FunctionText, marked
 from patchgen_core.authoring.new.trees import body_of, calls, methods_of, own_attribute, parameters_of
-from patchgen_core.syntax.module import last_name
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function, last_name
 
 _HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _LOSS_ARGUMENTS = ("logits", "labels", "vocab_size")

@@ -10,8 +10,7 @@ from patchgen_core.authoring.new.module import UpstreamSource, assignments
 from patchgen_core.authoring.new.parts import GEGLU, SWIGLU, Found, Left, Patch, Slot, function_name
 from patchgen_core.authoring.new.texts import FunctionText, marked
 from patchgen_core.authoring.new.trees import body_of, computed, methods_of, own_attribute
-from patchgen_core.syntax.module import last_name
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function, last_name
 
 _SLOTS = {"silu": SWIGLU, "swish": SWIGLU, "gelu_pytorch_tanh": GEGLU, "gelu_python_tanh": GEGLU}
 _WORDS = {SWIGLU: '("silu", "swish")', GEGLU: '("gelu_pytorch_tanh", "gelu_python_tanh")'}

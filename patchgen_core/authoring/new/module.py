@@ -9,8 +9,8 @@ from functools import cached_property
 
 from patchgen_core.authoring.new.model_types import ModelType
 from patchgen_core.authoring.new.trees import calls, methods_of, own_attribute
-from patchgen_core.syntax.module import last_name
-from patchgen_core.syntax.source import Function, SourceFile
+from patchgen_core.syntax.nodes import Function, last_name
+from patchgen_core.syntax.source import SourceFile
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.parts import RMS_NORM, RMS_NORM_ONE_PLUS, Found, Left, Patch, Slot, function_name
 from patchgen_core.authoring.new.texts import FunctionText, marked
 from patchgen_core.authoring.new.trees import Computed, body_of, computed, methods_of, normal, own_attribute, template
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function
 
 _WIDE = "x.to(torch.float32)"
 _UNIT = f"({_WIDE} * torch.rsqrt({_WIDE}.pow(2).mean(-1, keepdim=True) + self.eps))"

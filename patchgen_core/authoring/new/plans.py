@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
 from patchgen_core.authoring.new.towers import Towers
 from patchgen_core.authoring.new.trees import calls
-from patchgen_core.syntax.module import last_name
-from patchgen_core.syntax.source import FUNCTIONS, SourceFile
+from patchgen_core.syntax.nodes import FUNCTIONS, last_name
+from patchgen_core.syntax.source import SourceFile
 
 _DEPTH = 8
 _HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")

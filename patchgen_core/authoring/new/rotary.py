@@ -10,8 +10,7 @@ from patchgen_core.authoring.new.parts import ROTARY, Found, Left, Patch
 from patchgen_core.authoring.new.texts import FunctionText, marked
 from patchgen_core.authoring.new.trees import calls, computed, normal, template
 from patchgen_core.checks.contract.rotations import is_rotary
-from patchgen_core.syntax.module import last_name
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function, last_name
 
 _HALF = "x[..., x.shape[-1] // 2:]", "x[..., :x.shape[-1] // 2]"
 _BY_HALVES = template(f"torch.cat((-{_HALF[0]}, {_HALF[1]}), dim=-1)")

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 
 from patchgen_core.authoring.new.trees import body_of
-from patchgen_core.syntax.source import Function, SourceFile, shift, string_lines
+from patchgen_core.syntax.nodes import Function, string_lines
+from patchgen_core.syntax.source import SourceFile, shift
 
 
 class FunctionText:

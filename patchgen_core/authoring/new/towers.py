@@ -10,7 +10,7 @@ from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.parts import Found, Patch, function_name
 from patchgen_core.authoring.new.texts import FunctionText
 from patchgen_core.authoring.new.trees import methods_of, own_attribute
-from patchgen_core.syntax.module import last_name
+from patchgen_core.syntax.nodes import last_name
 
 Towers = dict[tuple[str, str], str]
 """The class that stands for a part, by the class that makes it and the attribute that holds it."""

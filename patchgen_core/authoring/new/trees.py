@@ -7,7 +7,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from patchgen_core.syntax.source import FUNCTIONS, Function
+from patchgen_core.syntax.nodes import FUNCTIONS, Function
 
 _DEPTH = 4
 

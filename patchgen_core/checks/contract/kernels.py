@@ -15,7 +15,8 @@ from patchgen_core.ops.hardware import is_installed
 from patchgen_core.ops.registry import ENTRY_POINTS
 from patchgen_core.project.project import Project, walk_files
 from patchgen_core.syntax.literals import ANY, Literals
-from patchgen_core.syntax.module import Module, last_name
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import last_name
 from patchgen_core.syntax.occurrences import Call
 from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import find_upstream

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.syntax.classes import Class, dataclass_fields
 from patchgen_core.syntax.inference import Inference
-from patchgen_core.syntax.module import Module, decorator_names, inside, last_name
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import Function, decorator_names, inside, last_name
 from patchgen_core.syntax.occurrences import Scope
-from patchgen_core.syntax.source import Function
 
 _RECORDING = frozenset(["capture_outputs", "check_model_inputs"])
 _RECORDED = "_can_record_outputs"

@@ -8,7 +8,7 @@ from patchgen_core.checks.contract.rule import Finding, Subject
 from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import Location
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.source import DEFINITIONS
+from patchgen_core.syntax.nodes import DEFINITIONS
 
 
 def config_location(subject: Subject, finding: Finding) -> Location:

@@ -17,8 +17,8 @@ from patchgen_core.errors import Location
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.inference import Inference
-from patchgen_core.syntax.module import Module, last_name
-from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, methods
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, last_name, methods
 
 Severity = Literal["error", "warning"]
 

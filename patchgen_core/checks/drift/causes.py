@@ -10,7 +10,8 @@ from patchgen_core.build.results import Artifact, Cause
 from patchgen_core.files import short_hash
 from patchgen_core.syntax.diffs import apply_diff, reverse_diff, unified_diff
 from patchgen_core.syntax.header import FORMAT, Fingerprint, read_fingerprint, read_label
-from patchgen_core.syntax.source import DEFINITIONS, Definition, is_python, parse_bytes
+from patchgen_core.syntax.nodes import DEFINITIONS, Definition
+from patchgen_core.syntax.source import is_python, parse_bytes
 
 
 def explain(artifact: Artifact, old: str | None, old_diff: str | None) -> tuple[Cause, ...]:

@@ -11,7 +11,8 @@ from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.request import PatchedCode
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.errors import PatchgenError
-from patchgen_core.syntax.source import FUNCTIONS, Definition, parse_source
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition
+from patchgen_core.syntax.source import parse_source
 
 _HUNK = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from patchgen_core.syntax.source import DEFINITIONS
+from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.lines import merge_lines
 from patchgen_core.upgrade.merging.text import Unit

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS
 
 _LEAVING = (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom, ast.Await, ast.Break, ast.Continue, ast.Assert)
 _DECLARING = (ast.Global, ast.Nonlocal, ast.Delete)

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from patchgen_core.syntax.source import COMPOUND, DEFINITIONS, FUNCTIONS, blocks
+from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, FUNCTIONS, blocks
 from patchgen_core.upgrade.merging.effects import effects, place
 
 Label = Callable[[ast.stmt], object]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from patchgen_core.syntax.source import DEFINITIONS
+from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.upgrade.merging.text import Unit
 
 _ALIKE, _SAME_TARGET = 0.6, 0.3

@@ -8,7 +8,7 @@ from typing import Literal
 
 from patchgen_core.config.replacement import HEAD
 from patchgen_core.errors import PatchgenError
-from patchgen_core.syntax.source import DEFINITIONS
+from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.upgrade.merging.docstrings import without_docstring
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.lines import merge_lines

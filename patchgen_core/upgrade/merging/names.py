@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.syntax.scopes import Reference, find_scopes
-from patchgen_core.syntax.source import FUNCTIONS
 from patchgen_core.upgrade.merging.text import Text
 
 

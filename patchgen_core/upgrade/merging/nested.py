@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from patchgen_core.syntax.source import COMPOUND, blocks
+from patchgen_core.syntax.nodes import COMPOUND, blocks
 from patchgen_core.upgrade.merging.blocks import TELLING, Sides, short
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.effects import effects

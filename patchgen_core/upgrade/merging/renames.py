@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from patchgen_core.syntax.edits import Edit, apply_edits
+from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.syntax.scopes import find_scopes
-from patchgen_core.syntax.source import FUNCTIONS
 from patchgen_core.upgrade.merging.text import Text, read_text
 
 _VARIABLE = "variable"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.expressions import Spot, merge_expression
 from patchgen_core.upgrade.merging.lists import REST, Element, merge_elements

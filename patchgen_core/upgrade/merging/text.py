@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.syntax.source import DEFINITIONS, Definition, SourceFile, parse_source, shift
+from patchgen_core.syntax.nodes import DEFINITIONS, Definition
+from patchgen_core.syntax.source import SourceFile, parse_source, shift
 
 _LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER)
 _WORD = re.compile(r"\w+")

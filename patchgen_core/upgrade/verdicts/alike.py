@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from patchgen_core.syntax.forms import body_form
-from patchgen_core.syntax.source import Definition, all_methods
+from patchgen_core.syntax.nodes import Definition, all_methods
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.views import Aim, Target, View

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.codegen.additions import unique
-from patchgen_core.syntax.source import methods
+from patchgen_core.syntax.nodes import methods
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.alike import moved
 from patchgen_core.upgrade.verdicts.patched import Patched, is_same_code

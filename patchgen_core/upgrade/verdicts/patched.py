@@ -17,7 +17,8 @@ from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.forms import form
 from patchgen_core.syntax.index import index_module
-from patchgen_core.syntax.source import FUNCTIONS, Definition, Function, SourceCache, all_methods
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, all_methods
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.verdicts.views import Aim, View, aim_of
 
 WHOLE = ("class_replacement", "function_replacement", "external")

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from patchgen_core.syntax.forms import contrasted, listed
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, methods
 from patchgen_core.syntax.occurrences import Call
 from patchgen_core.syntax.signatures import Signature
-from patchgen_core.syntax.source import FUNCTIONS, Function, methods
 from patchgen_core.upgrade.results import Finding, Risk
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.signature_changes import Callee, signature_form

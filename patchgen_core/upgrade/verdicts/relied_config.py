@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from patchgen_core.syntax.forms import form, shown
 from patchgen_core.syntax.index import assigned_names
-from patchgen_core.syntax.module import last_name
-from patchgen_core.syntax.source import DEFINITIONS, Function, methods, statements
+from patchgen_core.syntax.nodes import DEFINITIONS, Function, last_name, methods, statements
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.patched import Replacing
 from patchgen_core.upgrade.verdicts.relied_self import members_of, self_name

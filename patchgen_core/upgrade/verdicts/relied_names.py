@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patchgen_core.syntax.forms import listed
-from patchgen_core.syntax.module import Module, inside
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, inside, methods
 from patchgen_core.syntax.scopes import find_scopes
 from patchgen_core.syntax.signatures import signature_of
-from patchgen_core.syntax.source import FUNCTIONS, Definition, Function, methods
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.relied_outputs import output_findings

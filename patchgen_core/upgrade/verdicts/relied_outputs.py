@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from patchgen_core.syntax.forms import quoted
-from patchgen_core.syntax.module import decorator_names
+from patchgen_core.syntax.nodes import decorator_names
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.views import Home, View
 

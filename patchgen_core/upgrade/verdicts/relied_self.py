@@ -10,8 +10,8 @@ from functools import lru_cache
 from patchgen_core.codegen.rename import ORIGINAL_INIT
 from patchgen_core.syntax.forms import contrasted, form, listed
 from patchgen_core.syntax.index import assigned_names
+from patchgen_core.syntax.nodes import DEFINITIONS, Function, all_methods, methods, statements
 from patchgen_core.syntax.signatures import is_static
-from patchgen_core.syntax.source import DEFINITIONS, Function, all_methods, methods, statements
 from patchgen_core.upgrade.results import Finding, Risk
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.relied_names import broken_call

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from patchgen_core.syntax.forms import body_form, form, form_without, forms, listed, quoted, text_of
 from patchgen_core.syntax.index import assigned_names
-from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, statements
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, statements
 from patchgen_core.upgrade.results import Kind
 from patchgen_core.upgrade.verdicts.signature_changes import describe, signature_form
 from patchgen_core.upgrade.verdicts.views import Target

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from patchgen_core.codegen.decorators import meaning
 from patchgen_core.syntax.forms import form
-from patchgen_core.syntax.source import FUNCTIONS, Definition
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.upgrade.results import Finding, Kind, Risk
 from patchgen_core.upgrade.verdicts.alike import moved
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing

@@ -11,8 +11,9 @@ from patchgen_core.config.declarations import Patch
 from patchgen_core.syntax.forms import form, resolved
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import Definition, all_methods, last_definitions, methods
 from patchgen_core.syntax.occurrences import Call
-from patchgen_core.syntax.source import Definition, SourceFile, all_methods, last_definitions, methods
+from patchgen_core.syntax.source import SourceFile
 from patchgen_core.upgrade.sides import Side
 
 _DEPTH = 20

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.targets import PlannedPatch
-from patchgen_core.syntax.source import last_definitions
+from patchgen_core.syntax.nodes import last_definitions
 
 _UPSTREAM = """
 try:

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.errors import Location
 from patchgen_core.syntax.inference import Callee
-from patchgen_core.syntax.module import decorator_name
+from patchgen_core.syntax.nodes import Function, decorator_name
 from patchgen_core.syntax.occurrences import Call
 from patchgen_core.syntax.signatures import is_static, misfit, signature_of
-from patchgen_core.syntax.source import Function
 
 _PASSING_ON = frozenset(
     [

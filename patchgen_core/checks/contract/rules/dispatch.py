@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.syntax.classes import Class
-from patchgen_core.syntax.module import decorator_name, decorator_names
-from patchgen_core.syntax.source import FUNCTIONS, Definition
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, decorator_name, decorator_names
 
 _HUB = "lets a kernel of the hub take its place"
 _MARKS = {

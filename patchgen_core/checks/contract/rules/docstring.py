@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Subject
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.inference import Inference
-from patchgen_core.syntax.module import Module, decorator_name
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import Definition, Function, decorator_name
 from patchgen_core.syntax.signatures import is_static
-from patchgen_core.syntax.source import Definition, Function
 
 _DECORATOR = "auto_docstring"
 _HOME = "transformers.utils.auto_docstring"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Subject
 from patchgen_core.syntax.inference import Inference
-from patchgen_core.syntax.module import Module, inside, last_name
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, inside, last_name
 from patchgen_core.syntax.occurrences import Scope
-from patchgen_core.syntax.source import DEFINITIONS, FUNCTIONS, Definition, Function
 
 _HANDED_OUT = frozenset(
     [

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
-from patchgen_core.syntax.module import inside, last_name
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function, inside, last_name
 
 _KEEP = ("logits_to_keep", "num_logits_to_keep")
 _LABELS = "labels"

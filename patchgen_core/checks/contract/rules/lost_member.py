@@ -10,8 +10,7 @@ from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.inference import Inference
-from patchgen_core.syntax.module import inside
-from patchgen_core.syntax.source import FUNCTIONS, all_methods, statements
+from patchgen_core.syntax.nodes import FUNCTIONS, all_methods, inside, statements
 
 _REGISTERING = frozenset(["register_buffer", "register_parameter", "add_module", "register_module"])
 _UPSTREAM = """

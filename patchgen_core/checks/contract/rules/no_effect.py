@@ -12,7 +12,7 @@ from patchgen_core.codegen.imports import imported_names
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.syntax.index import index_module
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.source import Definition, methods
+from patchgen_core.syntax.nodes import Definition, methods
 
 _DEFINITION = re.compile(r"^(?:class|def|async def|@)", re.MULTILINE)
 _UPSTREAM = """

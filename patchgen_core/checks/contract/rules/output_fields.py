@@ -10,7 +10,7 @@ from dataclasses import replace
 from patchgen_core.checks.contract.outputs import Construction, Outputs
 from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Subject
 from patchgen_core.syntax.inference import Inference
-from patchgen_core.syntax.source import Function
+from patchgen_core.syntax.nodes import Function
 
 _BRANCHED = frozenset(["loss", "logits"])
 """Fields that one way through a function may leave out when another one passes them: training, or generation."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
-from patchgen_core.syntax.source import Function, statements
+from patchgen_core.syntax.nodes import Function, statements
 
 _UPSTREAM = """
 class Attention:

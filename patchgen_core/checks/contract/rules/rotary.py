@@ -11,8 +11,8 @@ from patchgen_core.checks.contract.kernels import find_slots
 from patchgen_core.checks.contract.rotations import Kind, is_prepared, is_rotary, kinds_of
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.occurrences import Call, Scope
-from patchgen_core.syntax.source import FUNCTIONS, Function
 
 _KERNELS = frozenset(
     [

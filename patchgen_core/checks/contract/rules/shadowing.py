@@ -11,7 +11,7 @@ from patchgen_core.codegen.additions import SHADOWING
 from patchgen_core.codegen.imports import imported_names
 from patchgen_core.errors import Location
 from patchgen_core.syntax.index import bound_name
-from patchgen_core.syntax.source import DEFINITIONS, statements
+from patchgen_core.syntax.nodes import DEFINITIONS, statements
 
 _BUILTINS = frozenset(dir(builtins))
 _UPSTREAM = """

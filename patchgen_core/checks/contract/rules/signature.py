@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Subject
-from patchgen_core.syntax.module import decorator_names
+from patchgen_core.syntax.nodes import Function, decorator_names
 from patchgen_core.syntax.signatures import Signature, is_static, signature_of
-from patchgen_core.syntax.source import Function
 
 _HINT = "Callers outside of this module count on upstream's signature: keep it, if need be as a parameter unused."
 _UPSTREAM = """

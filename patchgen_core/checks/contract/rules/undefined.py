@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.index import assigned_names, bound_name
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.source import DEFINITIONS, statements
+from patchgen_core.syntax.nodes import DEFINITIONS, statements
 
 _KNOWN = frozenset(
     [*dir(builtins), "__name__", "__file__", "__doc__", "__package__", "__path__", "__spec__", "__class__"]

@@ -1,0 +1,123 @@
+"""Definitions, blocks and decorators of a syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+Positioned = ast.stmt | ast.expr | ast.alias | ast.arg
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (ast.ClassDef, *FUNCTIONS)
+_TRIES = (ast.Try, getattr(ast, "TryStar", ast.Try))  # Python 3.11
+COMPOUND = (ast.If, *_TRIES, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Match)
+
+
+def string_lines(node: ast.AST) -> set[int]:
+    """Lines below ``node`` that start inside a string literal, where white space is part of a value."""
+    inside: set[int] = set()
+    nodes = [node]
+    while nodes:
+        child = nodes.pop()
+        first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 1)
+        if first == last:
+            continue  # it has no lines below its first
+        if isinstance(child, (ast.JoinedStr, ast.Constant)):
+            inside.update(range(first + 1, last + 1))  # no other constant has several lines
+        else:
+            nodes += ast.iter_child_nodes(child)
+    return inside
+
+
+def is_filler(statement: ast.stmt) -> bool:
+    """Whether a statement is ``pass`` or ``...``."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(statement, ast.Pass) or (isinstance(value, ast.Constant) and value.value is Ellipsis)
+
+
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statement lists of a compound statement: body, else, finally, and each handler's and case's."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
+        if isinstance(block, list) and block:
+            yield block
+    for name in ("handlers", "cases"):
+        for part in getattr(node, name, ()):
+            yield part.body
+
+
+def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body and of its ``if``, ``try``, ``with`` and loops, but of no definition."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, COMPOUND):
+            for block in blocks(statement):
+                yield from statements(block)
+
+
+def all_methods(node: ast.AST) -> list[Function]:
+    """The methods in a class's own body, its ``if`` blocks included, not those of nested classes."""
+    return [s for s in statements(getattr(node, "body", [])) if isinstance(s, FUNCTIONS)]
+
+
+def methods(node: Definition, name: str, accessor: str = "") -> list[Function]:
+    """The definitions of one method: of several in one block the last, and one for each branch.
+
+    Overload stubs are no definitions; ``accessor`` picks a property's setter or deleter.
+    """
+    if not isinstance(node, ast.ClassDef):
+        return []
+    return [f for f in last_definitions(node.body, name, accessor) if isinstance(f, FUNCTIONS)]
+
+
+def last_definitions(body: list[ast.stmt], name: str, accessor: str = "") -> list[Definition]:
+    """The definitions of a name that count: of several in one block the last, and one for each branch."""
+
+    def matches(definition: Definition) -> bool:
+        marks = [getattr(d, "attr", None) or getattr(d, "id", "") for d in definition.decorator_list]
+        kind = next((mark for mark in marks if mark in ("setter", "deleter")), "")
+        return kind == accessor and "overload" not in marks
+
+    def visit(block: list[ast.stmt]) -> Iterator[Definition]:
+        last: Definition | None = None
+        for statement in block:
+            if isinstance(statement, DEFINITIONS):
+                if statement.name == name and matches(statement):
+                    last = statement
+            elif isinstance(statement, COMPOUND):
+                for inner in blocks(statement):
+                    yield from visit(inner)
+        if last is not None:
+            yield last
+
+    return list(visit(body))
+
+
+def own_method(node: ast.ClassDef, name: str) -> Function | None:
+    """The one definition of a method in a class's own body; None when there is none or there are several."""
+    found = methods(node, name)
+    return found[0] if len(found) == 1 else None
+
+
+def decorator_name(decorator: ast.expr) -> str:
+    """A decorator without its arguments and the module it comes from."""
+    return last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
+
+
+def last_name(node: ast.AST) -> str:
+    """The last part of a dotted name; empty for any other expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def decorator_names(node: Definition) -> set[str]:
+    """The names of a definition's decorators."""
+    return {decorator_name(decorator) for decorator in node.decorator_list}
+
+
+def inside(node: ast.AST) -> Iterator[ast.AST]:
+    """What a function's body holds, without the functions and classes defined in it."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, (*DEFINITIONS, ast.Lambda)):
+            yield from inside(child)
