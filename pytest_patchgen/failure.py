@@ -84,7 +84,7 @@ class FailureRepr:
         return "\n".join(filter(None, [self.traceback, _printed(console)]))
 
     def _print(self, console: Console, folded: bool, is_whole: bool) -> None:
-        from patchgen_core.report.terminal import print_details, verdict_text
+        from patchgen_core.report.gate.details import print_details, verdict_text
 
         for record in self.records:
             if record.status in BAD:

@@ -13,15 +13,9 @@ import pytest
 
 from patchgen_core.checks.result import BAD, CheckResult, pack, retitled, unpack
 from patchgen_core.errors import PatchgenError, Problem, display_path
-from patchgen_core.report.gate import (
-    GateReport,
-    check_report_name,
-    gate_lines,
-    print_gate,
-    with_unused,
-    write_report,
-)
-from patchgen_core.report.github import commands, is_github, write_step_summary
+from patchgen_core.report.gate.github import commands, is_github, write_step_summary
+from patchgen_core.report.gate.report import GateReport, with_unused
+from patchgen_core.report.gate.terminal import gate_lines, print_gate
 from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import console_for, make_failure, write_console, write_lines
 from pytest_patchgen.items import CheckItem
@@ -180,11 +174,11 @@ class Reporter:
 
     def _write(self, report: GateReport) -> None:
         if self.path is not None:
-            if self.path.suffix != ".html":  # which has its own
-                from patchgen_core.report.parity_plot import with_pictures
+            from patchgen_core.report.gate.formats import write_report
+            from patchgen_core.report.gate.pictures import with_pictures
 
-                report, self.no_picture = with_pictures(report, self.path)
-                self.pictures = [record.picture for record in report.records if record.picture]
+            report, self.no_picture = with_pictures(report, self.path)
+            self.pictures = [record.picture for record in report.records if record.picture]
             write_report(report, self.path, self.config.rootpath)
         if is_github(os.environ) and self.records:
             write_step_summary(report, os.environ)
@@ -274,6 +268,8 @@ def _report_path(config: pytest.Config) -> Path | None:
     value = config.option.patchgen_report
     if value is None:
         return None
+    from patchgen_core.report.gate.formats import check_report_name
+
     path = Path(config.invocation_params.dir, value)
     check_report_name(path)
     return path

@@ -28,7 +28,8 @@ from patchgen_core.build.ruff_setup import find_ruff
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import load_project
-from patchgen_core.report.data import drift_data, error_data
+from patchgen_core.report.data import error_data
+from patchgen_core.report.drift.json import drift_data
 from patchgen_core.syntax.source import SourceCache
 from tests.build import edited_project, edited_zoo
 from tests.build.cached import Recorder

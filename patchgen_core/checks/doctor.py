@@ -29,7 +29,6 @@ _PACKAGES = (
     ("safetensors", "safetensors", "the check 'converter'", "parity"),
     ("liger-kernel", "liger_kernel>=0.8.5", "Liger's kernels", "parity"),
     ("triton", "triton", "kernels that are written in Triton", "parity"),
-    ("matplotlib", "matplotlib", "plots of the error by layer", ""),
 )
 """What is installed by pip, what is asked of it, what it is for and the extra that has it."""
 

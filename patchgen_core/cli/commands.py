@@ -103,9 +103,12 @@ def _rule(options: argparse.Namespace, _: Project | None) -> int:
 
 
 def _report(options: argparse.Namespace, _: Project | None) -> int:
-    from patchgen_core.report.gate import gate_json, merge, print_gate, read_report, write_report
+    from patchgen_core.report.gate.formats import write_report
+    from patchgen_core.report.gate.json import gate_json, read_report
+    from patchgen_core.report.gate.report import merge_reports
+    from patchgen_core.report.gate.terminal import print_gate
 
-    report = merge(read_report(path, Path.cwd()) for path in options.reports)
+    report = merge_reports(read_report(path, Path.cwd()) for path in options.reports)
     if options.output is not None:
         write_report(report, options.output, Path.cwd())
     if options.json:

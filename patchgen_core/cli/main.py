@@ -236,7 +236,7 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
         ]
         print_json({"schema": SCHEMA, "exit_code": 0, "generated": made})
         return 0
-    from patchgen_core.report.terminal import print_generated
+    from patchgen_core.report.generated import print_generated
 
     print_generated(make_console(options), results, options.dry_run, options.diff, options.verbose)
     return 0
@@ -266,20 +266,20 @@ def _check(options: argparse.Namespace, project: Project) -> int:
         report = fix(report, options.prune)
     exit_code = max(report.exit_code, int(any(record.is_bad for record in contracts)))
     if options.html is not None:
-        from patchgen_core.report.html.pages import write_drift
+        from patchgen_core.report.drift.html import write_drift
 
         write_drift(report, contracts, options.html)
     if options.json:
-        from patchgen_core.report.data import drift_data
+        from patchgen_core.report.drift.json import drift_data
 
         print_json(drift_data(report, contracts))
         return exit_code
     if not (options.verbose or options.contracts):
-        from patchgen_core.report.summary import print_clean
+        from patchgen_core.report.drift.summary import print_clean
 
         if print_clean(report, options.no_color):
             return exit_code
-    from patchgen_core.report.terminal import print_contracts, print_drift
+    from patchgen_core.report.drift.terminal import print_contracts, print_drift
 
     print_drift(make_console(options), report, options.verbose)
     if options.contracts:

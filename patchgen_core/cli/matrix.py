@@ -133,14 +133,15 @@ def _fetching(options: argparse.Namespace, releases: Releases) -> Fetching:
 def _tell(options: argparse.Namespace, report: MatrixReport) -> None:
     """Print the matrix, and write the files that are wanted."""
     from patchgen_core.files import write_files
-    from patchgen_core.report.matrix import matrix_data, print_matrix
+    from patchgen_core.report.matrix.json import matrix_data
+    from patchgen_core.report.matrix.terminal import print_matrix
 
     if options.markdown is not None:
-        from patchgen_core.report.matrix_markdown import matrix_markdown
+        from patchgen_core.report.matrix.markdown import matrix_markdown
 
         write_files([(options.markdown, matrix_markdown(report))])
     if options.html is not None:
-        from patchgen_core.report.html.pages import write_matrix
+        from patchgen_core.report.matrix.html import write_matrix
 
         write_matrix(report, options.html)
     if options.json:

@@ -14,7 +14,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 
 if TYPE_CHECKING:
-    from patchgen_core.report.upgrade_texts import Step
+    from patchgen_core.report.upgrade.texts import Step
     from patchgen_core.upgrade.results import Rebase, UpgradeReport
     from patchgen_core.upgrade.selecting import Selection
     from patchgen_core.upgrade.shifts import Shifts
@@ -134,7 +134,7 @@ class _Front:
 
     def run(self) -> int:
         """Do all of it; returns the exit code."""
-        from patchgen_core.report.upgrade import print_steps, print_upgrade
+        from patchgen_core.report.upgrade.terminal import print_steps, print_upgrade
 
         options, report = self.options, self.report
         if not options.json:
@@ -158,12 +158,12 @@ class _Front:
         return self.applied.merged if self.applied is not None else ()
 
     def _steps(self) -> list[Step]:
-        from patchgen_core.report.upgrade_texts import next_steps
+        from patchgen_core.report.upgrade.texts import next_steps
 
         return next_steps(self.report, self._written, *([self.shifts.now] if self.shifts is not None else []))
 
     def _apply(self) -> None:
-        from patchgen_core.report.applied import print_applied
+        from patchgen_core.report.upgrade.applied import print_applied
         from patchgen_core.upgrade.shifts import Shifts
         from patchgen_core.upgrade.writing.applying import apply
 
@@ -196,7 +196,7 @@ class _Front:
 
     def _run_gate(self) -> None:
         """The gate, whose output is shown as it comes to someone who waits for it, and else when it is red."""
-        from patchgen_core.report.applied import print_gate_run
+        from patchgen_core.report.upgrade.applied import print_gate_run
         from patchgen_core.upgrade.writing.gating import run_gate
 
         options, console = self.options, self.console
@@ -213,19 +213,19 @@ class _Front:
         options = self.options
         if options.markdown is not None:
             from patchgen_core.files import write_files
-            from patchgen_core.report.applied import applied_markdown
-            from patchgen_core.report.upgrade_markdown import upgrade_markdown
+            from patchgen_core.report.upgrade.applied import applied_markdown
+            from patchgen_core.report.upgrade.markdown import upgrade_markdown
 
             more = [applied_markdown(self._shown(self.applied), self.gate)] if self.applied is not None else []
             write_files([(options.markdown, upgrade_markdown(self.report, self._steps(), more))])
         if options.html is not None:
-            from patchgen_core.report.html.pages import write_upgrade
+            from patchgen_core.report.upgrade.html import write_upgrade
 
             write_upgrade(self.report, options.html)
 
     def _data(self) -> dict[str, Any]:
-        from patchgen_core.report.applied import applied_data
-        from patchgen_core.report.upgrade_data import upgrade_data
+        from patchgen_core.report.upgrade.applied import applied_data
+        from patchgen_core.report.upgrade.json import upgrade_data
 
         applied = applied_data(self._shown(self.applied), self.gate) if self.applied is not None else None
         return {**upgrade_data(self.report), "exit_code": self._exit_code(), "applied": applied}

@@ -63,7 +63,7 @@ def _choice(options: argparse.Namespace, project: Project) -> Choice:
 def _start(watcher: Watcher, session: Session, console: Console, verbose: bool) -> None:
     """Check everything and write what drifted."""
     from patchgen_core.report.diff import rich_diff
-    from patchgen_core.report.terminal import print_drift
+    from patchgen_core.report.drift.terminal import print_drift
 
     print_drift(console, session.start(), verbose)
     session.settle()
@@ -104,7 +104,7 @@ def print_update(console: Console, update: Update, changed: Iterable[Path], bega
     """
     from rich.text import Text
 
-    from patchgen_core.report.summary import drift_summary
+    from patchgen_core.report.drift.summary import drift_summary
     from patchgen_core.report.terminal import print_problems
 
     console.print(Text(f"\n{_names(changed)}", "dim"), soft_wrap=True)
@@ -135,7 +135,7 @@ def _print_result(console: Console, result: ConfigResult, is_repaired: bool, ver
     from rich.text import Text
 
     from patchgen_core.checks.result import FileDifference, Status, clean, drift_result
-    from patchgen_core.report.terminal import print_details, verdict_text
+    from patchgen_core.report.gate.details import print_details, verdict_text
 
     record = drift_result(replace(result, files=()))
     line = verdict_text(record)

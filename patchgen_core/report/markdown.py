@@ -6,6 +6,8 @@ import html
 import re
 from collections.abc import Sequence
 
+from patchgen_core.report.diff import plain_diff
+
 _SPECIAL = re.compile(r"([\\`*_\[\]<>&~|#])")
 _MENTION = re.compile(r"@(?=\w)")
 _NOBODY = "@<!-- -->"
@@ -36,6 +38,21 @@ def fence(text: str, language: str = "") -> list[str]:
     while mark in text:
         mark += "`"
     return [f"{mark}{language}", text, mark]
+
+
+def diff_fence(diff: str) -> list[str]:
+    """The lines of a fenced unified diff, whose long hunks are folded."""
+    return fence(plain_diff(diff, folded=True).plain.rstrip("\n"), "diff")
+
+
+def table_head(columns: Sequence[str]) -> list[str]:
+    """The lines with which a table begins."""
+    return [table_row(columns), table_row(["---"] * len(columns))]
+
+
+def table_row(cells: Sequence[str]) -> str:
+    """A row of a table."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def details(title: str, body: Sequence[str]) -> list[str]:

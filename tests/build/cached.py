@@ -10,7 +10,7 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.checks.drift.drift import check
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.project.project import Project
-from patchgen_core.report.data import drift_data
+from patchgen_core.report.drift.json import drift_data
 from patchgen_core.syntax.source import SourceCache
 from tests.conftest import PREAMBLE, Workspace
 

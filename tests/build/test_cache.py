@@ -15,7 +15,7 @@ from patchgen_core.build import artifacts, normalize
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.project.cache_folder import ENVIRONMENT
 from patchgen_core.project.project import load_project
-from patchgen_core.report.data import drift_data
+from patchgen_core.report.drift.json import drift_data
 from tests.build.cached import (
     BASE,
     FAMILY,

@@ -97,7 +97,6 @@ def test_where_nothing_is_installed(tmp_path: Path) -> None:
     packages = {package["name"]: package["install"] for package in found["packages"]}
     assert packages["torch"] == packages["liger-kernel"] == "pip install 'pytest-patchgen[parity]'"
     assert packages["pytest-xdist"] == "pip install 'pytest-patchgen[xdist]'"
-    assert packages["matplotlib"] == "pip install matplotlib"
     kernels = {(k["op"], k["name"]): k["lacks"] for k in found["machine"]["kernels"]}
     assert kernels["swiglu_mlp", "eager"] == "needs torch"
     assert kernels["swiglu_mlp", "liger_kernel"] == "needs package 'liger_kernel'"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.report.matrix_breaks import short_names
+from patchgen_core.report.matrix.breaks import short_names
 from patchgen_core.upstream.releases import release_folder
 from tests.conftest import PREAMBLE, Workspace
 from tests.upstream.shop import keep, open_project, open_shop

@@ -30,17 +30,11 @@ from patchgen_core.checks.result import (
 )
 from patchgen_core.cli.main import main
 from patchgen_core.errors import Location, Problem, Snippet
-from patchgen_core.report.gate import (
-    GateReport,
-    gate_json,
-    gate_lines,
-    gate_markdown,
-    gate_table,
-    merge,
-    print_gate,
-    read_report,
-    write_report,
-)
+from patchgen_core.report.gate.formats import write_report
+from patchgen_core.report.gate.json import gate_json, read_report
+from patchgen_core.report.gate.markdown import gate_markdown
+from patchgen_core.report.gate.report import GateReport, merge_reports
+from patchgen_core.report.gate.terminal import gate_lines, print_gate
 from patchgen_core.syntax.diffs import unified_diff
 
 STATUSES: tuple[Status, ...] = ("clean", "skipped", "fixed", "failed", "drifted", "error")
@@ -85,7 +79,7 @@ def shown(report: GateReport, width: int = 120, verbose: bool = False) -> list[l
     """The cells of the table's rows as they stand on a screen."""
     console = Console(file=io.StringIO(), width=width, color_system=None)
     with console.capture() as capture:
-        console.print(gate_table(report, verbose))
+        print_gate(console, report, verbose)
     rows = capture.get().splitlines()
     assert all(cell_len(row) <= width for row in rows)
     return [[cell.strip() for cell in row.rstrip().split("  ") if cell.strip()] for row in rows]
@@ -296,7 +290,7 @@ def test_report_command_merges_prints_and_writes(
 def test_what_another_run_did_counts_as_done() -> None:
     first, second, orphans = record("a"), record("b"), replace(record("c"), item="pyproject.toml::orphans")
     left, right = ("b.py::drift", "b.py::import"), ("a.py::drift", "b.py::import", "pyproject.toml::orphans")
-    merged = merge(
+    merged = merge_reports(
         [
             GateReport((first, orphans), left, ("/project/b.py", "/project/d.py")),
             GateReport((second,), right, ("/project/d.py",)),
@@ -308,7 +302,7 @@ def test_what_another_run_did_counts_as_done() -> None:
 @pytest.mark.parametrize("place", range(1, len(STATUSES)))
 def test_of_a_check_that_ran_twice_the_worse_verdict_counts(place: int) -> None:
     better, worse = (GateReport((record(status=status),)) for status in STATUSES[place - 1 : place + 1])
-    assert merge([better, worse]) == merge([worse, better]) == worse
+    assert merge_reports([better, worse]) == merge_reports([worse, better]) == worse
 
 
 # --- Markdown --------------------------------------------------------------------------------------
@@ -449,7 +443,7 @@ def test_any_records_can_be_reported(tmp_path: Path) -> None:
         (tmp_path / "report.json").write_text(gate_json(report, Path("/project")))
         again = read_report(tmp_path / "report.json", Path("/project"))
         assert gate_json(again, Path("/project")) == gate_json(report, Path("/project"))
-        assert merge([again, report]).exit_code == report.exit_code
+        assert merge_reports([again, report]).exit_code == report.exit_code
         write_report(report, tmp_path / "report.md", tmp_path)
         cells = table_cells(parsed(report))
         assert {len(row) for row in cells} == {len(report.checks) + 1}

@@ -10,8 +10,9 @@ import pytest
 from patchgen_core.build.results import Cause
 from patchgen_core.checks.result import CheckResult, FileDifference, Status
 from patchgen_core.errors import Location, Problem, Snippet
-from patchgen_core.report.gate import GateReport, gate_markdown
-from patchgen_core.report.github import commands, is_github, write_step_summary
+from patchgen_core.report.gate.github import commands, is_github, write_step_summary
+from patchgen_core.report.gate.markdown import gate_markdown
+from patchgen_core.report.gate.report import GateReport
 
 WORKSPACE = Path("/runner/work")
 

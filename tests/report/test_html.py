@@ -13,7 +13,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from patchgen_core.report.html.pages import write_gate, write_matrix, write_upgrade
+from patchgen_core.report.gate.formats import write_report
+from patchgen_core.report.matrix.html import write_matrix
+from patchgen_core.report.upgrade.html import write_upgrade
 from tests.report import report_samples as samples
 from tests.report.browser import Browser, start_browser
 
@@ -63,10 +65,10 @@ return [found.length, found.slice(0, 3)];
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every page of the samples."""
     folder = tmp_path_factory.mktemp("pages")
-    write_gate(samples.gate_report(), folder / "gate.html", samples.ROOT)
+    write_report(samples.gate_report(), folder / "gate.html", samples.ROOT)
     write_upgrade(samples.upgrade_report(), folder / "upgrade.html")
     write_matrix(samples.matrix_report(), folder / "matrix.html")
-    write_gate(samples.many_gate(500), folder / "many.html", samples.ROOT)
+    write_report(samples.many_gate(500), folder / "many.html", samples.ROOT)
     return folder
 
 

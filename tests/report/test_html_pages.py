@@ -16,18 +16,20 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.cli.main import main
-from patchgen_core.report.gate import GateReport, write_report
+from patchgen_core.report.gate.formats import write_report
+from patchgen_core.report.gate.report import GateReport
 from patchgen_core.report.html.diffs import diff_view
 from patchgen_core.report.html.figures import figures_view
+from patchgen_core.report.html.layer_plot import layers_plot
 from patchgen_core.report.html.markup import Markup, tag
-from patchgen_core.report.html.pages import write_gate, write_matrix, write_upgrade
-from patchgen_core.report.html.plots import layers_plot
+from patchgen_core.report.matrix.html import write_matrix
+from patchgen_core.report.upgrade.html import write_upgrade
 from tests.conftest import PATCH, PREAMBLE, Workspace
 from tests.report import report_samples as samples
 
 VOID = {"br", "input", "meta", "link", "hr", "img"}
 WRITERS: dict[str, Callable[[Path], None]] = {
-    "gate": lambda path: write_gate(samples.gate_report(), path, samples.ROOT),
+    "gate": lambda path: write_report(samples.gate_report(), path, samples.ROOT),
     "upgrade": lambda path: write_upgrade(samples.upgrade_report(), path),
     "matrix": lambda path: write_matrix(samples.matrix_report(), path),
 }
@@ -331,14 +333,14 @@ def test_text_is_escaped_and_markup_is_not() -> None:
 
 
 def test_an_empty_report_is_a_page(tmp_path: Path) -> None:
-    write_gate(GateReport(()), tmp_path / "page.html", tmp_path)
+    write_report(GateReport(()), tmp_path / "page.html", tmp_path)
     tree = Tree((tmp_path / "page.html").read_text(encoding="utf-8"))
     assert not tree.unbalanced
     assert "nothing ran" in tree.text("h1")[0]
 
 
 def test_a_page_of_500_configs_stays_small(tmp_path: Path) -> None:
-    write_gate(samples.many_gate(500), tmp_path / "page.html", samples.ROOT)
+    write_report(samples.many_gate(500), tmp_path / "page.html", samples.ROOT)
     assert (tmp_path / "page.html").stat().st_size < 6_000_000
 
 

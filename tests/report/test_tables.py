@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-import sys
+import re
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from markdown_it import MarkdownIt
@@ -15,12 +16,16 @@ from rich.console import Console
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.tables import BACKWARD, LAYERS, TENSORS, Table
 from patchgen_core.errors import Location, Problem
-from patchgen_core.report.gate import GateReport, gate_json, gate_markdown, merge, read_report, with_unused
-from patchgen_core.report.parity_plot import MISSING, telling_layers, with_pictures
-from patchgen_core.report.tables import shorten, table_markdown, table_text
-from patchgen_core.report.terminal import print_details
+from patchgen_core.report.figures import shorten, table_markdown, table_text
+from patchgen_core.report.gate.details import print_details
+from patchgen_core.report.gate.json import gate_json, read_report
+from patchgen_core.report.gate.markdown import gate_markdown
+from patchgen_core.report.gate.pictures import with_pictures
+from patchgen_core.report.gate.report import GateReport, merge_reports, with_unused
+from patchgen_core.report.layers import find_layers
 
 FIGURES = ("shape", "dtype", "absolute", "relative", "allowed", "verdict")
+SVG = "{http://www.w3.org/2000/svg}"
 ABOUT = "LlamaForCausalLM, batch 'rows', float32"
 ITEM = "models/toy_patch_gen_config.py::parity[{}]"
 
@@ -211,8 +216,8 @@ def test_json_has_all_figures_and_reads_back(tmp_path: Path) -> None:
 
 def test_merged_reports_keep_every_implementation() -> None:
     reports = [GateReport((failed("eager"),)), GateReport((failed("liger_kernel", status="clean", errors=0),))]
-    assert [record.name for record in merge(reports).records] == ["parity[eager]", "parity[liger_kernel]"]
-    assert [record.name for record in merge([reports[0]] * 2).records] == ["parity[eager]"]
+    assert [record.name for record in merge_reports(reports).records] == ["parity[eager]", "parity[liger_kernel]"]
+    assert [record.name for record in merge_reports([reports[0]] * 2).records] == ["parity[eager]"]
 
 
 # --- allowances ------------------------------------------------------------------------------------
@@ -246,8 +251,8 @@ def test_allowance_that_no_implementation_needs_is_told_once(records: list[Check
 
 def test_allowance_is_told_when_the_reports_of_all_implementations_are_merged() -> None:
     parts = [with_unused(GateReport((ran("eager", IDLE),))), GateReport((ran("liger_kernel", IDLE),))]
-    assert merge(parts).codes == ("PG300",)
-    assert merge(parts[:1]).codes == ()
+    assert merge_reports(parts).codes == ("PG300",)
+    assert merge_reports(parts[:1]).codes == ()
 
 
 # --- pictures --------------------------------------------------------------------------------------
@@ -262,33 +267,45 @@ def test_picture_shows_each_failed_record(tmp_path: Path) -> None:
     )
     report, said = with_pictures(GateReport(records), tmp_path / "made" / "gate.json")
     assert said == ""
-    assert [Path(r.picture).name if r.picture else "" for r in report.records] == ["gate-parity-toy-eager.png", "", ""]
-    picture = tmp_path / "made" / "gate-parity-toy-eager.png"
+    assert [Path(r.picture).name if r.picture else "" for r in report.records] == ["gate-parity-toy-eager.svg", "", ""]
+    picture = tmp_path / "made" / "gate-parity-toy-eager.svg"
     first = picture.read_bytes()
-    assert first.startswith(b"\x89PNG")
+    svg = ElementTree.fromstring(first)
+    texts = [element.text for element in svg.iter(f"{SVG}text")]
+    assert texts[:2] == ["toy: parity[eager]", tables[1].title]
+    assert "they part at model.language_model.layers.20.post_attention_layernorm" in texts
+    assert sum(mark.find(f"{SVG}title") is not None for mark in svg.iter()) == 1 + 60  # of the drawing, of each layer
     with_pictures(GateReport(records), tmp_path / "made" / "gate.json")
     assert picture.read_bytes() == first
-    assert "![errors by layer](<gate-parity-toy-eager.png>)" in gate_markdown(report, tmp_path / "made")
+    assert "![errors by layer](<gate-parity-toy-eager.svg>)" in gate_markdown(report, tmp_path / "made")
+
+
+def test_no_picture_is_drawn_beside_a_page(tmp_path: Path) -> None:
+    report = GateReport((failed(tables=(layers(4, 2),)),))
+    assert with_pictures(report, tmp_path / "gate.html") == (report, "")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
     ("count", "cells"),
-    [(0, ("0", "0")), (1, ("0", "0")), (5, ("inf", "0")), (5, ("1.00e-300", "inf")), (200, ("2.00e-02", "4.77e-07"))],
+    [(1, ("0", "0")), (5, ("inf", "0")), (5, ("1.00e-300", "inf")), (200, ("2.00e-02", "4.77e-07"))],
 )
 def test_any_figures_can_be_drawn(tmp_path: Path, count: int, cells: tuple[str, str]) -> None:
     table = layers(count, 3)
     rows = tuple((*row[:4], "0", *cells, row[-1]) for row in table.rows)
     report, _ = with_pictures(GateReport((failed("eager", (replace(table, rows=rows),)),)), tmp_path / "gate.md")
-    assert Path(report.records[0].picture).stat().st_size > 1000
+    svg = ElementTree.parse(report.records[0].picture).getroot()
+    assert sum("relative error" in (element.text or "") for element in svg.iter(f"{SVG}desc")) == (count > 3)
+    assert len([*svg.iter(f"{SVG}circle"), *svg.iter(f"{SVG}rect")]) == count + 3  # samples and the paper
+    numbers = [
+        value for element in svg.iter() for name, value in element.items() if name in ("x", "y", "cx", "cy", "d")
+    ]
+    assert not re.search("nan|inf", " ".join(numbers))
 
 
-def test_what_draws_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
-    monkeypatch.delitem(sys.modules, "matplotlib.backends.backend_agg", raising=False)
-    report = GateReport((failed(tables=(layers(4, 2),)),))
-    assert with_pictures(report, tmp_path / "gate.json") == (report, MISSING)
-    assert with_pictures(GateReport((failed(),)), tmp_path / "gate.json")[1] == ""
+def test_table_of_no_layers_has_no_picture(tmp_path: Path) -> None:
+    report = GateReport((failed(tables=(layers(0, 0),)),))
+    assert with_pictures(report, tmp_path / "gate.json") == (report, "")
 
 
 def test_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
@@ -301,5 +318,5 @@ def test_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 def test_the_direction_that_tells_more_is_drawn() -> None:
     backward = layers(4, 2, BACKWARD)
-    assert telling_layers([tensors(4, 2), backward, layers(4, 9)]) is backward
-    assert telling_layers([tensors(4, 2)]) is None
+    assert find_layers([tensors(4, 2), backward, layers(4, 9)]) is backward
+    assert find_layers([tensors(4, 2)]) is None

@@ -1,1 +1,1 @@
-"""The HTML report: one file that needs no other; :mod:`patchgen_core.report.html.pages` writes it."""
+"""The pieces of HTML reports: pages of one file each that need no other."""

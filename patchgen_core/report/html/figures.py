@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from patchgen_core.checks.tables import Table
+from patchgen_core.report.figures import is_wrong
+from patchgen_core.report.html.layer_plot import layers_plot
 from patchgen_core.report.html.markup import Markup, joined, tag
 from patchgen_core.report.html.parts import cell, scrolled_table
-from patchgen_core.report.html.plots import layers_plot
-from patchgen_core.report.parity_plot import has_layers
-from patchgen_core.report.tables import is_wrong
+from patchgen_core.report.layers import find_layers, has_layers
 
 _SHARE = "largest part of what is allowed"
 _NUMBERS = ("absolute", "relative", "allowed")
@@ -29,7 +29,7 @@ def tables_view(tables: Sequence[Table], name: str) -> Markup:
 
 def _ordered(tables: Sequence[Table]) -> list[Table]:
     """The first table of layers before all others: its plot says most."""
-    first = next(filter(has_layers, tables), None)
+    first = find_layers(tables)
     return [*([first] if first is not None else []), *(table for table in tables if table is not first)]
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from patchgen_core.files import write_files
 from patchgen_core.report.html.markup import Markup, joined, tag
 from patchgen_core.report.html.parts import HeatMap, badge, config_name, heat_cell
-from patchgen_core.report.html.plots import share_bar
 
 _FOLDER = Path(__file__).parent
 _ICON = (
@@ -124,6 +124,15 @@ def render(page: Page) -> str:
     return f'<!doctype html>\n<html lang="en">{head}\n{body}</html>\n'
 
 
+def write_page(page: Page, path: Path) -> None:
+    """Write a page; makes the folder.
+
+    Raises:
+        PatchgenError: the file cannot be written.
+    """
+    write_files([(path, render(page))])
+
+
 def _policy(style: str, script: str) -> str:
     def source(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -165,11 +174,30 @@ def _overview(page: Page) -> Markup:
     return tag(
         "section",
         title,
-        share_bar([(tone, count) for (_, tone), count in counts]),
+        _share_bar([(tone, count) for (_, tone), count in counts]),
         tag("ul", *tiles, class_="tiles", aria_label=f"How many by {page.facets[0].label.lower()}") if tiles else None,
         tag("dl", *facts, class_="facts"),
         page.before,
         class_="overview",
+    )
+
+
+def _share_bar(parts: Sequence[tuple[str, int]]) -> Markup:
+    """Counts as parts of one bar, each with its tone; for the eye only."""
+    total = sum(count for _, count in parts)
+    if not total:
+        return Markup()
+    bars, start = [], 0
+    for tone, count in parts:
+        bars.append(tag("rect", x=start, width=count, y=0, height=1, class_=f"t-{tone}"))
+        start += count
+    return tag(
+        "svg",
+        *bars,
+        viewBox=f"0 0 {total} 1",
+        preserveAspectRatio="none",
+        class_="share",
+        aria_hidden="true",
     )
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchgen_core.errors import Location, Problem
+from patchgen_core.errors import Location, Problem, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.report.html.markup import Child, Markup, joined, tag
-
-Show = Callable[[str], str]
-"""How a path is shown."""
 
 
 @dataclass(frozen=True)
@@ -58,35 +55,35 @@ def config_name(label: str) -> Markup:
     return joined([tag("span", start + dot, class_="dim"), name, tag("span", suffix, class_="dim end")])
 
 
-def place(location: Location | None, show: Show) -> Markup:
+def place(location: Location | None) -> Markup:
     """A file and a line."""
     if location is None:
         return Markup()
-    path = show(location.file)
+    path = display_path(location.file)
     return tag("code", f"{path}:{location.line}" if location.line else path, class_="place")
 
 
-def problems_view(problems: Sequence[Problem], show: Show, kind: str = "error") -> Markup:
+def problems_view(problems: Sequence[Problem], kind: str = "error") -> Markup:
     """Problems as a list, each with its place, its lines and what to do about it."""
     if not problems:
         return Markup()
     tone = "warn" if kind == "warning" else "bad"
-    return tag("ul", *(_problem(problem, show, kind, tone) for problem in problems), class_="problems")
+    return tag("ul", *(_problem(problem, kind, tone) for problem in problems), class_="problems")
 
 
-def _problem(problem: Problem, show: Show, kind: str, tone: str) -> Markup:
+def _problem(problem: Problem, kind: str, tone: str) -> Markup:
     head = tag(
         "p",
         badge(f"{problem.code} {kind}".lstrip(), tone),
         " ",
         tag("span", problem.message, class_="message"),
         " ",
-        place(problem.location, show),
+        place(problem.location),
     )
     shown = problem.generated
     parts: list[Child] = [head, _excerpt(problem.excerpt)]
     if shown is not None:
-        parts += [tag("p", "In the generated module: ", place(shown.location, show)), _excerpt(shown.text)]
+        parts += [tag("p", "In the generated module: ", place(shown.location)), _excerpt(shown.text)]
     if problem.hint:
         parts.append(tag("p", problem.hint, class_="hint"))
     return tag("li", *parts, class_=f"problem t-{tone}")

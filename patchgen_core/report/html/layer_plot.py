@@ -1,4 +1,4 @@
-"""Errors by layer as a picture in the page: inline SVG that a screen reader can read out in one sentence."""
+"""Errors by layer as SVG, in a page or a file of its own; a screen reader can read it out in one sentence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from patchgen_core.checks.tables import Table
-from patchgen_core.report.html.markup import Markup, joined, tag
-from patchgen_core.report.parity_plot import Layer, layers_of, limits
+from patchgen_core.report.html.markup import Markup, tag
+from patchgen_core.report.layers import Layer, decades, layers_of
 
 _WIDTH, _HEIGHT = 760, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 22, 34
@@ -18,10 +18,26 @@ _GROUP = re.compile(r"(?:^|\.)(\w+\.\d+)(?=\.|$)")
 _LABEL_WIDTH = 64
 _CHARACTER = 6.2
 """Width of a character of a label."""
+_HEAD, _FOOT = 40, 24
+"""Heights of what a file has above and below the drawing: titles, and the legend."""
+_STYLE = """
+text { font: 11px system-ui, sans-serif; fill: #545e69; }
+.paper { fill: #ffffff; }
+.head { font-size: 13px; font-weight: 600; fill: #1b2129; }
+.axis { font-size: 10.5px; }
+.grid { stroke: #d3dae2; stroke-width: 1; fill: none; }
+.allowed { stroke: #2da44e; stroke-width: 1.8; fill: none; }
+path.parting { stroke: #d1303f; stroke-width: 1.2; stroke-dasharray: 4 3; fill: none; }
+text.parting { fill: #9b1024; font-weight: 600; }
+.right { fill: #4596e0; stroke: #4596e0; }
+.wrong { fill: #d1303f; stroke: #d1303f; }
+.zero { fill: #ffffff; }
+"""
+"""The rules of a file; those of pages are in their style sheet."""
 
 
 def layers_plot(table: Table, title: str, name: str) -> Markup:
-    """The relative error of every layer of a table beside what is allowed, on a logarithmic axis.
+    """The relative error of every layer of a table beside what is allowed, on a logarithmic axis; with its legend.
 
     Args:
         table: figures of layers.
@@ -31,30 +47,65 @@ def layers_plot(table: Table, title: str, name: str) -> Markup:
     layers = layers_of(table)
     if not layers:
         return Markup()
+    scrolled = tag(
+        "div", _svg(layers, title, name), class_="scroll", tabindex=0, role="group", aria_label=f"Plot: {title}"
+    )
+    legend = (tag("span", sample, f" {text}" if sample else text) for sample, text in _legend(layers))
+    return tag("figure", scrolled, tag("figcaption", *legend), class_="plot")
+
+
+def layers_picture(table: Table, title: str) -> str:
+    """The text of an SVG file that shows the same as :func:`layers_plot`.
+
+    Args:
+        table: figures of layers; at least one.
+        title: what they are of; the table's own title stands below it.
+    """
+    layers = layers_of(table)
+    legend, x = [], _LEFT
+    for sample, text in _legend(layers):
+        legend.append(tag("g", sample, transform=f"translate({x} {_HEIGHT + 3})") if sample else None)
+        legend.append(tag("text", text, x=x + 18 * bool(sample), y=_HEIGHT + 13))
+        x += round(len(text) * _CHARACTER) + 36
+    picture = tag(
+        "svg",
+        tag("style", Markup(_STYLE)),
+        tag("rect", y=-_HEAD, width=_WIDTH, height=_HEAD + _HEIGHT + _FOOT, class_="paper"),
+        tag("text", title, x=_LEFT, y=18 - _HEAD, class_="head"),
+        tag("text", table.title, x=_LEFT, y=34 - _HEAD),
+        _svg(layers, f"{title}: {table.title}", "layers", width=_WIDTH, height=_HEIGHT),
+        *legend,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 {-_HEAD} {_WIDTH} {_HEAD + _HEIGHT + _FOOT}",
+    )
+    return f"{picture}\n"
+
+
+def _svg(layers: Sequence[Layer], title: str, name: str, **size: float) -> Markup:
+    """The drawing; ``name`` begins the ids of its elements."""
     first = next((number for number, layer in enumerate(layers) if not layer.is_right), None)
     drawing = _Drawing(layers)
     parts = [
         tag("title", title, id=f"{name}-t"),
-        tag("desc", _told(layers, first), id=f"{name}-d"),
+        tag("desc", _description(layers, first), id=f"{name}-d"),
         *drawing.axis(),
         *drawing.groups(),
         *drawing.allowed(),
         *(() if first is None else drawing.parting(first)),
         *drawing.points(),
     ]
-    picture = tag(
+    return tag(
         "svg",
         *parts,
         role="img",
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
         aria_labelledby=f"{name}-t",
         aria_describedby=f"{name}-d",
+        **size,
     )
-    scrolled = tag("div", picture, class_="scroll", tabindex=0, role="group", aria_label=f"Plot: {title}")
-    return tag("figure", scrolled, tag("figcaption", *_legend(layers)), class_="plot")
 
 
-def _told(layers: Sequence[Layer], first: int | None) -> str:
+def _description(layers: Sequence[Layer], first: int | None) -> str:
     count = f"{len(layers)} modules in the order in which they run"
     if first is None:
         return f"{count}; all agree."
@@ -63,24 +114,17 @@ def _told(layers: Sequence[Layer], first: int | None) -> str:
     return f"{count}; {wrong} differ, first {layer.name}: its relative error is {layer.error:.2e} where {allowed}."
 
 
-def _legend(layers: Sequence[Layer]) -> Iterator[Markup]:
+def _legend(layers: Sequence[Layer]) -> Iterator[tuple[Markup | None, str]]:
+    """What the marks mean: a sample of each, and its meaning."""
     has_limits = any(layer.allowed for layer in layers)
-    for name, text in (
-        ("right", "agrees"),
-        ("wrong", "differs"),
-        ("allowed", "allowed" if has_limits else "allowed: the same bits"),
-    ):
-        yield tag("span", _sample(name), f" {text}")
-    yield tag("span", "zero lies on the floor, what is no number at the top")
+    yield _sample("circle", cx=7, cy=6, r=3.2, class_="right"), "agrees"
+    yield _sample("rect", x=3.6, y=2.6, width=6.8, height=6.8, class_="wrong"), "differs"
+    yield _sample("path", d="M0 6H14", class_="allowed"), "allowed" if has_limits else "allowed: the same bits"
+    yield None, "zero lies on the floor, what is no number at the top"
 
 
-def _sample(name: str) -> Markup:
-    shapes = {
-        "right": tag("circle", cx=7, cy=6, r=3.2, class_="right"),
-        "wrong": tag("rect", x=3.6, y=2.6, width=6.8, height=6.8, class_="wrong"),
-        "allowed": tag("path", d="M0 6H14", class_="allowed"),
-    }
-    return tag("svg", shapes[name], viewBox="0 0 14 12", width=14, height=12, aria_hidden="true")
+def _sample(shape: str, **attributes: str | float) -> Markup:
+    return tag("svg", tag(shape, **attributes), viewBox="0 0 14 12", width=14, height=12, aria_hidden="true")
 
 
 class _Drawing:
@@ -88,7 +132,7 @@ class _Drawing:
 
     def __init__(self, layers: Sequence[Layer]) -> None:
         self.layers = layers
-        self.low, self.high = (round(math.log10(limit)) for limit in limits(layers))
+        self.low, self.high = decades(layers)
         self.step = (_WIDTH - _LEFT - _RIGHT) / len(layers)
 
     def _x(self, number: float) -> str:
@@ -114,8 +158,8 @@ class _Drawing:
         """A tick where a numbered block of the model begins, with its name where there is room."""
         last, room = "", 0.0
         for number, layer in enumerate(self.layers):
-            found = _GROUP.search(layer.name)
-            name = found[1] if found else ""
+            match = _GROUP.search(layer.name)
+            name = match[1] if match else ""
             if name != last and name:
                 x = _LEFT + self.step * number
                 yield tag("path", d=f"M{_figure(x)} {_TOP}V{_FLOOR + 6}", class_="grid")
@@ -150,32 +194,13 @@ class _Drawing:
         for number, layer in enumerate(self.layers):
             x, y = self._x(number), self._y(layer.error)
             kind = ("right" if layer.is_right else "wrong") + (" zero" if layer.error == 0 else "")
-            said = tag("title", f"{layer.label}: {layer.error:.2e}, allowed {layer.allowed:.2e}")
+            tip = tag("title", f"{layer.label}: {layer.error:.2e}, allowed {layer.allowed:.2e}")
             if layer.is_right:
-                yield tag("circle", said, cx=x, cy=_figure(y), r=3.2, class_=kind)
+                yield tag("circle", tip, cx=x, cy=_figure(y), r=3.2, class_=kind)
             else:
                 corner = _figure(float(x) - 3.4), _figure(y - 3.4)
-                yield tag("rect", said, x=corner[0], y=corner[1], width=6.8, height=6.8, class_=kind)
+                yield tag("rect", tip, x=corner[0], y=corner[1], width=6.8, height=6.8, class_=kind)
 
 
 def _figure(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
-
-
-def share_bar(parts: Sequence[tuple[str, int]]) -> Markup:
-    """Counts as parts of one bar, each with its tone; for the eye only."""
-    total = sum(count for _, count in parts)
-    if not total:
-        return Markup()
-    found, start = [], 0
-    for tone, count in parts:
-        found.append(tag("rect", x=start, width=count, y=0, height=1, class_=f"t-{tone}"))
-        start += count
-    return tag(
-        "svg",
-        joined(found),
-        viewBox=f"0 0 {total} 1",
-        preserveAspectRatio="none",
-        class_="share",
-        aria_hidden="true",
-    )

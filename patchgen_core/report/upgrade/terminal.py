@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from patchgen_core.errors import Problem
-from patchgen_core.report.diff import plain_diff, rich_diff
-from patchgen_core.report.terminal import print_problems, problem_text
-from patchgen_core.report.upgrade_texts import (
+from patchgen_core.report.terminal import print_diff, print_problems, problem_text
+from patchgen_core.report.upgrade.texts import (
     Step,
     applying,
     by_risk,
@@ -133,10 +132,7 @@ class _Printer:
         self.console.print(Text(f"  {title}{' as above' if is_known else ''}", "yellow"), soft_wrap=True)
         if is_known:
             return
-        if self.console.is_terminal:
-            self.console.print(rich_diff(diff, folded=not self.verbose))
-        else:
-            self.console.print(plain_diff(diff, folded=not self.verbose), soft_wrap=True, end="")
+        print_diff(self.console, diff, folded=not self.verbose)
 
 
 def print_steps(
@@ -147,7 +143,7 @@ def print_steps(
     Args:
         console: where to.
         report: the report.
-        steps: of :func:`patchgen_core.report.upgrade_texts.next_steps`.
+        steps: of :func:`patchgen_core.report.upgrade.texts.next_steps`.
         command: the command that applies what can be merged; empty for none.
         verbose: print all places.
     """

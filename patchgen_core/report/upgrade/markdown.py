@@ -6,15 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.errors import Problem, display_path
-from patchgen_core.report.diff import plain_diff
-from patchgen_core.report.markdown import cell, code, details, escape, fence
-from patchgen_core.report.tables import row_markdown
-from patchgen_core.report.upgrade_texts import (
+from patchgen_core.report.markdown import cell, code, details, diff_fence, escape, fence, table_head, table_row
+from patchgen_core.report.upgrade.texts import (
     Step,
     by_risk,
     conflict_location,
     conflict_text,
-    count,
     is_quiet,
     is_said,
     merge_lines,
@@ -24,9 +21,10 @@ from patchgen_core.report.upgrade_texts import (
     quiet_summary,
     risk_counts,
 )
-from patchgen_core.report.upgrade_texts import (
+from patchgen_core.report.upgrade.texts import (
     versions as compared,
 )
+from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, UpgradeReport
 
 LIMIT = 60_000
@@ -54,7 +52,7 @@ def upgrade_markdown(
 
     Args:
         report: the report.
-        steps: of :func:`patchgen_core.report.upgrade_texts.next_steps`.
+        steps: of :func:`patchgen_core.report.upgrade.texts.next_steps`.
         more: paragraphs that follow the summary, such as what was applied.
         limit: the most characters. Diffs go first, those of the least risk before others; then configs.
     """
@@ -118,22 +116,22 @@ def _table(report: UpgradeReport) -> list[str]:
     rows = [config for config in report.configs if config.risk != "safe"]
     if not rows:
         return []
-    lines = [row_markdown(["risk", "config", "patches"]), row_markdown(["---"] * 3)]
+    lines = table_head(["risk", "config", "patches"])
     for config in rows[:_MOST_ROWS]:
-        lines.append(row_markdown([config.risk, cell(config.config), patches_summary(config)]))
+        lines.append(table_row([config.risk, cell(config.config), patches_summary(config)]))
     if len(rows) > _MOST_ROWS:
-        lines.append(row_markdown([f"and {len(rows) - _MOST_ROWS} more", "", ""]))
+        lines.append(table_row([f"and {len(rows) - _MOST_ROWS} more", "", ""]))
     return lines
 
 
 def _safe(report: UpgradeReport) -> list[str]:
     names = [f"- {code(config.config)}: {patches_summary(config)}" for config in report.of_risk("safe")]
-    return details(f"safe to regenerate: {count(len(names), 'config')}", names) if names else []
+    return details(f"safe to regenerate: {quantity(len(names), 'config')}", names) if names else []
 
 
 def _skipped(report: UpgradeReport) -> list[str]:
     names = [f"- {escape(line)}" for line in report.skipped]
-    return details(f"not compared: {count(len(names), 'config')}", names) if names else []
+    return details(f"not compared: {quantity(len(names), 'config')}", names) if names else []
 
 
 def _problems(problems: Iterable[Problem]) -> list[str]:
@@ -184,7 +182,7 @@ class _Config:
         for finding in told if self.is_whole else ():
             if finding.diff and finding.diff not in self._shown:
                 self._shown.add(finding.diff)
-                lines += ["", f"Upstream's own change of {code(finding.about)}:", "", *_diff(finding.diff)]
+                lines += ["", f"Upstream's own change of {code(finding.about)}:", "", *diff_fence(finding.diff)]
         return lines
 
     def _rebase(self, rebase: Rebase) -> list[str]:
@@ -195,12 +193,8 @@ class _Config:
                 names = f"upstream {self.config.old}", f"upstream {self.config.new}"
                 lines += ["", *fence(conflict_text(conflict, *names))]
         if self.is_whole and rebase.diff:
-            lines += ["", "The replacement, carried over:", "", *_diff(rebase.diff)]
+            lines += ["", "The replacement, carried over:", "", *diff_fence(rebase.diff)]
         return lines
-
-
-def _diff(diff: str) -> list[str]:
-    return fence(plain_diff(diff, folded=True).plain.rstrip("\n"), "diff")
 
 
 def _list(entries: Iterable[str]) -> list[str]:

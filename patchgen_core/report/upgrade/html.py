@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 
+from patchgen_core.errors import display_path
 from patchgen_core.report.html.diffs import diff_view, text_view
 from patchgen_core.report.html.markup import Child, Markup, joined, tag
-from patchgen_core.report.html.page import Facet, Page, Section
-from patchgen_core.report.html.parts import HeatCell, HeatMap, Show, badge, listed, place, problems_view
+from patchgen_core.report.html.page import Facet, Page, Section, write_page
+from patchgen_core.report.html.parts import HeatCell, HeatMap, badge, listed, place, problems_view
+from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import (
     RISKS,
     ConfigVerdict,
@@ -44,14 +47,18 @@ _HOW = {
 }
 
 
-def upgrade_page(report: UpgradeReport, show: Show) -> Page:
-    """The page of a report.
+def write_upgrade(report: UpgradeReport, path: Path) -> None:
+    """Write what a new release does to a project, as one HTML file; makes its folder.
 
-    Args:
-        report: the report.
-        show: how paths are shown.
+    Raises:
+        PatchgenError: the file cannot be written.
     """
-    sections = tuple(_section(config, show) for config in report.configs)
+    write_page(upgrade_page(report), path)
+
+
+def upgrade_page(report: UpgradeReport) -> Page:
+    """The page of a report."""
+    sections = tuple(_section(config) for config in report.configs)
     kinds = [kind for kind in _KINDS if any(p.verdict == kind for c in report.configs for p in c.patches)]
     merges = [m for m in (_CLEAN, _CONFLICT) if any(m in section.values["merge"] for section in sections)]
     rows = tuple(_heat_row(config, kinds, merges) for config in report.configs)
@@ -63,7 +70,7 @@ def upgrade_page(report: UpgradeReport, show: Show) -> Page:
         "upgrade",
         verdict,
         tone,
-        f"{report.distribution} {_old(report)}\u2192 {report.new}: {_count(len(report.configs), 'config')}",
+        f"{report.distribution} {_old(report)}\u2192 {report.new}: {quantity(len(report.configs), 'config')}",
         _facts(report),
         (
             Facet("status", "Risk", tuple((risk, _TONES[risk]) for risk in RISKS), is_chips=True),
@@ -71,7 +78,7 @@ def upgrade_page(report: UpgradeReport, show: Show) -> Page:
             Facet("merge", "Merge", tuple((name, "none") for name in merges)),
         ),
         HeatMap("Configs and verdicts", (*kinds, *merges), rows),
-        joined([problems_view(report.failed, show), _skipped(report.skipped)]),
+        joined([problems_view(report.failed), _skipped(report.skipped)]),
         sections,
     )
 
@@ -125,18 +132,18 @@ def _merge(patch: PatchVerdict) -> tuple[str, ...]:
     return (_CLEAN,) if rebase.diff else ()
 
 
-def _section(config: ConfigVerdict, show: Show) -> Section:
+def _section(config: ConfigVerdict) -> Section:
     findings = [*config.findings, *(finding for patch in config.patches for finding in patch.findings)]
     kinds = {*(patch.verdict for patch in config.patches), *(finding.kind for finding in findings)}
     problems = [*config.problems, *(problem for patch in config.patches for problem in patch.problems)]
-    path = show(config.path)
+    path = display_path(config.path)
     return Section(
         config.config,
         f"{path}:{config.line}" if config.line else path,
         config.risk,
         _TONES[config.risk],
         config.summary,
-        joined(_body(config, show)),
+        joined(_body(config)),
         {
             "status": (config.risk,),
             "kind": tuple(kind for kind in _KINDS if kind in kinds),
@@ -151,16 +158,16 @@ def _section(config: ConfigVerdict, show: Show) -> Section:
     )
 
 
-def _body(config: ConfigVerdict, show: Show) -> Iterator[Child]:
+def _body(config: ConfigVerdict) -> Iterator[Child]:
     origin = f" (from {config.origin})" if config.origin else ""
     facts = (("module", config.module), ("compared", f"{config.old or 'unknown'}{origin} \u2192 {config.new}"))
     yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
     of_patches = {problem for patch in config.patches for problem in patch.problems}
-    yield problems_view([problem for problem in config.problems if problem not in of_patches], show)
+    yield problems_view([problem for problem in config.problems if problem not in of_patches])
     yield _findings(config.findings)
     yield listed(config.notes)
     telling = [patch for patch in config.patches if not _is_quiet(patch)]
-    yield from (_patch(patch, show) for patch in telling)
+    yield from (_patch(patch) for patch in telling)
     yield _quiet([patch for patch in config.patches if _is_quiet(patch)])
 
 
@@ -181,18 +188,18 @@ def _quiet(patches: Sequence[PatchVerdict]) -> Markup:
     return joined(lines)
 
 
-def _patch(patch: PatchVerdict, show: Show) -> Markup:
+def _patch(patch: PatchVerdict) -> Markup:
     said = [badge(patch.verdict, _TONES[patch.risk])]
     if patch.risk != "safe":
         said.append(tag("span", patch.risk, class_="dim"))
     if patch.new_name:
         said.append(tag("span", "now ", tag("code", patch.new_name)))
-    head = tag("div", tag("h4", patch.target), *said, place(patch.location, show), class_="head")
+    head = tag("div", tag("h4", patch.target), *said, place(patch.location), class_="head")
     reason = tag("p", f"{patch.kind}: {patch.description}" if patch.description else patch.kind, class_="dim")
     parts = [
-        problems_view(patch.problems, show),
+        problems_view(patch.problems),
         _findings(patch.findings, patch),
-        _rebase(patch.rebase, show) if patch.rebase is not None else None,
+        _rebase(patch.rebase) if patch.rebase is not None else None,
     ]
     return tag("div", head, reason, *parts, class_="record")
 
@@ -214,14 +221,14 @@ def _findings(findings: Iterable[Finding], patch: PatchVerdict | None = None) ->
     return tag("ul", *items, class_="findings") if items else Markup()
 
 
-def _rebase(rebase: Rebase, show: Show) -> Markup:
+def _rebase(rebase: Rebase) -> Markup:
     merged = rebase.merged
     if merged.is_clean:
         verdict, said = badge(_CLEAN, "good"), _HOW[merged.how]
     else:
-        verdict = badge(_count(len(merged.conflicts), "conflict"), "bad")
+        verdict = badge(quantity(len(merged.conflicts), "conflict"), "bad")
         said = "both sides changed the same place"
-    line = tag("p", verdict, " ", place(rebase.location, show), f" {said}.")
+    line = tag("p", verdict, " ", place(rebase.location), f" {said}.")
     needs = [tag("p", "Its file then needs:"), text_view("\n".join(rebase.needs))] if rebase.needs else []
     conflicts = (_conflict(conflict, rebase) for conflict in merged.conflicts)
     diff = diff_view(rebase.diff, "The replacement, as it is and as it would be", True)
@@ -240,7 +247,3 @@ def _conflict(conflict: Conflict, rebase: Rebase) -> Markup:
         )
     )
     return tag("div", head, tag("div", *panes, class_="panes"), class_="conflict")
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"

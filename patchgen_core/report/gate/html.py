@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from patchgen_core.checks.result import BAD, CheckResult, FileDifference, Status
-from patchgen_core.report.gate import GateReport
+from patchgen_core.checks.result import BAD, CheckResult, Status, relative_to, retitled, with_paths
+from patchgen_core.errors import display_path
+from patchgen_core.report.gate.report import GateReport
 from patchgen_core.report.html.diffs import diff_view
 from patchgen_core.report.html.figures import figures_view, tables_view
 from patchgen_core.report.html.markup import Markup, joined, tag
-from patchgen_core.report.html.page import Facet, Page, Section
-from patchgen_core.report.html.parts import HeatCell, HeatMap, Show, badge, listed, problems_view
+from patchgen_core.report.html.page import Facet, Page, Section, render
+from patchgen_core.report.html.parts import HeatCell, HeatMap, badge, listed, problems_view
 
 _TONES: dict[Status, str] = {
     "error": "bad",
@@ -28,24 +29,24 @@ _STATUSES = (("error", "bad"), ("drifted", "bad"), ("failed", "bad"), ("fixed", 
 _MILD = (("clean", "good"), ("skipped", "none"))
 
 
-def gate_page(report: GateReport, show: Show, kind: str = "gate") -> Page:
-    """The page of a report.
+def html_text(report: GateReport, path: Path, root: Path) -> str:
+    """The text of an HTML file."""
+    change = relative_to(root)
+    results = tuple(retitled(with_paths(record, change)) for record in report.records)
+    left_out = tuple(map(change, report.not_collected))
+    return render(gate_page(replace(report, records=results, not_collected=left_out)))
 
-    Args:
-        report: the report.
-        show: how paths are shown.
-        kind: what made it.
-    """
+
+def gate_page(report: GateReport, kind: str = "gate") -> Page:
+    """The page of a report; ``kind`` is what made it."""
     configs = _by_config(report)
-    checks = tuple(dict.fromkeys(check for check in report.checks))
-    sections = tuple(_section(label, records, show, number) for number, (label, records) in enumerate(configs))
+    checks = report.checks
+    sections = tuple(_section(label, records, number) for number, (label, records) in enumerate(configs))
     heat = HeatMap("Configs and checks", checks, tuple(_heat_row(records, checks) for _, records in configs))
-    verdict = "green" if report.is_green else "red" if report.exit_code else "nothing ran"
-    tone = {"green": "good", "red": "bad"}.get(verdict, "none")
     return Page(
         kind,
-        verdict,
-        tone,
+        report.verdict,
+        {"green": "good", "red": "bad"}.get(report.verdict, "none"),
         report.summary(),
         _facts(report),
         (
@@ -54,7 +55,7 @@ def gate_page(report: GateReport, show: Show, kind: str = "gate") -> Page:
             Facet("check", "Check", _plain(check for check in checks if _has(sections, check))),
         ),
         heat,
-        _left_out(report, show),
+        _left_out(report),
         sections,
     )
 
@@ -92,11 +93,11 @@ def _facts(report: GateReport) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
-def _left_out(report: GateReport, show: Show) -> Markup:
+def _left_out(report: GateReport) -> Markup:
     parts = []
     for title, names in (
         ("Not run", report.not_run),
-        ("Not collected", tuple(show(path) for path in report.not_collected)),
+        ("Not collected", tuple(display_path(path) for path in report.not_collected)),
     ):
         if names:
             parts.append(tag("h2", f"{title}: {len(names)}"))
@@ -123,21 +124,21 @@ def _heat_cell(records: Sequence[CheckResult]) -> HeatCell:
     return HeatCell(text, _TONES[status], "; ".join(f"{record.name}: {record.headline}" for record in bad))
 
 
-def _section(label: str, records: Sequence[CheckResult], show: Show, number: int) -> Section:
+def _section(label: str, records: Sequence[CheckResult], number: int) -> Section:
     first = records[0]
     status = _status(records)
     telling = [record for record in records if record.status in BAD or record.warnings or record.status == "fixed"]
     kinds: list[str] = [cause.kind for record in records for cause in record.causes]
     kinds += [problem.code for record in records for problem in (*record.errors, *record.warnings) if problem.code]
     problems = [problem for record in records for problem in (*record.errors, *record.warnings)]
-    path = show(first.path)
+    path = display_path(first.path)
     return Section(
         label,
         f"{path}:{first.line}" if first.line else path,
         status,
         dict((*_STATUSES, *_MILD))[status],
         _summary(records, telling),
-        joined(_body(records, show, f"r{number}")),
+        joined(_body(records, f"r{number}")),
         {
             "status": (status,),
             "kind": tuple(dict.fromkeys(kinds)),
@@ -165,28 +166,28 @@ def _headline(record: CheckResult) -> str:
     return record.warnings[0].title
 
 
-def _body(records: Sequence[CheckResult], show: Show, name: str) -> Iterator[Markup]:
+def _body(records: Sequence[CheckResult], name: str) -> Iterator[Markup]:
     """Each check; those that say nothing but that they are clean in one line, after the others."""
-    said = [_record(record, show, f"{name}-{number}") for number, record in enumerate(records)]
+    said = [_record(record, f"{name}-{number}") for number, record in enumerate(records)]
     yield from (markup for markup in said if markup)
     quiet = [record.name for record, markup in zip(records, said) if not markup]
     if quiet:
         yield tag("p", badge("clean", "good"), f" {', '.join(quiet)}", class_="quiet")
 
 
-def _record(record: CheckResult, show: Show, name: str) -> Markup:
+def _record(record: CheckResult, name: str) -> Markup:
     """What a check says; empty for a clean one that says nothing more."""
     tone = _TONES[record.status]
     time = tag("span", f"{record.seconds:.2f} s", class_="dim time") if record.seconds >= 0.01 else None
     said = record.reason or (f"imported for real: {record.loading_reason}" if record.loading_reason else "")
     parts = [
         listed(map(str, record.causes), "causes"),
-        problems_view(record.errors, show),
-        problems_view(record.warnings, show, "warning"),
-        listed([f"rewrote {show(path)}" for path in record.written]),
-        listed([f"removed {show(path)}" for path in record.removed]),
+        problems_view(record.errors),
+        problems_view(record.warnings, "warning"),
+        listed([f"rewrote {display_path(path)}" for path in record.written]),
+        listed([f"removed {display_path(path)}" for path in record.removed]),
         tables_view(record.tables, name),
-        *_diffs(record, show),
+        *_diffs(record),
         figures_view(record.figures),
         listed(record.notes),
     ]
@@ -197,22 +198,19 @@ def _record(record: CheckResult, show: Show, name: str) -> Markup:
     return tag("div", head, *parts, class_="record")
 
 
-def _diffs(record: CheckResult, show: Show) -> Iterator[Markup]:
+def _diffs(record: CheckResult) -> Iterator[Markup]:
     is_open = record.status in BAD
     for cause in record.causes:
         yield diff_view(cause.upstream_diff, "What upstream changed in the patched code", is_open)
     for file in record.files:
         if file.missing:
-            yield tag("p", tag("code", show(file.path)), " does not exist.", class_="missing")
+            yield tag("p", tag("code", display_path(file.path)), " does not exist.", class_="missing")
         else:
-            yield _file(file, show, is_open and not file.path.endswith(".diff"))
+            is_file_open = is_open and not file.path.endswith(".diff")
+            yield diff_view(file.telling or file.diff, display_path(file.path), is_file_open)
 
 
-def _file(file: FileDifference, show: Show, is_open: bool) -> Markup:
-    return diff_view(file.telling or file.diff, show(file.path), is_open)
-
-
-def _plain(values: Iterator[str] | Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _plain(values: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((value, "none") for value in values)
 
 
@@ -222,14 +220,3 @@ def _sorted(sections: Sequence[Section], key: str) -> list[str]:
 
 def _has(sections: Sequence[Section], check: str) -> bool:
     return any(check in section.values["check"] for section in sections)
-
-
-def shown_below(root: Path) -> Show:
-    """Paths below a folder from there, with forward slashes."""
-
-    def show(path: str) -> str:
-        if not os.path.isabs(path):
-            return path.replace(os.sep, "/")
-        return Path(path).relative_to(root).as_posix() if Path(path).is_relative_to(root) else path
-
-    return show

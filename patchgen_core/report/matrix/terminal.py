@@ -1,21 +1,18 @@
-"""Configs against releases, for a terminal and as plain data."""
+"""Configs against releases, as text for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from patchgen_core.errors import display_path
-from patchgen_core.report.data import SCHEMA, problem_data
-from patchgen_core.report.matrix_breaks import Break, Place, find_breaks, short_names
-from patchgen_core.report.tables import shorten
+from patchgen_core.report.figures import shorten
+from patchgen_core.report.matrix.breaks import Break, Place, find_breaks, short_names
 from patchgen_core.report.terminal import print_problems
 from patchgen_core.upgrade.matrix.cells import BROKEN
-from patchgen_core.upgrade.results import Cell, MatrixReport, MatrixRow, PatchRow, State
+from patchgen_core.upgrade.results import Cell, MatrixReport, PatchRow, State
 
 WORDS: dict[State, tuple[str, str]] = {
     "breaks": ("BRK", "breaks (how many things): it does not generate, or its module breaks a contract rule"),
@@ -226,61 +223,3 @@ def _print_rest(console: Console, report: MatrixReport) -> None:
     if report.failed:
         console.print()
         print_problems(console, report.failed)
-
-
-# --- plain data ------------------------------------------------------------------------------------
-
-
-def matrix_data(report: MatrixReport) -> dict[str, Any]:
-    """A matrix as JSON types. Paths are relative to the working directory where they can be."""
-    return {
-        "schema": SCHEMA,
-        "exit_code": report.exit_code,
-        "distribution": report.distribution,
-        "versions": list(report.versions),
-        "tried": list(report.tried),
-        "configs": [
-            {
-                "config": row.config,
-                "path": display_path(row.path),
-                "line": row.line,
-                "module": row.module,
-                "base": row.base or None,
-                **_row_data(row),
-                "notes": list(row.notes),
-                "patches": [
-                    {
-                        "kind": patch.kind,
-                        "target": patch.target,
-                        "file": display_path(patch.location.file),
-                        "line": patch.location.line,
-                        **_row_data(patch),
-                    }
-                    for patch in row.patches
-                ],
-            }
-            for row in report.rows
-        ],
-        "skipped": list(report.skipped),
-        "errors": problem_data(report.failed),
-    }
-
-
-def _row_data(row: MatrixRow | PatchRow) -> dict[str, Any]:
-    return {
-        "first_broken": row.first_broken or None,
-        "last_working": row.last_working or None,
-        "first_working": row.first_working or None,
-        "last_broken": row.last_broken or None,
-        "is_exact": row.is_exact,
-        "reasons": list(row.reasons),
-        "cells": [
-            {
-                "version": cell.version,
-                "state": cell.state,
-                "reasons": list(cell.reasons),
-                "errors": problem_data(cell.problems),
-            }
-            for cell in row.cells
-        ],
-    }

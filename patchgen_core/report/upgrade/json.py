@@ -6,7 +6,7 @@ from typing import Any
 
 from patchgen_core.errors import display_path
 from patchgen_core.report.data import SCHEMA, problem_data
-from patchgen_core.report.upgrade_texts import conflict_location
+from patchgen_core.report.upgrade.texts import conflict_location
 from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, UpgradeReport
 from patchgen_core.upstream.versions import ascending
 

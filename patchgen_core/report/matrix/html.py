@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 
+from patchgen_core.errors import display_path
 from patchgen_core.report.html.markup import Child, Markup, joined, tag
-from patchgen_core.report.html.page import Facet, Page, Section
+from patchgen_core.report.html.page import Facet, Page, Section, write_page
 from patchgen_core.report.html.parts import (
     HeatCell,
     HeatMap,
-    Show,
     badge,
     cell,
     heat_cell,
@@ -20,22 +21,27 @@ from patchgen_core.report.html.parts import (
     problems_view,
     scrolled_table,
 )
-from patchgen_core.report.matrix_breaks import Reason, find_breaks
+from patchgen_core.report.matrix.breaks import Reason, find_breaks
+from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import STATES, Cell, MatrixReport, MatrixRow, PatchRow, State
 
 _TONES: dict[State, str] = {"breaks": "bad", "absent": "none", "changed": "warn", "cosmetic": "info", "ok": "good"}
 _BAD: tuple[State, ...] = ("breaks", "absent")
 
 
-def matrix_page(report: MatrixReport, show: Show) -> Page:
-    """The page of a report.
+def write_matrix(report: MatrixReport, path: Path) -> None:
+    """Write what several releases are to a project, as one HTML file; makes its folder.
 
-    Args:
-        report: the report.
-        show: how paths are shown.
+    Raises:
+        PatchgenError: the file cannot be written.
     """
+    write_page(matrix_page(report), path)
+
+
+def matrix_page(report: MatrixReport) -> Page:
+    """The page of a report."""
     rows = sorted(report.rows, key=lambda row: STATES.index(_newest(row)))
-    sections = tuple(_section(row, show) for row in rows)
+    sections = tuple(_section(row) for row in rows)
     newest = report.versions[-1] if report.versions else ""
     broken = sum(_newest(row) in _BAD for row in rows)
     bad = "failed" if report.failed else "breaks"
@@ -53,9 +59,9 @@ def matrix_page(report: MatrixReport, show: Show) -> Page:
         _facts(report, rows),
         facets,
         HeatMap("Configs and releases", report.versions, tuple(map(_heat_row, rows))),
-        joined([problems_view(report.failed, show), _skipped(report.skipped)]),
+        joined([problems_view(report.failed), _skipped(report.skipped)]),
         sections,
-        _breaks(report, show),
+        _breaks(report),
     )
 
 
@@ -97,30 +103,26 @@ def _skipped(skipped: Sequence[str]) -> Markup:
     return tag("details", tag("summary", f"Left out: {len(skipped)}"), listed(skipped, "plain"))
 
 
-def _breaks(report: MatrixReport, show: Show) -> Markup:
+def _breaks(report: MatrixReport) -> Markup:
     """What breaks where, what has one reason together; what breaks in newer releases is unfolded."""
     parts: list[Markup] = []
     for found in find_breaks(report):
-        reasons = (_reason(reason, show) for reason in found.reasons)
-        summary = tag("summary", found.title, " ", tag("span", _count(len(found.reasons), "reason"), class_="dim"))
+        reasons = (_reason(reason) for reason in found.reasons)
+        summary = tag("summary", found.title, " ", tag("span", quantity(len(found.reasons), "reason"), class_="dim"))
         parts.append(tag("details", summary, tag("ul", *reasons, class_="plain"), class_="story", open=found.is_ahead))
     if not parts:
         return Markup()
     return tag("section", tag("h2", "What breaks, and why", id="h-breaks"), *parts, aria_labelledby="h-breaks")
 
 
-def _reason(reason: Reason, show: Show) -> Markup:
+def _reason(reason: Reason) -> Markup:
     """Why something breaks, and its places; folded away where there are several."""
     said = "; ".join(reason.lines)
-    places = [joined([str(p), " ", place(p.location, show)]) for p in reason.places]
+    places = [joined([str(p), " ", place(p.location)]) for p in reason.places]
     if len(places) == 1:
         return tag("li", said, tag("p", places[0], class_="dim"))
-    summary = tag("summary", said, " ", tag("span", _count(len(places), "place"), class_="dim"))
+    summary = tag("summary", said, " ", tag("span", quantity(len(places), "place"), class_="dim"))
     return tag("li", tag("details", summary, tag("ul", *(tag("li", p) for p in places), class_="plain")))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _heat_row(row: MatrixRow) -> tuple[HeatCell, ...]:
@@ -140,9 +142,9 @@ def _heat_cell(entry: Cell) -> HeatCell:
     return HeatCell(entry.state, _TONES[entry.state], more)
 
 
-def _section(row: MatrixRow, show: Show) -> Section:
+def _section(row: MatrixRow) -> Section:
     state = _newest(row)
-    path = show(row.path)
+    path = display_path(row.path)
     cells = [*row.cells, *(entry for patch in row.patches for entry in patch.cells)]
     states = {entry.state for entry in cells}
     problems = dict.fromkeys(problem.title for entry in cells for problem in entry.problems)
@@ -152,7 +154,7 @@ def _section(row: MatrixRow, show: Show) -> Section:
         state,
         _TONES[state],
         _summary(row),
-        joined(_body(row, show)),
+        joined(_body(row)),
         {
             "status": (state,),
             "kind": tuple(name for name in STATES if name in states),
@@ -179,7 +181,7 @@ def _summary(row: MatrixRow) -> str:
     return ", ".join(text for text in counts if not text.startswith("0 "))
 
 
-def _body(row: MatrixRow, show: Show) -> Iterator[Child]:
+def _body(row: MatrixRow) -> Iterator[Child]:
     facts = (("module", row.module), ("made for", row.base or "unknown"))
     yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
     yield listed(row.notes)
@@ -187,9 +189,9 @@ def _body(row: MatrixRow, show: Show) -> Iterator[Child]:
     if row.patches:
         rows = (_patch_row(patch) for patch in row.patches)
         yield scrolled_table("Patches and releases", ("patch", *versions, "it breaks"), rows)
-    yield _reasons("The config as a whole", _own(row), show)
+    yield _reasons("The config as a whole", _own(row))
     for patch in row.patches:
-        yield _reasons(patch.target, patch.cells, show, patch)
+        yield _reasons(patch.target, patch.cells, patch)
 
 
 def _patch_row(patch: PatchRow) -> Markup:
@@ -225,7 +227,7 @@ def _own(row: MatrixRow) -> list[Cell]:
     return cells
 
 
-def _reasons(title: str, cells: Sequence[Cell], show: Show, patch: PatchRow | None = None) -> Markup:
+def _reasons(title: str, cells: Sequence[Cell], patch: PatchRow | None = None) -> Markup:
     """Why cells are what they are, those of neighbouring releases together."""
     parts: list[Markup] = []
     for (state, reasons, problems), group in groupby(cells, key=lambda c: (c.state, c.reasons, c.problems)):
@@ -234,9 +236,9 @@ def _reasons(title: str, cells: Sequence[Cell], show: Show, patch: PatchRow | No
         versions = [entry.version for entry in group]
         span = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
         line = tag("p", badge(state, _TONES[state]), f" {span}")
-        parts.append(tag("li", line, listed(reasons), problems_view(problems, show)))
+        parts.append(tag("li", line, listed(reasons), problems_view(problems)))
     if not parts:
         return Markup()
-    at = place(patch.location, show) if patch is not None else None
+    at = place(patch.location) if patch is not None else None
     head = tag("div", tag("h4", title), at, class_="head")
     return tag("div", head, tag("ul", *parts, class_="findings"), class_="record")

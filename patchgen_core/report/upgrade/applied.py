@@ -13,7 +13,7 @@ from patchgen_core.errors import display_path
 from patchgen_core.report.data import problem_data
 from patchgen_core.report.markdown import code, details, escape, fence
 from patchgen_core.report.terminal import print_problems
-from patchgen_core.report.upgrade_texts import count
+from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import Rebase
 from patchgen_core.upgrade.writing.applying import Applied
 from patchgen_core.upgrade.writing.gating import GateRun
@@ -22,8 +22,8 @@ from patchgen_core.upgrade.writing.gating import GateRun
 def applied_summary(applied: Applied) -> str:
     """What was written and what was not, in one sentence."""
     parts = [
-        f"{count(len(applied.merged), 'replacement')} merged",
-        f"{count(len(applied.generated), 'file')} generated",
+        f"{quantity(len(applied.merged), 'replacement')} merged",
+        f"{quantity(len(applied.generated), 'file')} generated",
     ]
     if applied.marked:
         parts.append(f"{len(applied.marked)} written with conflict markers")
@@ -57,7 +57,7 @@ def _files(applied: Applied) -> Iterator[tuple[str, Path]]:
 
 
 def _conflicts(rebase: Rebase) -> str:
-    return f"{count(len(rebase.merged.conflicts), 'conflict')} to resolve"
+    return f"{quantity(len(rebase.merged.conflicts), 'conflict')} to resolve"
 
 
 def print_gate_run(console: Console, gate: GateRun) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from patchgen_core.errors import Location, Problem
+from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import (
     RISKS,
     ConfigVerdict,
@@ -34,11 +35,6 @@ _ORIGINS = {
 _MOST_LINES = 16
 
 
-def count(number: int, word: str) -> str:
-    """A number of things: ``1 patch``, ``2 patches``."""
-    return f"{number} {word}{'' if number == 1 else 'es' if word.endswith('ch') else 's'}"
-
-
 def versions(report: UpgradeReport) -> str:
     """The versions that are compared: ``transformers 5.22.2 → 5.23.0``."""
     old = ascending(config.old for config in report.configs)
@@ -59,7 +55,7 @@ def risk_counts(report: UpgradeReport) -> str:
 
 def headline(report: UpgradeReport) -> str:
     """The versions, how many configs there are, and how many of them have which risk."""
-    return f"{versions(report)}, {count(len(report.configs), 'config')}: {risk_counts(report)}."
+    return f"{versions(report)}, {quantity(len(report.configs), 'config')}: {risk_counts(report)}."
 
 
 def origins(report: UpgradeReport) -> str:
@@ -71,7 +67,7 @@ def origins(report: UpgradeReport) -> str:
     if not found:
         return ""
     many = len(found) > 1
-    old = " and ".join(f"{name} ({count(number, 'config')})" if many else name for name, number in found.items())
+    old = " and ".join(f"{name} ({quantity(number, 'config')})" if many else name for name, number in found.items())
     if report.origin is not None and list(found) == [_ORIGINS[report.origin]]:
         return f"Old and new text are from {old}."
     new = f", the new from {_ORIGINS[report.origin]}" if report.origin is not None else ""
@@ -227,7 +223,7 @@ def _step(patch: PatchVerdict, is_written: bool) -> tuple[str, str] | None:
         return _DELETE if patch.verdict == "now upstream" else _CHANGE, patch.verdict
     rebase = patch.rebase
     if rebase is not None and not rebase.merged.is_clean:
-        return _MERGE, count(len(rebase.merged.conflicts), "conflict")
+        return _MERGE, quantity(len(rebase.merged.conflicts), "conflict")
     is_merged = is_carried(patch)
     others = [problem.title for problem in patch.problems if not is_merged]
     others += [_short(f) for f in by_risk(patch.findings) if not (is_merged and f.relation == "target")]
@@ -254,5 +250,5 @@ def applying(report: UpgradeReport) -> str:
     """What ``--apply`` would do."""
     carried = [patch.rebase for config in report.configs for patch in config.patches if is_carried(patch)]
     merges = len({rebase.location for rebase in carried if rebase is not None})
-    written = f"carries over {count(merges, 'replacement')}, " if merges else ""
+    written = f"carries over {quantity(merges, 'replacement')}, " if merges else ""
     return f"{written}generates the files and runs the gate"

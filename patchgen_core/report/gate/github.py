@@ -7,7 +7,7 @@ from pathlib import Path
 
 from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.errors import Location, PatchgenError, Problem
-from patchgen_core.report.gate import GateReport, gate_markdown
+from patchgen_core.report.gate.report import GateReport
 
 
 def is_github(environment: Mapping[str, str]) -> bool:
@@ -69,6 +69,8 @@ def write_step_summary(report: GateReport, environment: Mapping[str, str]) -> No
     """
     path = environment.get("GITHUB_STEP_SUMMARY")
     if path:
+        from patchgen_core.report.gate.markdown import gate_markdown
+
         try:
             with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"{gate_markdown(report, is_whole=False)}\n")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchgen_core.report.markdown import code, details, escape
-from patchgen_core.report.matrix import WORDS, spans_of, summary, word
-from patchgen_core.report.matrix_breaks import find_breaks, short_names
-from patchgen_core.report.tables import row_markdown
+from patchgen_core.report.markdown import code, details, escape, table_head, table_row
+from patchgen_core.report.matrix.breaks import find_breaks, short_names
+from patchgen_core.report.matrix.terminal import WORDS, spans_of, summary, word
 from patchgen_core.upgrade.results import Cell, MatrixReport, State
 
 _MARKS: dict[State, str] = {"breaks": "❌", "absent": "⚪", "changed": "🟡", "cosmetic": "🔵", "ok": "✅"}
@@ -36,11 +35,10 @@ def _said(cell: Cell, base: str, count: int = 0) -> str:
 
 def _table(report: MatrixReport) -> Iterator[str]:
     names = short_names([row.config for row in report.rows])
-    yield row_markdown(["config", *report.versions])
-    yield row_markdown(["---"] * (1 + len(report.versions)))
+    yield from table_head(["config", *report.versions])
     for row in report.rows:
         cells = (_said(cell, row.base, row.count(column)) for column, cell in enumerate(row.cells))
-        yield row_markdown([code(names[row.config]), *cells])
+        yield table_row([code(names[row.config]), *cells])
 
 
 def _legend(report: MatrixReport) -> str:
@@ -59,9 +57,9 @@ def _patches(report: MatrixReport) -> Iterator[tuple[str, list[str]]]:
     for row in report.rows:
         if not row.patches or not report.versions:
             continue
-        body = [row_markdown(["patch", *report.versions]), row_markdown(["---"] * (1 + len(report.versions)))]
+        body = table_head(["patch", *report.versions])
         for patch in row.patches:
-            body.append(row_markdown([code(patch.target), *(_said(cell, row.base) for cell in patch.cells)]))
+            body.append(table_row([code(patch.target), *(_said(cell, row.base) for cell in patch.cells)]))
         changes = [
             f"- {code(patch.target)}, {versions}: {'; '.join(map(escape, reasons))}"
             for patch in row.patches

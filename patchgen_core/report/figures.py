@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.text import Text
 
 from patchgen_core.checks.tables import LAYERS, RIGHT, TENSORS, Table
+from patchgen_core.report.markdown import details, table_head, table_row
 
 _MOST = {TENSORS: 12, LAYERS: 8}
 _MOST_OTHERS = 12
@@ -128,22 +128,15 @@ def shorten(name: str, width: int) -> str:
     return f"{name[: width - 1 - tail]}…{name[-tail:]}"
 
 
-def table_markdown(table: Table, is_whole: bool = True) -> Iterator[str]:
+def table_markdown(table: Table, is_whole: bool = True) -> list[str]:
     """A table as lines of Markdown, folded away."""
     shown = cut(table, is_whole)
     wrong = sum(is_wrong(table, row) for row in table.rows)
     count = f"{wrong} of {len(table.rows)} differ" if table.columns[-1] == "verdict" else f"{len(table.rows)} rows"
-    yield from (f"<details><summary>{html.escape(table.title)} ({count})</summary>", "")
-    yield row_markdown(table.columns)
-    yield row_markdown(["---"] * len(table.columns))
+    lines = table_head(table.columns)
     for row in shown.rows:
         cells = [f"`{cell}`" if number == 0 and "`" not in cell else cell for number, cell in enumerate(row)]
-        yield row_markdown([*cells[:-1], f"**{row[-1]}**"] if is_wrong(table, row) else cells)
+        lines.append(table_row([*cells[:-1], f"**{row[-1]}**"] if is_wrong(table, row) else cells))
     if shown.above or shown.below:
-        yield from ("", f"{shown.above} rows above and {shown.below} below are left out here.")
-    yield from ("", "</details>")
-
-
-def row_markdown(cells: Sequence[str]) -> str:
-    """A row of a table of Markdown."""
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        lines += ["", f"{shown.above} rows above and {shown.below} below are left out here."]
+    return details(f"{table.title} ({count})", lines)

@@ -1,0 +1,1 @@
+"""What ``patchgen --check`` found out."""

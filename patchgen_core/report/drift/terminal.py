@@ -1,0 +1,56 @@
+"""What ``patchgen --check`` found out, as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from patchgen_core.build.results import DriftReport
+from patchgen_core.checks.result import BAD, CheckResult, drift_result
+from patchgen_core.errors import Problem, display_path
+from patchgen_core.report.drift.summary import drift_summary
+from patchgen_core.report.gate.details import print_details, verdict_text
+from patchgen_core.report.words import quantity
+
+
+def print_drift(console: Console, report: DriftReport, verbose: bool = False) -> None:
+    """Print a drift report: a line for each config that is not clean, its diffs, and a summary."""
+    for record in map(drift_result, report.results):
+        if record.status != "clean" or record.warnings or verbose:
+            console.print(verdict_text(record), soft_wrap=True)
+            print_details(console, record, verbose)
+    for path in report.orphans:
+        line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
+        console.print(line, soft_wrap=True)
+    for path in report.removed:
+        console.print(Text.assemble(("removed  ", "yellow"), display_path(path)), soft_wrap=True)
+    summary = (Text(text, style) for text, style in drift_summary(report))
+    console.print(Text("\n").join(summary), soft_wrap=True)
+
+
+def print_contracts(console: Console, records: Sequence[CheckResult], verbose: bool = False) -> None:
+    """Print what the contract rules found, and a summary."""
+    for record in records:
+        if record.status in BAD or record.warnings or (verbose and (record.notes or record.reason)):
+            console.print(verdict_text(record), soft_wrap=True)
+            print_details(console, record, verbose)
+    counts = {
+        "error": sum(len(record.errors) for record in records),
+        "warning": sum(len(record.warnings) for record in records),
+        "allowance": sum(len(record.notes) for record in records),
+        "skipped config": sum(record.status == "skipped" for record in records),
+    }
+    console.print(contract_summary(counts, [p for r in records for p in (*r.errors, *r.warnings)]), soft_wrap=True)
+
+
+def contract_summary(counts: Mapping[str, int], problems: Iterable[Problem]) -> Text:
+    """What the contract rules found, in one line, and how more is to be read of it."""
+    parts = [quantity(count, word) for word, count in counts.items() if count]
+    style = "red" if counts["error"] else "yellow" if counts["warning"] else "green"
+    text = Text(f"contracts: {', '.join(parts) or 'kept'}.", style)
+    codes = sorted({problem.code for problem in problems})
+    if codes:
+        text.append(f"\nRun 'patchgen rule {' '.join(codes)}' for what is behind the findings.", "cyan")
+    return text

@@ -1,0 +1,99 @@
+"""What one check found out, as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from rich.console import Console
+from rich.text import Text
+
+from patchgen_core.checks.result import STATUS_STYLE, CheckResult
+from patchgen_core.checks.tables import Table
+from patchgen_core.errors import display_path
+from patchgen_core.report.figures import is_wrong, table_text
+from patchgen_core.report.terminal import print_diff, print_problems
+
+
+def verdict_text(record: CheckResult, named: bool = True) -> Text:
+    """The status and the causes of a verdict; with ``named``, of which config."""
+    text = Text()
+    if named:
+        text = Text.assemble((f"{record.status:<9}", STATUS_STYLE[record.status]), (record.config, "bold"))
+        indent = "  " if len(record.causes) == 1 else "\n         "
+    for number, cause in enumerate(record.causes):
+        text.append(f"{indent}{cause}" if named else "\n" * bool(number) + str(cause))
+    if record.reason:
+        text.append(f"  {record.reason}" if named else record.reason)
+    return text
+
+
+def print_details(
+    console: Console, record: CheckResult, verbose: bool = False, folded: bool = False, is_whole: bool = True
+) -> None:
+    """Print what belongs to a verdict: problems and their figures, what upstream changed, the files that differ.
+
+    Args:
+        console: where to.
+        record: the verdict, its first line printed already.
+        verbose: also say how the config was loaded.
+        folded: leave out the middle of long hunks. A terminal gets them folded unless ``verbose``.
+        is_whole: print all figures. If not, of several problems that come with figures all but the first are one line
+            each, and of the figures those of the first that tell most.
+    """
+    is_folded = not verbose if console.is_terminal else folded
+    _print_errors(console, record, is_whole)
+    print_problems(console, record.warnings, "warning")
+    print_notes(console, record.notes if verbose else ())
+    if verbose and record.loading == "imported":
+        console.print(Text(f"         imported for real: {record.loading_reason}", "dim"), soft_wrap=True)
+    for cause in record.causes:
+        if cause.upstream_diff:
+            console.print(Text("         upstream's own change of what is patched here:", "yellow"), soft_wrap=True)
+            print_diff(console, cause.upstream_diff, is_folded)
+    for file in record.files:
+        if record.status == "fixed":
+            console.print(Text(f"         wrote {display_path(file.path)}"), soft_wrap=True)
+        elif file.missing:
+            console.print(Text(f"         {display_path(file.path)} is missing"), soft_wrap=True)
+        elif file.path.endswith(".py") or len(record.files) == 1:
+            print_diff(console, file.telling, is_folded)
+
+
+def _print_errors(console: Console, record: CheckResult, is_whole: bool) -> None:
+    if is_whole or not record.tables:
+        print_problems(console, record.errors)
+        tables, others = list(record.tables), []
+    else:
+        first, *others = record.errors
+        print_problems(console, [first])
+        tables = _main_tables(record.tables)
+    if tables:
+        _print_tables(console, tables, is_whole)
+    if others:
+        console.print()
+        print_problems(console, [replace(problem, excerpt="", generated=None, hint="") for problem in others])
+
+
+def _print_tables(console: Console, tables: Iterable[Table], is_whole: bool) -> None:
+    width = console.width if console.is_terminal else None
+    for table in tables:
+        console.print()
+        console.print(table_text(table, width, is_whole), soft_wrap=True)
+
+
+def _main_tables(tables: Sequence[Table]) -> list[Table]:
+    """Of the first thing that tables are about, those in which something is wrong, one of each kind."""
+    about = tables[0].title.rpartition(": ")[0]
+    kinds: dict[str, Table] = {}
+    for table in tables:
+        subject, _, kind = table.title.rpartition(": ")
+        if subject == about and any(is_wrong(table, row) for row in table.rows):
+            kinds.setdefault(kind.partition(",")[0], table)
+    return list(kinds.values()) or list(tables[:1])
+
+
+def print_notes(console: Console, notes: Iterable[str]) -> None:
+    """Print remarks, a line each."""
+    for note in notes:
+        console.print(Text(f"         {note}", "dim"), soft_wrap=True)

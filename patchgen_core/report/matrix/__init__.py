@@ -1,0 +1,1 @@
+"""What several releases of upstream are to a project."""

@@ -1,0 +1,1 @@
+"""What another release of upstream does to a project."""
