@@ -28,6 +28,7 @@ PARSING, WALKING, KERNELS = "parsing generated modules", "scopes of both modules
 def timings(root: Path) -> tuple[float, dict[str, float], dict[str, float], int]:
     """Seconds of all contracts, of each part in a run of all, and of each rule by itself; and how many configs."""
     from patchgen_core.build.artifacts import make_artifacts
+    from patchgen_core.build.selection import Selection
     from patchgen_core.checks.contract.run import Contracts
     from patchgen_core.config.loading import Loader
     from patchgen_core.project.project import load_project
@@ -35,7 +36,7 @@ def timings(root: Path) -> tuple[float, dict[str, float], dict[str, float], int]
 
     project = load_project(root)
     sources = SourceCache()
-    outcomes = make_artifacts(project, project.find_configs(), loader=Loader(project, sources))
+    outcomes = make_artifacts(Selection(project, project.find_configs()), loader=Loader(project, sources))
     made = [(outcome.artifact, outcome.path) for outcome in outcomes if outcome.artifact is not None]
 
     def examined(codes: list[str] | None = None) -> float:

@@ -78,7 +78,7 @@ def cold(root: Path) -> dict[str, float]:
     clocks.add(artifacts, "unified_diff", "making diffs")
     clocks.add(drift, "compare", "comparing")
     clocks.add(drift, "find_orphans", "looking for orphans")
-    clocks.add(cache.Cache, "keep_all", "keeping results")
+    clocks.add(cache.Cache, "keep", "keeping results")
     _check(root, project, drift, cache)
     return clocks.stop()
 
@@ -105,7 +105,9 @@ def _ruff(arguments: list[str], *_: Any) -> str:
 
 
 def _check(root: Path, project: Any, drift: Any, cache: Any) -> None:
+    from patchgen_core.build.selection import Selection
+
     loaded = project.load_project(root)
-    report = drift.check(loaded, cache=cache.Cache(loaded))
+    report = drift.check(Selection(loaded), cache=cache.Cache(loaded))
     if report.exit_code:
         raise SystemExit(f"the check of {root} ended with {report.exit_code}")

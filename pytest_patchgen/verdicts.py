@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.build.cache import Cache
-from patchgen_core.build.inputs import Machine
+from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Outcome
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import bare, check
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project, load_project
@@ -115,19 +116,20 @@ class Verdicts:
 
     def outcomes(self, project: Project, paths: Iterable[Path]) -> list[Outcome]:
         """What config files make, as far as the names of the files go; none is made for that."""
-        cache, machine = None if self.artifacts else self.cache(project), Machine(project)
+        cache, reader = None if self.artifacts else self.cache(project), InputReader(project)
+        selection = Selection(project)
         outcomes: list[Outcome] = []
         for path in paths:
             found = self._found.get(path)
             if not isinstance(found, list):
-                found = cache.find(path, None, None, machine) if cache is not None else []
-            outcomes += [result.outcome for result in found] or self._announced(project, path)
+                found = cache.find(selection, path, reader) if cache is not None else []
+            outcomes += [result.outcome for result in found] or self._load_outcomes(selection, path)
         return outcomes
 
-    def _announced(self, project: Project, path: Path) -> list[Outcome]:
-        from patchgen_core.build.artifacts import announce
+    def _load_outcomes(self, selection: Selection, path: Path) -> list[Outcome]:
+        from patchgen_core.build.artifacts import load_outcomes
 
-        return announce(project, path, self.loader(project))
+        return load_outcomes(selection, path, self.loader(selection.project))
 
     def importer(self, project: Project) -> Importer:
         """What imports a project's generated modules."""
@@ -193,8 +195,7 @@ class Verdicts:
         try:
             with without_collector():
                 results = check(
-                    project,
-                    batch,
+                    Selection(project, batch),
                     loader=self.loader(project) if self.artifacts else None,
                     cache=cache,
                     artifacts=self.artifacts,

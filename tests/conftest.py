@@ -16,6 +16,7 @@ import pytest
 import pytest_patchgen
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import DriftReport, Outcome
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
@@ -133,7 +134,7 @@ class Workspace:
 
     def outcome(self, path: str = CONFIG) -> Outcome:
         """What becomes of a config, ruff included."""
-        return make_artifacts(self.project, [self.models / path])[0]
+        return make_artifacts(Selection(self.project, [self.models / path]))[0]
 
     def text(self, path: str = CONFIG) -> str:
         """The generated module."""
@@ -149,7 +150,7 @@ class Workspace:
 
     def check(self) -> DriftReport:
         """The drift gate."""
-        return check(self.project)
+        return check(Selection(self.project))
 
     def patchgen(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own, in the project's folder."""

@@ -25,6 +25,7 @@ from typing import Any
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.ruff_setup import find_ruff
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import load_project
@@ -142,7 +143,9 @@ def _answer(cached: bool) -> Answer:
     try:
         project = load_project()
         loader = Recorder(project, SourceCache())
-        report = check(project, loader=loader, cache=Cache(project, Path("cache").absolute()) if cached else None)
+        report = check(
+            Selection(project), loader=loader, cache=Cache(project, Path("cache").absolute()) if cached else None
+        )
     except PatchgenError as error:
         return Answer(None, json.dumps(error_data(error.problems), indent=1), 0)
     paths = {result.outcome.path for result in report.results}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.build.artifacts import make_artifacts, make_outcome
+from patchgen_core.build.artifacts import make_artifacts, make_outcomes
 from patchgen_core.build.cache import Cache
-from patchgen_core.build.inputs import Machine
+from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import Artifact, Progress
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.checks.contract.verdict import Verdict
 from patchgen_core.config.loading import DEFAULT_NAME, LoadedConfig, Loader
@@ -60,22 +60,14 @@ def run_codegen(
         PatchgenError: with everything that is wrong; then nothing was written.
     """
     project = project or load_project()
-    return generate_and_write(
-        project,
-        [project.config_path(patch_module)],
-        output=Path(output_dir).absolute() if output_dir is not None else None,
-        name=config_name,
-        dry_run=dry_run,
-        save_diff=save_diff,
-    )
+    output = Path(output_dir).absolute() if output_dir is not None else None
+    selection = Selection(project, (project.config_path(patch_module),), config_name, output)
+    return generate_and_write(selection, dry_run=dry_run, save_diff=save_diff)
 
 
 def generate_and_write(
-    project: Project,
-    configs: Sequence[Path],
+    selection: Selection,
     *,
-    output: Path | None = None,
-    name: str | None = None,
     dry_run: bool = False,
     save_diff: bool = False,
     progress: Progress | None = None,
@@ -88,8 +80,9 @@ def generate_and_write(
     Raises:
         PatchgenError: with everything that is wrong; then nothing was written.
     """
-    loader, machine = Loader(project, SourceCache()), Machine(project)
-    outcomes = make_artifacts(project, configs, output=output, name=name, loader=loader, progress=progress)
+    project = selection.project
+    loader, reader = Loader(project, SourceCache()), InputReader(project)
+    outcomes = make_artifacts(selection, loader, progress)
     problems = [problem for outcome in outcomes for problem in outcome.problems]
     if problems:
         raise PatchgenError.from_problems(problems)
@@ -102,7 +95,7 @@ def generate_and_write(
     files = [file for artifact, _ in made for file in artifact.output(save_diff)]
     written = [] if dry_run else write_files(files)
     if cache is not None:
-        cache.keep_all(outcomes, name, machine)
+        cache.keep(selection, outcomes, reader)
     return [
         CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), verdict)
         for artifact, verdict in made
@@ -150,7 +143,7 @@ class ModelingCodeGenerator:
             PatchgenError: with everything that is wrong; then nothing was written.
         """
         loaded = self._loaded()
-        outcome = make_outcome(self.project, loaded, self._sources)
+        [outcome] = make_outcomes(self.project, [loaded], self._sources)
         if outcome.artifact is None:
             raise PatchgenError.from_problems(outcome.problems)
         if output_path is not None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.build.inputs import Machine, ruff_questions, upstream_answer
+from patchgen_core.build.inputs import InputReader, ruff_inputs, upstream_state
 from patchgen_core.build.normalize import Complaint, Normalized, Text, normalize
 from patchgen_core.build.results import Artifact, Outcome, Progress
+from patchgen_core.build.selection import Selection
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.config.loading import LoadedConfig, Loader
-from patchgen_core.config.tracing import Question, place
+from patchgen_core.config.tracing import Input, place
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.diffs import owner_of_line, unified_diff
@@ -37,43 +38,29 @@ class _Draft:
 
 
 def make_artifacts(
-    project: Project,
-    configs: Iterable[Path],
-    *,
-    name: str | None = None,
-    output: Path | None = None,
-    loader: Loader | None = None,
-    progress: Progress | None = None,
+    selection: Selection, loader: Loader | None = None, progress: Progress | None = None
 ) -> list[Outcome]:
     """Load and generate configs; nothing is written.
 
     Args:
-        project: the project they belong to.
-        configs: config files.
-        name: the variable to take from each; by default all that the file makes.
-        output: output folder instead of ``generated/`` beside each config. Changes no byte of the result.
+        selection: which configs.
         loader: how to load them.
-        progress: called with how many of how many configs are done.
+        progress: called with how many of how many config files are done.
 
     Returns:
-        One outcome for each config, in the order given. A problem of one does not touch the others.
+        One outcome for each config, in the order of the files. A problem of one does not touch the others.
 
     Raises:
-        PatchgenError: ruff cannot run.
+        PatchgenError: there is no config, or ruff cannot run.
     """
-    loader = loader or Loader(project, SourceCache())
-    paths = list(configs)
-    found: list[Outcome | _Draft] = []
+    loader = loader or Loader(selection.project, SourceCache())
+    paths = selection.find_configs()
+    entries: list[Outcome | _Draft] = []
     for number, path in enumerate(paths):
-        found += _draft(project, path, name, output, loader)
+        entries += _draft(selection, path, loader)
         if progress is not None:
             progress(number + 1, len(paths))
-    return _finish_drafts(project, found)
-
-
-def make_outcome(project: Project, loaded: LoadedConfig, sources: SourceCache) -> Outcome:
-    """Generate one config that is loaded already; nothing is written."""
-    return make_outcomes(project, [loaded], sources)[0]
+    return _finish_drafts(selection.project, entries)
 
 
 def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: SourceCache) -> list[Outcome]:
@@ -90,8 +77,9 @@ def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: So
     Raises:
         PatchgenError: ruff cannot run.
     """
-    announced = (_announced(loaded, project.output_folder(loaded.path)) for loaded in configs)
-    return _finish_drafts(project, [_generate(project, outcome, None, sources) for outcome in announced])
+    selection = Selection(project)
+    outcomes = (_loaded_outcome(project, loaded) for loaded in configs)
+    return _finish_drafts(project, [_generate(selection, outcome, sources) for outcome in outcomes])
 
 
 def _finish_drafts(project: Project, found: list[Outcome | _Draft]) -> list[Outcome]:
@@ -100,21 +88,17 @@ def _finish_drafts(project: Project, found: list[Outcome | _Draft]) -> list[Outc
     return [next(finished) if isinstance(entry, _Draft) else entry for entry in found]
 
 
-def announce(project: Project, path: Path, loader: Loader, *, name: str | None = None) -> list[Outcome]:
-    """What a config file makes, as far as loading tells: labels and outputs, or why it does not load.
-
-    Args:
-        project, path, loader, name: as for :func:`make_artifacts`.
-    """
+def load_outcomes(selection: Selection, path: Path, loader: Loader) -> list[Outcome]:
+    """What a config file makes, as far as loading tells: labels and outputs, or why it does not load."""
     try:
-        loaded = loader.load(path, name)
+        configs = loader.load(path, selection.name)
     except PatchgenError as error:
-        return [Outcome(path, project.module_name(path), problems=error.problems)]
-    return [_announced(config, project.output_folder(path)) for config in loaded]
+        return [Outcome(path, selection.project.module_name(path), problems=error.problems)]
+    return [_loaded_outcome(selection.project, loaded) for loaded in configs]
 
 
-def _announced(loaded: LoadedConfig, folder: Path) -> Outcome:
-    target = loaded.config.target_file
+def _loaded_outcome(project: Project, loaded: LoadedConfig) -> Outcome:
+    folder, target = project.output_folder(loaded.path), loaded.config.target_file
     return Outcome(
         loaded.path,
         loaded.label,
@@ -126,36 +110,35 @@ def _announced(loaded: LoadedConfig, folder: Path) -> Outcome:
     )
 
 
-def _draft(
-    project: Project, path: Path, name: str | None, output: Path | None, loader: Loader
-) -> list[Outcome | _Draft]:
+def _draft(selection: Selection, path: Path, loader: Loader) -> list[Outcome | _Draft]:
+    project = selection.project
     with loader.sources.recording() as read:
-        found = announce(project, path, loader, name=name)
-        made = [_generate(project, outcome, output, loader.sources) for outcome in found]
+        outcomes = load_outcomes(selection, path, loader)
+        entries = [_generate(selection, outcome, loader.sources) for outcome in outcomes]
     files = {place(project, file): source.digest for file, source in read.items()}
-    return [_with_inputs(project, entry, files) if isinstance(entry, _Draft) else entry for entry in made]
+    return [_with_inputs(project, entry, files) if isinstance(entry, _Draft) else entry for entry in entries]
 
 
 def _with_inputs(project: Project, draft: _Draft, files: Mapping[str, str]) -> _Draft:
     """The draft with what its result depends on."""
     assert draft.outcome.loaded is not None
     upstream, source, seen = draft.plan.upstream, draft.plan.source, draft.outcome.loaded.seen
-    inputs: dict[Question, Any] = dict(seen.answers)
+    inputs: dict[Input, Any] = dict(seen.answers)
     own = place(project, source.path)
     inputs |= {("file", file): contents for file, contents in files.items() if file != own}
-    inputs["upstream", upstream.module] = upstream_answer(upstream, source.digest)
+    inputs["upstream", upstream.module] = upstream_state(upstream, source.digest)
     return replace(draft, outcome=replace(draft.outcome, inputs=inputs, doubt=seen.doubt))
 
 
-def _generate(project: Project, outcome: Outcome, output: Path | None, sources: SourceCache) -> Outcome | _Draft:
-    loaded = outcome.loaded
+def _generate(selection: Selection, outcome: Outcome, sources: SourceCache) -> Outcome | _Draft:
+    loaded, project = outcome.loaded, selection.project
     if loaded is None:
         return outcome
     config, folder = loaded.config, project.output_folder(loaded.path)
     try:
         upstream = find_upstream(config.source_module, project.upstream, config.location)
         plan = make_plan(config, upstream, sources, loaded.modules, loaded.label)
-        target = (output or folder) / config.target_file
+        target = (selection.output or folder) / config.target_file
         for taken in (loaded.path, upstream.path):
             if os.path.realpath(target) == os.path.realpath(taken):
                 message = f"the generated module would overwrite '{display_path(taken)}'"
@@ -204,32 +187,32 @@ def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
             # its name is upstream's: settings by file name then treat it alike, whichever configs are made
             home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
             texts.append(Text(home, absolute_upstream(draft.plan)))
-    before = Machine(project)
-    answers = [_ruff_answers(before, draft) for draft in drafts]
+    before = InputReader(project)
+    states = [_read_ruff_inputs(before, draft) for draft in drafts]
     normalized = normalize(texts, project)
-    after = Machine(project)
+    after = InputReader(project)
     outcomes = [
         _finish_one(draft, result, normalized[bases[draft.plan.source.path, draft.home.parent]].text)
         for draft, result in zip(drafts, normalized)
     ]
     return [
-        _with_ruff(outcome, draft, after, _ruff_answers(after, draft) == answer)
-        for outcome, draft, answer in zip(outcomes, drafts, answers)
+        _with_ruff_inputs(outcome, draft, after, _read_ruff_inputs(after, draft) == state)
+        for outcome, draft, state in zip(outcomes, drafts, states)
     ]
 
 
-def _ruff_answers(machine: Machine, draft: _Draft, *texts: str) -> dict[Question, Any]:
-    """What ruff sees of the machine while it works on a draft, unless nobody asks what its result depends on."""
+def _read_ruff_inputs(reader: InputReader, draft: _Draft, *texts: str) -> dict[Input, Any]:
+    """What ruff sees beside a draft's text, unless nobody asks what the result depends on."""
     if draft.outcome.inputs is None:
         return {}
-    return {asked: machine.answer(*asked) for asked in ruff_questions(machine, draft.home, draft.raw.text, *texts)}
+    return {each: reader.read(*each) for each in ruff_inputs(reader, draft.home, draft.raw.text, *texts)}
 
 
-def _with_ruff(outcome: Outcome, draft: _Draft, machine: Machine, is_same: bool) -> Outcome:
+def _with_ruff_inputs(outcome: Outcome, draft: _Draft, reader: InputReader, is_same: bool) -> Outcome:
     """The outcome with what ruff saw while it worked on it: the same before and afterwards."""
     if outcome.inputs is None or outcome.artifact is None:
         return outcome
-    inputs = {**outcome.inputs, **_ruff_answers(machine, draft, outcome.artifact.text)}
+    inputs = {**outcome.inputs, **_read_ruff_inputs(reader, draft, outcome.artifact.text)}
     doubt = outcome.doubt or ("" if is_same else "ruff's settings or the project's folders change while it is made")
     return replace(outcome, inputs=inputs, doubt=doubt)
 

@@ -1,7 +1,7 @@
 """Results of earlier runs, kept in a folder for as long as everything that they depend on stays the same.
 
 A result is a small JSON file. Its name is a hash of the config's contents, of the project's options, of ruff and of
-the generator; in it are the other inputs with the answers that it was made with
+the generator; in it are the other inputs with the states that they were in
 (:mod:`patchgen_core.build.inputs`), and the hashes of the files that the config makes. What cannot be read, or is not
 understood, counts as not there. Files are replaced as a whole, so that any number of processes can use one folder.
 """
@@ -19,9 +19,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.build.inputs import Machine
+from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Outcome
 from patchgen_core.build.ruff_setup import run_ruff
+from patchgen_core.build.selection import Selection
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.files import digest, file_digest, text_digest, write_files
 from patchgen_core.project.cache_folder import RELEASES, cache_folder, prepare_folder
@@ -83,43 +84,42 @@ class Cache:
         self.folder = folder or cache_folder(project)
         self.failure = ""
 
-    def find(self, path: Path, name: str | None, output: Path | None, machine: Machine) -> list[ConfigResult]:
+    def find(self, selection: Selection, path: Path, reader: InputReader) -> list[ConfigResult]:
         """The results of a config file whose generated files are what they should be; none unless all are known.
 
         Args:
+            selection: what is wanted of the file.
             path: the config file.
-            name: the variable that was asked for; None for all that the file makes.
-            output: output folder instead of the usual one.
-            machine: answers what the results depend on.
+            reader: reads what the results depend on.
         """
         try:
-            file = self._file(path, name, machine)
+            file = self._file(path, selection.name, reader)
             with open(file, "rb") as stream:
                 entry = json.loads(stream.read())
                 is_old = os.fstat(stream.fileno()).st_mtime < time.time() - _DAY
-            if not all(machine.answer(kind, about) == answer for kind, about, answer in entry["inputs"]):
+            if not all(reader.read(kind, name) == state for kind, name, state in entry["inputs"]):
                 return []
-            results = [_result(self.project, path, output, config) for config in entry["configs"]]
+            results = [_result(selection, path, config) for config in entry["configs"]]
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, PatchgenError):
             return []
         if is_old:
             _touch(file)
         return [result for result in results if result is not None] if None not in results else []
 
-    def keep_all(self, outcomes: Sequence[Outcome], name: str | None, machine: Machine) -> None:
+    def keep(self, selection: Selection, outcomes: Sequence[Outcome], reader: InputReader) -> None:
         """Keep what config files make, as far as it is known what that depends on.
 
         Args:
+            selection: what was wanted of the files.
             outcomes: what became of each config.
-            name: the variable that was asked for.
-            machine: the one that was asked before they were made.
+            reader: reads the files, unless it has before they were loaded.
         """
         by_path: dict[Path, list[Outcome]] = {}
         for outcome in outcomes:
             by_path.setdefault(outcome.path, []).append(outcome)
         try:
-            kept = ((self._file(path, name, machine), _entry(made)) for path, made in by_path.items())
-            entries = [(file, entry) for file, entry in kept if entry]
+            all_entries = ((self._file(path, selection.name, reader), _entry(of)) for path, of in by_path.items())
+            entries = [(file, entry) for file, entry in all_entries if entry]
             if entries:
                 prepare_folder(self.folder)
             write_files(entries)
@@ -184,8 +184,9 @@ class Cache:
         except OSError:
             return []
 
-    def _file(self, path: Path, name: str | None, machine: Machine) -> Path:
-        key = [self._common, machine.place(path), name, machine.answer("file", machine.place(path) or "")]
+    def _file(self, path: Path, name: str | None, reader: InputReader) -> Path:
+        config = reader.place(path) or ""
+        key = [self._common, config, name, reader.read("file", config)]
         return self.folder / _RESULTS / f"{digest(json.dumps(key).encode())[:40]}.json"
 
     @cached_property
@@ -235,11 +236,11 @@ def _entry(outcomes: Sequence[Outcome]) -> str:
     """What is kept of a config file; empty when it is not known what that depends on."""
     if not outcomes or any(o.artifact is None or o.inputs is None or o.doubt for o in outcomes):
         return ""
-    inputs = {question: answer for o in outcomes for question, answer in (o.inputs or {}).items()}
-    if None in (answer for (kind, _), answer in inputs.items() if kind in ("file", "ruff", "own", "upstream")):
+    inputs = {input: state for o in outcomes for input, state in (o.inputs or {}).items()}
+    if None in (state for (kind, _), state in inputs.items() if kind in ("file", "ruff", "own", "upstream")):
         return ""
     entry = {
-        "inputs": sorted([kind, about, answer] for (kind, about), answer in inputs.items()),
+        "inputs": sorted([kind, name, state] for (kind, name), state in inputs.items()),
         "configs": [_config(outcome) for outcome in outcomes],
     }
     return json.dumps(entry, separators=(",", ":"))
@@ -256,9 +257,9 @@ def _config(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _result(project: Project, path: Path, output: Path | None, config: dict[str, Any]) -> ConfigResult | None:
+def _result(selection: Selection, path: Path, config: dict[str, Any]) -> ConfigResult | None:
     """The verdict that a config's files are what they should be; None when they are not."""
-    module = (output or project.output_folder(path)) / config["target"]
+    module = (selection.output or selection.project.output_folder(path)) / config["target"]
     if [file_digest(file) for file in (module, module.with_suffix(".diff"))] != config["files"]:
         return None
     outcome = Outcome(path, config["label"], output=module, line=config["line"], loading="stubbed")

@@ -1,10 +1,10 @@
-"""What a result depends on: questions to the machine, with the answers that it was made with.
+"""What a result depends on: its inputs, and the state that each was in when the result was made.
 
-A question is a kind and what it is about; the answers are JSON values. A result that is kept holds for as long as
-every question has the answer that it had.
+An input is a kind and a name; its state is a JSON value. A result that is kept holds for as long as every input is in
+the state that it was in.
 
 ========== ================================= ===================================================================
-kind       about                             answer
+kind       name                              state
 ========== ================================= ===================================================================
 file       a path                            hash of the contents; None when they cannot be read
 module     a dotted name                     its file in the project, or None
@@ -19,7 +19,7 @@ own        a folder, ``:`` and dotted names  those that ruff's import sorting fi
                                              when its settings are unreadable
 ========== ================================= ===================================================================
 
-Paths below the project's root are written from there, so that the answers mean the same in another checkout.
+Paths below the project's root are written from there, so that they mean the same in another checkout.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.build.ruff_setup import RuffSettings
-from patchgen_core.config.tracing import Question, is_absent, place
+from patchgen_core.config.tracing import Input, is_absent, place
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest, file_digest
 from patchgen_core.project.project import Project
@@ -40,8 +40,8 @@ from patchgen_core.upstream.module import UpstreamModule, find_upstream, install
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
 
-class Machine:
-    """Answers questions as things stand now, each once.
+class InputReader:
+    """Reads the states of inputs as they are now, each once.
 
     Args:
         project: whose files they are about.
@@ -49,14 +49,14 @@ class Machine:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self._known: dict[Question, Any] = {}
+        self._states: dict[Input, Any] = {}
         self._kinds: dict[str, Callable[[str], Any]] = {
-            "file": lambda about: file_digest(self.path(about)),
-            "module": lambda about: self.place(project.module_path(about)),
-            "folder": lambda about: project.package_folder(about).is_dir(),
-            "installed": lambda about: self.place(installed_file(about)),
-            "absent": lambda about: is_absent(project, about),
-            "root": lambda about: str(project.base),
+            "file": lambda name: file_digest(self.path(name)),
+            "module": lambda name: self.place(project.module_path(name)),
+            "folder": lambda name: project.package_folder(name).is_dir(),
+            "installed": lambda name: self.place(installed_file(name)),
+            "absent": lambda name: is_absent(project, name),
+            "root": lambda name: str(project.base),
             "upstream": self._upstream,
             "ruff": self._ruff,
             "own": self._own,
@@ -64,24 +64,23 @@ class Machine:
         self._settings = RuffSettings(project)
         self._trails: dict[tuple[str, str], str] = {}
 
-    def answer(self, kind: str, about: str) -> Any:
-        """The answer to a question.
+    def read(self, kind: str, name: str) -> Any:
+        """The state of an input.
 
         Raises:
-            KeyError: there is no such kind of question.
+            KeyError: there is no such kind of input.
         """
-        question = (kind, about)
-        if question not in self._known:
-            self._known[question] = self._kinds[kind](about)
-        return self._known[question]
+        if (kind, name) not in self._states:
+            self._states[kind, name] = self._kinds[kind](name)
+        return self._states[kind, name]
 
     def place(self, path: Path | None) -> str | None:
-        """A path as questions and answers have it."""
+        """A path as inputs and their states have it."""
         return place(self.project, path) if path is not None else None
 
-    def path(self, about: str) -> Path:
-        """The path that a question is about."""
-        return self.project.base / about
+    def path(self, name: str) -> Path:
+        """The path that an input names."""
+        return self.project.base / name
 
     def _upstream(self, module: str) -> list[Any] | None:
         try:
@@ -89,24 +88,24 @@ class Machine:
         except PatchgenError:
             return None
         contents = file_digest(found.path)
-        return None if contents is None else upstream_answer(found, contents)
+        return None if contents is None else upstream_state(found, contents)
 
-    def _ruff(self, about: str) -> str | None:
+    def _ruff(self, folder: str) -> str | None:
         try:
-            chain = self._settings.chain(self._settings.file(self.path(about)))
+            chain = self._settings.chain(self._settings.file(self.path(folder)))
         except PatchgenError:
             return None
         parts = [(self.place(path), file_digest(path)) for path in chain]
         return None if any(digest is None for _, digest in parts) else digest(repr(parts).encode())
 
-    def _own(self, about: str) -> list[str] | None:
-        folder, _, names = about.rpartition(":")
+    def _own(self, name: str) -> list[str] | None:
+        folder, _, modules = name.rpartition(":")
         try:
             roots = self._settings.source_roots(self._settings.file(self.path(folder)))
         except PatchgenError:
             return None
-        found = ((name, "|".join(self._trail(root, name) for root in roots)) for name in names.split())
-        return [f"{name} {trails}" for name, trails in found if trails.strip("|")]
+        trails = {module: "|".join(self._trail(root, module) for root in roots) for module in modules.split()}
+        return [f"{module} {trail}" for module, trail in trails.items() if trail.strip("|")]
 
     def _trail(self, root: str, name: str) -> str:
         """What a folder has for each part of a dotted name."""
@@ -129,21 +128,21 @@ def _module_kind(stem: str) -> str:
     return f"{kind}n" if any(name.endswith((".py", ".pyi")) for name in inside) else f"{kind}d"
 
 
-def ruff_questions(machine: Machine, module: Path, *texts: str) -> list[Question]:
+def ruff_inputs(reader: InputReader, module: Path, *texts: str) -> list[Input]:
     """What ruff sees beside the text of a module: its settings there, and where the imported modules lie.
 
     Args:
-        machine: writes the questions.
+        reader: knows how paths are written.
         module: the file that the text is for.
         texts: the text, before and after.
     """
-    folder = machine.place(module.parent) or ""
-    found = {
+    folder = reader.place(module.parent) or ""
+    modules = {
         name for text in texts for names in _IMPORT.findall(text) for name in re.findall(r"[\w.]+", "".join(names))
     }
-    return [("ruff", folder), ("own", f"{folder}:{' '.join(sorted(found))}")]
+    return [("ruff", folder), ("own", f"{folder}:{' '.join(sorted(modules))}")]
 
 
-def upstream_answer(module: UpstreamModule, contents: str) -> list[Any]:
-    """The answer to what an upstream module is, of which the hash of the contents is known."""
+def upstream_state(module: UpstreamModule, contents: str) -> list[Any]:
+    """The state of an upstream module, of which the hash of the contents is known."""
     return [module.distribution, module.version, contents, module.package == module.module]

@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from patchgen_core.cli.commands import COMMANDS, add_printing, make_console, print_json, split_codes
 from patchgen_core.cli.progress import show_progress
 from patchgen_core.errors import PatchgenError, display_path
-from patchgen_core.project.project import Project, load_project, no_configs
+from patchgen_core.project.project import Project, load_project
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from patchgen_core.build.cache import Cache
     from patchgen_core.build.results import DriftReport
+    from patchgen_core.build.selection import Selection
     from patchgen_core.checks.result import CheckResult
     from patchgen_core.config.loading import Loader
     from patchgen_core.syntax.source import SourceCache
@@ -171,20 +172,16 @@ def _run(options: argparse.Namespace, project: Project) -> int:
 def _watch(options: argparse.Namespace, project: Project | None) -> int:
     from patchgen_core.cli.watch import watch
 
-    return watch(options, (lambda: project) if project is not None else load_project, make_console(options))
+    load = (lambda: project) if project is not None else load_project
+    return watch(options, load, lambda project: _selection(options, project), make_console(options))
 
 
-def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
-    paths: list[Path] = []
-    for name in options.patch_module:
-        path = project.config_path(name)
-        if path not in paths:
-            paths.append(path)
-    return paths
+def _selection(options: argparse.Namespace, project: Project) -> Selection:
+    from patchgen_core.build.selection import Selection
 
-
-def _output(options: argparse.Namespace) -> Path | None:
-    return Path(os.path.abspath(options.output_dir)) if options.output_dir is not None else None
+    configs = tuple(dict.fromkeys(map(project.config_path, options.patch_module))) or None
+    output = Path(os.path.abspath(options.output_dir)) if options.output_dir is not None else None
+    return Selection(project, configs, options.config_name, output)
 
 
 def _list(options: argparse.Namespace, project: Project) -> int:
@@ -205,20 +202,11 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
     from patchgen_core.build.cache import Cache
     from patchgen_core.report.data import SCHEMA, problem_data
 
-    paths = _paths(options, project) or project.find_configs()
-    if not paths:
-        raise no_configs(project)
+    selection = _selection(options, project)
     cache = None if options.no_cache else Cache(project)
     with show_progress(options) as progress:
         results = generate_and_write(
-            project,
-            paths,
-            output=_output(options),
-            name=options.config_name,
-            dry_run=options.dry_run,
-            save_diff=options.diff,
-            progress=progress,
-            cache=cache,
+            selection, dry_run=options.dry_run, save_diff=options.diff, progress=progress, cache=cache
         )
     _warn(cache)
     if options.json:
@@ -246,20 +234,11 @@ def _check(options: argparse.Namespace, project: Project) -> int:
     from patchgen_core.build.cache import Cache
     from patchgen_core.checks.drift.drift import check, fix
 
-    paths, name = _paths(options, project) or None, options.config_name
+    selection = _selection(options, project)
     cache = None if options.no_cache else Cache(project)
     loader = _loader(project) if options.contracts else None  # which then reads no file again
     with show_progress(options) as progress:
-        report = check(
-            project,
-            paths,
-            name=name,
-            output=_output(options),
-            loader=loader,
-            progress=progress,
-            cache=cache,
-            artifacts=loader is not None,
-        )
+        report = check(selection, loader=loader, progress=progress, cache=cache, artifacts=loader is not None)
     _warn(cache)
     contracts = _contracts(options, project, report, loader.sources) if loader is not None else []
     if options.fix:

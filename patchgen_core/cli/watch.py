@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from patchgen_core.build.selection import Selection
 from patchgen_core.errors import display_path
 from patchgen_core.project.project import Project
 from patchgen_core.watch.events import Batch, Watcher
-from patchgen_core.watch.session import Choice, Session, Update
+from patchgen_core.watch.session import Session, Update
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,19 +24,25 @@ if TYPE_CHECKING:
 _MOST_NAMED = 3
 
 
-def watch(options: argparse.Namespace, load: Callable[[], Project], console: Console) -> int:
+def watch(
+    options: argparse.Namespace,
+    load: Callable[[], Project],
+    select: Callable[[Project], Selection],
+    console: Console,
+) -> int:
     """Keep the generated files up to date until the user interrupts; the exit code.
 
     Args:
         options: of the command line.
         load: finds the project; called again when its settings change.
+        select: which of its configs the command line names.
         console: where to print.
 
     Raises:
         PatchgenError: it cannot start: watchfiles is not installed, there is no project or no config.
     """
     watcher = Watcher()
-    session = Session(load, lambda project: _choice(options, project))
+    session = Session(load, select, not options.no_cache)
     try:
         watcher.follow(session.folders)
         _start(watcher, session, console, options.verbose)
@@ -52,12 +58,6 @@ def watch(options: argparse.Namespace, load: Callable[[], Project], console: Con
     except KeyboardInterrupt:
         console.print("no longer watching")
         return 0
-
-
-def _choice(options: argparse.Namespace, project: Project) -> Choice:
-    paths = tuple(dict.fromkeys(project.config_path(name) for name in options.patch_module)) or None
-    output = Path(os.path.abspath(options.output_dir)) if options.output_dir is not None else None
-    return Choice(paths, options.config_name, output, not options.no_cache)
 
 
 def _start(watcher: Watcher, session: Session, console: Console, verbose: bool) -> None:

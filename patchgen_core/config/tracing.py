@@ -14,8 +14,8 @@ from typing import Any
 
 from patchgen_core.project.project import Project
 
-Question = tuple[str, str]
-"""What something is asked of a machine about: a kind and a name, see :mod:`patchgen_core.build.inputs`."""
+Input = tuple[str, str]
+"""What a result depends on: a kind and a name, see :mod:`patchgen_core.build.inputs`."""
 
 _PURE = frozenset(
     (
@@ -56,7 +56,7 @@ class Seen:
     """
 
     def __init__(self) -> None:
-        self.answers: dict[Question, Any] = {}
+        self.answers: dict[Input, Any] = {}
         self.doubt = ""
 
     def note(self, kind: str, about: str, answer: Any) -> None:

@@ -7,32 +7,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.build.inputs import Machine
+from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Outcome
 from patchgen_core.build.ruff_setup import RuffSettings
-from patchgen_core.config.tracing import Question
+from patchgen_core.config.tracing import Input
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import file_digest, text_digest
 from patchgen_core.project.project import Project
 from patchgen_core.upstream.module import UpstreamModule, find_upstream
 
 
-class Asking(Machine):
+class Asking(InputReader):
     """Answers questions, and remembers which were asked."""
 
     def __init__(self, project: Project) -> None:
         super().__init__(project)
-        self.asked: dict[Question, Any] = {}
+        self.asked: dict[Input, Any] = {}
 
-    def answer(self, kind: str, about: str) -> Any:
-        """The answer to a question.
-
-        Raises:
-            KeyError: there is no such kind of question.
-        """
-        answer = super().answer(kind, about)
-        self.asked[kind, about] = answer
-        return answer
+    def read(self, kind: str, name: str) -> Any:
+        """The state of an input."""
+        state = super().read(kind, name)
+        self.asked[kind, name] = state
+        return state
 
 
 @dataclass(frozen=True)
@@ -49,7 +45,7 @@ class Known:
     """
 
     outcomes: tuple[Outcome, ...]
-    answers: Mapping[Question, Any] | None = None
+    answers: Mapping[Input, Any] | None = None
     outputs: Mapping[Path, str | None] = field(default_factory=dict)
     files: frozenset[Path] = frozenset()
     folders: frozenset[Path] = frozenset()
@@ -60,7 +56,7 @@ class Known:
         """Why it makes nothing."""
         return [problem for outcome in self.outcomes for problem in outcome.problems]
 
-    def is_current(self, machine: Machine) -> bool:
+    def is_current(self, machine: InputReader) -> bool:
         """Whether the generated files are there, and still what the config makes, as far as ``answers`` tell.
 
         Args:
@@ -68,10 +64,10 @@ class Known:
         """
         if self.answers is None or any(file_digest(path) != contents for path, contents in self.outputs.items()):
             return False
-        return all(machine.answer(*question) == answer for question, answer in self.answers.items())
+        return all(machine.read(*question) == answer for question, answer in self.answers.items())
 
 
-def learn(project: Project, path: Path, results: Sequence[ConfigResult], asked: Mapping[Question, Any]) -> Known:
+def learn(project: Project, path: Path, results: Sequence[ConfigResult], asked: Mapping[Input, Any]) -> Known:
     """What is known of a config file after a check that has written what drifted.
 
     Args:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import ConfigResult, DriftReport
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check, find_orphans, fix
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError, Problem
@@ -21,27 +22,6 @@ from patchgen_core.watch.sources import KeptSources
 
 _FEW = 8
 """Up to so many configs are shown before their results are kept."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What is kept up to date.
-
-    Attributes:
-        paths: config files; None for all of the project's.
-        name, output: as for :func:`~patchgen_core.build.artifacts.make_artifacts`.
-        cached: whether results of earlier runs are used, and new ones kept.
-    """
-
-    paths: tuple[Path, ...] | None = None
-    name: str | None = None
-    output: Path | None = None
-    cached: bool = True
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it is all that the project makes."""
-        return self.paths is None and self.name is None and self.output is None
 
 
 @dataclass(frozen=True)
@@ -69,11 +49,12 @@ class Session:
 
     Args:
         load: finds the project; called again when its ``pyproject.toml`` changes.
-        choose: what is kept up to date in it.
+        select: which configs of it are kept up to date.
+        is_caching: whether results of earlier runs are used, and new ones kept.
 
     Attributes:
         project: the project.
-        choice: what is kept up to date.
+        selection: which configs are kept up to date.
         cache: its kept results; None without.
         outputs: the generated files that are known.
 
@@ -81,8 +62,8 @@ class Session:
         PatchgenError: there is no project, or what is chosen is not in it.
     """
 
-    def __init__(self, load: Callable[[], Project], choose: Callable[[Project], Choice]) -> None:
-        self._load, self._choose = load, choose
+    def __init__(self, load: Callable[[], Project], select: Callable[[Project], Selection], is_caching: bool) -> None:
+        self._load, self._select, self._is_caching = load, select, is_caching
         self._sources = KeptSources()
         self._orphans: tuple[Path, ...] = ()
         self.outputs: frozenset[Path] = frozenset()
@@ -91,9 +72,9 @@ class Session:
         self._take(load())
 
     def _take(self, project: Project) -> None:
-        self.choice = self._choose(project)
+        self.selection = self._select(project)
         self.project = project
-        self.cache = Cache(project) if self.choice.cached else None
+        self.cache = Cache(project) if self._is_caching else None
         self._known: dict[Path, Known] = {}
         self._cold: list[Path] | None = None
 
@@ -108,15 +89,7 @@ class Session:
         Raises:
             PatchgenError: there is none, or ruff cannot run.
         """
-        report = check(
-            self.project,
-            self.choice.paths,
-            name=self.choice.name,
-            output=self.choice.output,
-            loader=Loader(self.project, self._sources),
-            cache=self.cache,
-        )
-        report = fix(report)
+        report = fix(check(self.selection, loader=Loader(self.project, self._sources), cache=self.cache))
         self._orphans = report.orphans
         self._settle_later(report.results, Asking(self.project), False)
         return report
@@ -159,7 +132,7 @@ class Session:
         """Generate a config and forget it, which imports all that it takes."""
         try:
             for path in list(self._known)[:1]:
-                check(self.project, [path], loader=Loader(self.project, self._sources))
+                check(Selection(self.project, [path]), loader=Loader(self.project, self._sources))
         except PatchgenError:
             return
 
@@ -187,7 +160,7 @@ class Session:
         self._is_unread = False
 
     def _paths(self) -> list[Path]:
-        return self.project.find_configs() if self.choice.paths is None else list(self.choice.paths)
+        return self.project.find_configs() if self.selection.configs is None else list(self.selection.configs)
 
     def _is_wide(self, batch: Batch) -> bool:
         """Whether a change may concern any config: it is not only of files that configs are known to depend on."""
@@ -221,7 +194,7 @@ class Session:
         if not paths:
             return ()
         for path in paths:
-            machine.answer("file", machine.place(path) or "")  # as it is before the config is read
+            machine.read("file", machine.place(path) or "")  # as it is before the config is read
         is_quick = len(paths) <= _FEW and all(path in self._known for path in paths)
         results = self._check(paths, None if is_quick else self.cache)
         if others := self._sharing(results):
@@ -231,9 +204,8 @@ class Session:
         return results
 
     def _check(self, paths: Sequence[Path], cache: Cache | None) -> tuple[ConfigResult, ...]:
-        choice, loader = self.choice, Loader(self.project, self._sources)
-        report = check(self.project, paths, name=choice.name, output=choice.output, loader=loader, cache=cache)
-        return report.results
+        loader = Loader(self.project, self._sources)
+        return check(replace(self.selection, configs=paths), loader=loader, cache=cache).results
 
     def _sharing(self, results: Iterable[ConfigResult]) -> list[Path]:
         """Other config files that write a file which one of these writes."""
@@ -260,7 +232,7 @@ class Session:
         return any(outcome.output not in now for known in before if known is not None for outcome in known.outcomes)
 
     def _new_orphans(self, results: Iterable[ConfigResult]) -> tuple[Path, ...]:
-        if not self.choice.is_whole:
+        if not self.selection.is_whole:
             return ()
         made = {result.outcome.path for result in results}
         known = [o for path, known in self._known.items() if path not in made for o in known.outcomes]
@@ -273,17 +245,16 @@ class Session:
 
     def _settle(self, results: Sequence[ConfigResult], machine: Asking, is_kept: bool) -> None:
         """Keep results if that is still to be done, and learn what they depend on."""
-        name, output = self.choice.name, self.choice.output
         by_path: dict[Path, list[ConfigResult]] = {}
         for result in results:
             by_path.setdefault(result.outcome.path, []).append(result)
         cache = self.cache
         if cache is not None and is_kept:
-            cache.keep_all([result.outcome for result in results], name, machine)
+            cache.keep(self.selection, [result.outcome for result in results], machine)
         for path, made in by_path.items():
             machine.asked = {}
             is_known = all(result.outcome.inputs is not None for result in made)
-            is_found = not is_known and cache is not None and bool(cache.find(path, name, output, machine))
+            is_found = not is_known and cache is not None and bool(cache.find(self.selection, path, machine))
             self._known[path] = learn(self.project, path, made, machine.asked if is_found else {})
 
 

@@ -6,15 +6,16 @@ import base64
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from patchgen_core.build.results import ConfigResult, Progress
-from patchgen_core.project.project import Project
+from patchgen_core.build.selection import Selection
 from patchgen_core.workers.processes import Server
 
 AT_ONCE = 32
@@ -26,23 +27,19 @@ _SCRIPT = Path(__file__).parents[1] / "checks/drift/server.py"
 
 
 def check_apart(
-    project: Project,
-    paths: Sequence[Path],
-    name: str | None,
-    output: Path | None,
-    cache_folder: Path | None,
-    progress: Progress | None,
+    selection: Selection, cache_folder: Path | None, progress: Progress | None
 ) -> dict[Path, list[ConfigResult]]:
     """Check config files in several processes; what they cannot do is left out.
 
     Args:
-        project, paths, name, output, progress: as for :func:`~patchgen_core.checks.drift.drift.check`.
+        selection, progress: as for :func:`~patchgen_core.checks.drift.drift.check`.
         cache_folder: where results are kept; None keeps nothing.
 
     Returns:
         The results of each file, without what they were made from.
     """
-    chunks = [paths[first : first + AT_ONCE] for first in range(0, len(paths), AT_ONCE)]
+    paths = selection.find_configs()
+    chunks = [replace(selection, configs=paths[first : first + AT_ONCE]) for first in range(0, len(paths), AT_ONCE)]
     found: dict[Path, list[ConfigResult]] = {}
     done = 0
     count = min(len(chunks), cpus(), _MOST)
@@ -52,17 +49,17 @@ def check_apart(
             idle.put(servers.enter_context(Server(_SCRIPT, _TIME_LIMIT)))
         servers.callback(pool.shutdown, wait=False, cancel_futures=True)
 
-        def ask(chunk: Sequence[Path]) -> dict[str, Any]:
+        def ask(chunk: Selection) -> dict[str, Any]:
             server = idle.get()
             try:
-                asked = pickle.dumps((project, chunk, name, output, cache_folder))
+                asked = pickle.dumps((chunk, cache_folder))
                 return server.ask({"asked": pack(asked), "search": list(map(os.path.abspath, sys.path))})
             finally:
                 idle.put(server)
 
         for chunk, answer in zip(chunks, pool.map(ask, chunks)):
             found |= _read(answer)
-            done += len(chunk)
+            done += len(chunk.configs or ())
             if progress is not None:
                 progress(done, len(paths))
     return found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from patchgen_core.build.cache import Cache
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.project.project import Project
@@ -40,9 +40,15 @@ class Checked:
         reused: the configs that it did not load, each by the first word of its file's name.
     """
 
-    def __init__(self, project: Project, paths: Sequence[Path] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        project: Project,
+        paths: Sequence[Path] | None = None,
+        name: str | None = None,
+        output: Path | None = None,
+    ) -> None:
         loader = Recorder(project, SourceCache())
-        self.report = check(project, paths, loader=loader, cache=Cache(project), **options)
+        self.report = check(Selection(project, paths, name, output), loader=loader, cache=Cache(project))
         found = {result.outcome.path for result in self.report.results}
         self.reused = sorted(path.name.partition("_")[0] for path in found - loader.loaded)
 

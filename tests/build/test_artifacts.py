@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift import drift
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
@@ -691,7 +692,7 @@ def test_same_bytes_in_any_order_alone_or_together(mixed: Workspace) -> None:
 
     def made(configs: list[Path], full: bool = False) -> dict[Path, tuple[str, str]]:
         loader = Loader(mixed.project, SourceCache(), full=full)
-        outcomes = make_artifacts(mixed.project, configs, loader=loader)
+        outcomes = make_artifacts(Selection(mixed.project, configs), loader=loader)
         artifacts = [outcome.artifact for outcome in outcomes]
         return {artifact.path: (artifact.text, artifact.diff) for artifact in artifacts if artifact is not None}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build import artifacts, normalize
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.project.cache_folder import ENVIRONMENT
 from patchgen_core.project.project import load_project
@@ -191,8 +192,8 @@ def test_config_that_uses_its_path_counts_for_its_checkout_only(work: Workspace)
     other = work.root.parent / "other"
     shutil.copytree(work.root, other)
     project = load_project(other)
-    assert drift_data(Checked(project).report) == drift_data(check(project))
-    assert check(project).exit_code == 1
+    assert drift_data(Checked(project).report) == drift_data(check(Selection(project)))
+    assert check(Selection(project)).exit_code == 1
 
 
 def test_config_reached_by_another_path_is_called_by_that(gated: Workspace) -> None:
@@ -204,8 +205,8 @@ def test_config_reached_by_another_path_is_called_by_that(gated: Workspace) -> N
         for project in (gated.project, through):
             for folder in ("toy", "zoo"):
                 path = project.search_root / folder / name
-                assert drift_data(Checked(project, [path]).report) == drift_data(check(project, [path]))
-            assert drift_data(Checked(project).report) == drift_data(check(project))
+                assert drift_data(Checked(project, [path]).report) == drift_data(check(Selection(project, [path])))
+            assert drift_data(Checked(project).report) == drift_data(check(Selection(project)))
     assert Checked(through).reused == ["toy"]
 
 
@@ -229,8 +230,8 @@ def test_config_outside_the_search_root_is_called_as_in_its_own_checkout(work: W
     assert Checked(project, [root / name]).reused == ["toy"]
     root.rename(root.with_name("other"))
     project, path = load_project(root.with_name("other")), root.with_name("other") / name
-    assert drift_data(Checked(project, [path]).report) == drift_data(check(project, [path]))
-    assert check(project, [path]).exit_code == 1  # its header calls it 'proj.more...'
+    assert drift_data(Checked(project, [path]).report) == drift_data(check(Selection(project, [path])))
+    assert check(Selection(project, [path])).exit_code == 1  # its header calls it 'proj.more...'
 
 
 def test_code_of_the_generator_is_part_of_what_results_depend_on(gated: Workspace, tmp_path: Path) -> None:
@@ -319,7 +320,7 @@ def test_named_config_of_a_file_is_kept_beside_the_others(work: Workspace) -> No
     fix(Checked(project).report)
     for name, count in ((None, 2), ("config", 1), ("second", 1), ("second", 1)):
         found = Checked(project, [path], name=name)
-        assert drift_data(found.report) == drift_data(check(project, [path], name=name))
+        assert drift_data(found.report) == drift_data(check(Selection(project, [path], name=name)))
         assert len(found.report.results) == count
     assert found.reused == ["toy"]
     missing = Checked(project, [path], name="third")
@@ -352,7 +353,7 @@ def test_settings_by_file_name_treat_a_config_alike_alone_and_beside_others(work
         work.config(PATCH, f"toy/toy_{name}_patch_gen_config.py", preamble(f"patched_toy_{name}.py"))
     fix(checked(work).report)
     for path in work.project.find_configs():
-        assert check(work.project, [path]).exit_code == 0
+        assert check(Selection(work.project, [path])).exit_code == 0
 
 
 def test_problem_is_told_where_ruff_is_missing(gated: Workspace) -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from patchgen_core.build import cache
 from patchgen_core.build.cache import Cache
-from patchgen_core.build.inputs import Machine
+from patchgen_core.build.inputs import InputReader
+from patchgen_core.build.selection import Selection
 from patchgen_core.project.cache_folder import ENVIRONMENT
 from tests.build.cached import (
     BASE,
@@ -158,7 +159,7 @@ def test_results_that_others_remove_meanwhile_are_no_error(family: Workspace, mo
     kept.clear()
     monkeypatch.setattr(cache.os, "listdir", lambda folder: found)
     monkeypatch.setattr(cache, "LIMIT", 1)
-    kept.keep_all([], None, Machine(family.project))
+    kept.keep(Selection(family.project), [], InputReader(family.project))
     kept.clear()
     assert (kept.info().results, kept.failure) == (0, "")
 

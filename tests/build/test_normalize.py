@@ -10,6 +10,7 @@ import pytest
 from patchgen_core.api.codegen import run_codegen
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.normalize import Complaint, Normalized, Text, normalize
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project, load_project
@@ -181,7 +182,7 @@ def test_the_bytes_are_the_same_wherever_they_go(work: Workspace, tmp_path: Path
     elsewhere.mkdir()
     (elsewhere / "ruff.toml").write_text("line-length = 20\n")
     for folder in (elsewhere, work.root / "proj", work.models / "toy"):
-        artifact = make_artifacts(work.project, [path], output=folder)[0].artifact
+        artifact = make_artifacts(Selection(work.project, [path], output=folder))[0].artifact
         assert artifact is not None
         assert (artifact.path.parent, artifact.text) == (folder, expected)
         assert "+++ generated/patched_modeling_toy_gpu.py\n" in artifact.diff
@@ -343,7 +344,7 @@ def test_nothing_is_written_when_a_config_has_errors(work: Workspace) -> None:
     path = work.config("@config.replace_function('rotate')\ndef turn(x, y):\n    return missing\n")
     with pytest.raises(PatchgenError, match="nothing defines 'missing'"):
         run_codegen(str(path), save_diff=True, project=work.project)
-    assert fix(check(work.project)).exit_code == 2
+    assert fix(check(Selection(work.project))).exit_code == 2
     assert not (work.models / "toy/generated").exists()
 
 
@@ -353,7 +354,7 @@ def test_what_is_there_stays_when_a_config_has_errors(work: Workspace) -> None:
     folder = work.models / "toy/generated"
     before = {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in folder.iterdir()}
     work.config("@config.replace_function('rotate')\ndef turn(x, y):\n    return missing\n")
-    assert fix(check(work.project)).exit_code == 2
+    assert fix(check(Selection(work.project))).exit_code == 2
     assert {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in folder.iterdir()} == before
     assert len(before) == 2
 
@@ -362,6 +363,6 @@ def test_one_bad_config_keeps_no_other_from_being_fixed(work: Workspace) -> None
     work.upstream(UPSTREAM)
     work.config("raise ValueError('boom')\n", "bad/bad_patch_gen_config.py")
     work.config("", CONFIG)
-    report = fix(check(work.project))
+    report = fix(check(Selection(work.project)))
     assert [result.status for result in report.results] == ["error", "fixed"]
     assert (work.models / "toy/generated/patched_modeling_toy_gpu.py").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.results import ConfigResult
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift import drift
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
@@ -240,7 +241,7 @@ def test_reversing_the_diff_gives_upstream_back(gated: Workspace) -> None:
 
 def test_output_folder_on_the_command_line_changes_no_byte(gated: Workspace, tmp_path: Path) -> None:
     config = gated.models / "toy/toy_gpu_patch_gen_config.py"
-    report = drift.fix(drift.check(gated.project, [config], output=tmp_path / "out"))
+    report = drift.fix(drift.check(Selection(gated.project, [config], output=tmp_path / "out")))
     assert report.exit_code == 0
     for suffix in (".py", ".diff"):
         other = tmp_path / "out" / generated(gated, suffix).name
@@ -259,4 +260,4 @@ def test_same_bytes_in_any_folder(work: Workspace, tmp_path: Path) -> None:
 
 def test_project_can_be_given_as_values(gated: Workspace) -> None:
     project = Project(search_root=gated.models, package_prefix="proj.models", root=gated.root)
-    assert drift.check(project).exit_code == 0
+    assert drift.check(Selection(project)).exit_code == 0

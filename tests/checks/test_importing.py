@@ -358,7 +358,7 @@ from patchgen_core.checks.importing import Importer
 from patchgen_core.project.project import load_project
 
 project = load_project(Path.cwd())
-artifact = make_artifacts(project, project.find_configs())[0].artifact
+artifact = make_artifacts(Selection(project, project.find_configs()))[0].artifact
 with Importer(project, time_limit=60) as importer:
     assert importer.check(artifact).problems == ()
     assert importer.check(replace(artifact, text="import os; os._exit(1)"), fresh=True).problems

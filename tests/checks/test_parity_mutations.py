@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.selection import Selection
 from patchgen_core.files import write_files
 from patchgen_core.project.project import load_project
 
@@ -48,7 +49,7 @@ def results(root: Path) -> dict[str, dict[str, Any]]:
     for name, path in paths.items():
         path.parent.mkdir()
         path.write_text(texts[name], encoding="utf-8")
-    for outcome in make_artifacts(load_project(root), paths.values()):
+    for outcome in make_artifacts(Selection(load_project(root), paths.values())):
         assert outcome.artifact is not None, outcome.problems
         write_files(outcome.artifact.files)
     command = [

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.results import Artifact
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
 from patchgen_core.checks.parity.server import _heads
@@ -64,7 +65,7 @@ def artifacts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
         folder.mkdir(parents=True)
         config = folder / f"{name}_patch_gen_config.py"
         config.write_text(CONFIG.format(name=name, code=code), encoding="utf-8")
-    results = fix(check(load_project(root))).results
+    results = fix(check(Selection(load_project(root)))).results
     made = [result.outcome.artifact for result in results if result.outcome.artifact is not None]
     return {artifact.path.parent.parent.name: artifact for artifact in made}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.selection import Selection
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.syntax.source import SourceCache
 from tests.conftest import CONFIG, PREAMBLE, Workspace
@@ -101,7 +102,7 @@ def load_error(work: Workspace, text: str, preamble: str = PREAMBLE) -> str:
 
 def generated(work: Workspace, full: bool, path: str = CONFIG) -> str:
     loader = Loader(work.project, SourceCache(), full=full)
-    outcome = make_artifacts(work.project, [work.models / path], loader=loader)[0]
+    outcome = make_artifacts(Selection(work.project, [work.models / path]), loader=loader)[0]
     assert outcome.artifact is not None, "\n".join(map(str, outcome.problems))
     return outcome.artifact.text
 
@@ -567,7 +568,7 @@ def test_loading_leaves_nothing_behind(work: Workspace, full: bool, packages: bo
     work.write(f"{FOLDER}/sibling.py", SIBLING.replace("import nowhere", ""))
     path = work.config(f"from . import sibling\nfrom .sibling import helper\n{end}")
     modules, import_path = set(sys.modules), list(sys.path)
-    make_artifacts(work.project, [path], loader=Loader(work.project, SourceCache(), full=full))
+    make_artifacts(Selection(work.project, [path]), loader=Loader(work.project, SourceCache(), full=full))
     assert {name for name in set(sys.modules) - modules if name.startswith("proj")} == set()
     assert sys.path == import_path
 
@@ -711,7 +712,7 @@ def test_a_file_without_a_config_says_so(work: Workspace, text: str, message: st
 
 def test_a_config_name_that_is_not_there_names_those_that_are(work: Workspace) -> None:
     path = work.config(f"gpu = {MAKE}\n")
-    outcome = make_artifacts(work.project, [path], name="npu")[0]
+    outcome = make_artifacts(Selection(work.project, [path], name="npu"))[0]
     message = str(outcome.problems[0]).replace(f"{path}: ", "")
     assert message == "it makes no PatchConfig called 'npu'\n  It has: config, gpu."
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from patchgen_core.build.cache import Cache
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check
 from patchgen_core.config.loading import Loader
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
@@ -20,7 +21,7 @@ def doubt(work: Workspace, code: str) -> str:
     work.upstream(UPSTREAM_TEXT)
     work.config(f"{code}\n{PATCH}")
     kept = Cache(work.project)
-    (result,) = check(work.project, cache=kept).results
+    (result,) = check(Selection(work.project), cache=kept).results
     assert result.status != "error", result.outcome.problems
     assert kept.info().results == (0 if result.outcome.doubt else 1)
     return result.outcome.doubt

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import Artifact
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.rule import Example
 from patchgen_core.checks.contract.run import Contracts, Verdict
 from patchgen_core.errors import PatchgenError, Problem
@@ -22,7 +23,7 @@ def examine(work: Workspace, path: str = CONFIG, select: Sequence[str] | None = 
 
 def made(work: Workspace, path: str = CONFIG) -> Artifact:
     """What a config makes."""
-    outcome = make_artifacts(work.project, [work.models / path])[0]
+    outcome = make_artifacts(Selection(work.project, [work.models / path]))[0]
     assert outcome.artifact is not None, str(PatchgenError.from_problems(outcome.problems))
     return outcome.artifact
 
@@ -49,7 +50,7 @@ def play(work: Workspace, example: Example) -> tuple[Problem, ...]:
         write_files(made(work).files)
     work.upstream(example.upstream, version="2.0" if example.old else "1.0")
     config = work.config(example.text)
-    outcome = make_artifacts(work.project, [config])[0]
+    outcome = make_artifacts(Selection(work.project, [config]))[0]
     if outcome.artifact is None:
         return outcome.problems
     verdict = Contracts(work.project, SourceCache()).examine(outcome.artifact, config)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.rules import RULES
 from patchgen_core.checks.contract.run import Contracts, choose_rules, find_rules
 from patchgen_core.errors import PatchgenError
@@ -59,7 +60,7 @@ def found(
     work: Workspace, path: str = CONFIG, select: Sequence[str] | None = None, ignore: Sequence[str] = ()
 ) -> list[str]:
     """The codes of what the rules find, each with the name that it is about."""
-    artifact = make_artifacts(work.project, [work.models / path])[0].artifact
+    artifact = make_artifacts(Selection(work.project, [work.models / path]))[0].artifact
     assert artifact is not None
     verdict = Contracts(work.project, SourceCache(), select, ignore).examine(artifact, work.models / path)
     names = ("Head.forward", "Norm.forward", "math")
@@ -142,7 +143,7 @@ def test_pattern_of_a_config_among_several_of_a_file(defective: Workspace) -> No
     path = defective.config(DEFECTS + second)
     settle(defective, 'per_config_ignore = { "*:second" = ["PG201"] }')
     contracts = Contracts(defective.project, SourceCache())
-    outcomes = make_artifacts(defective.project, [path])
+    outcomes = make_artifacts(Selection(defective.project, [path]))
     verdicts = [contracts.examine(outcome.artifact, path) for outcome in outcomes if outcome.artifact]
     assert [len(verdict.errors) for verdict in verdicts] == [2, 0]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.project.project import load_project
 from tests.conftest import PATCH, PREAMBLE, Workspace, generated
@@ -105,9 +106,9 @@ def test_project_inside_a_project_is_not_its_part(gated: Workspace, pytester: py
     gated.write("proj/models/inner/pyproject.toml", text)
     gated.config(PATCH, "inner/toy_gpu_patch_gen_config.py")
     assert [result.outcome.path.name for result in gated.check().results] == ["toy_gpu_patch_gen_config.py"]
-    assert len(check(load_project(gated.models / "inner")).results) == 1
+    assert len(check(Selection(load_project(gated.models / "inner"))).results) == 1
     assert run(pytester, gated, "--patchgen-fix", "proj").ret == pytest.ExitCode.OK
-    assert gated.check().exit_code == check(load_project(gated.models / "inner")).exit_code == 0
+    assert gated.check().exit_code == check(Selection(load_project(gated.models / "inner"))).exit_code == 0
 
 
 def test_failure_that_is_expected_is_told_as_that(gated: Workspace, pytester: pytest.Pytester) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.selection import Selection
 from patchgen_core.config.loading import Loader
 from patchgen_core.syntax.source import SourceCache
 from tests.conftest import CONFIG, PREAMBLE, UPSTREAM, Workspace
@@ -528,7 +529,7 @@ def test_a_config_is_generated_from_a_text_that_is_on_no_disk(work: Workspace) -
     path, sources = work.models / CONFIG, SourceCache()
     text = '@config.override_method("Norm.forward")\ndef norm_forward(self, x):\n    return x * 2\n'
     sources.put(path, f"{PREAMBLE}\n\n{text}")
-    [outcome] = make_artifacts(work.project, [path], loader=Loader(work.project, sources))
+    [outcome] = make_artifacts(Selection(work.project, [path]), loader=Loader(work.project, sources))
     assert outcome.artifact is not None, outcome.problems
     assert "return x * 2" in outcome.artifact.text
     assert not path.exists()

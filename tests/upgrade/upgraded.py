@@ -12,6 +12,7 @@ from typing import Any
 
 from patchgen_core.authoring.config_imports import missing_imports
 from patchgen_core.build.results import DriftReport
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import check, fix
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig, Loader
@@ -91,7 +92,7 @@ class Upgrading:
 
     def generate(self) -> None:
         """Generate every config against the installed release."""
-        report = fix(check(self.work.project))
+        report = fix(check(Selection(self.work.project)))
         problems = [str(problem) for result in report.results for problem in result.outcome.problems]
         assert not problems, problems
 

@@ -14,6 +14,7 @@ import pytest
 
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import DriftReport
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.drift.drift import MANY, check, fix
 from patchgen_core.workers.pool import AT_ONCE
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace
@@ -36,7 +37,7 @@ def many(work: Workspace) -> Workspace:
     work.upstream(UPSTREAM_TEXT)
     for number in range(COUNT):
         work.config(PATCH, config_path(number), preamble(number))
-    fix(check(work.project, artifacts=True))
+    fix(check(Selection(work.project), artifacts=True))
     return work
 
 
@@ -57,21 +58,21 @@ def test_processes_say_what_one_would_say(many: Workspace, capfd: pytest.Capture
     many.config(PATCH.replace("Norm", "Nrom"), config_path(AT_ONCE), preamble(AT_ONCE))
     many.config("import sys\nprint('said aloud')\n", config_path(COUNT - 1), preamble(COUNT - 1))
     many.write("proj/models/m002/generated/patched_modeling_gone.py", "# AUTO-GENERATED FILE - DO NOT EDIT DIRECTLY\n")
-    apart = check(many.project)
+    apart = check(Selection(many.project))
     assert capfd.readouterr().err.count("said aloud\n") == 1
     assert all(result.outcome.artifact is None for result in apart.results), "they were not shared out"
-    assert told(apart, many) == told(check(many.project, artifacts=True), many)
+    assert told(apart, many) == told(check(Selection(many.project), artifacts=True), many)
     assert [result.status for result in apart.results].count("drifted") == 2
     assert apart.exit_code == 2
 
 
 def test_drift_that_a_process_found_is_mended(many: Workspace) -> None:
     many.config(PATCH.replace("x * 2", "x * 3"), config_path(70), preamble(70))
-    report = fix(check(many.project))
+    report = fix(check(Selection(many.project)))
     assert [result.outcome.label for result in report.results if result.status == "fixed"] == [
         "proj.models.m070.toy_patch_gen_config"
     ]
-    assert check(many.project).exit_code == 0
+    assert check(Selection(many.project)).exit_code == 0
 
 
 def test_one_file_written_by_configs_of_two_processes_is_an_error_of_both(many: Workspace) -> None:
@@ -84,8 +85,8 @@ def test_one_file_written_by_configs_of_two_processes_is_an_error_of_both(many: 
         path.unlink()
     (last / "generated").rmdir()
     (last / "generated_link").rename(last / "generated")
-    report = check(many.project)
-    assert told(report, many) == told(check(many.project, artifacts=True), many)
+    report = check(Selection(many.project))
+    assert told(report, many) == told(check(Selection(many.project), artifacts=True), many)
     errors = [str(p.message) for result in report.results for p in result.outcome.problems]
     assert len(errors) == 2
     assert all("is also written by" in error for error in errors)
@@ -93,16 +94,16 @@ def test_one_file_written_by_configs_of_two_processes_is_an_error_of_both(many: 
 
 def test_results_of_processes_are_kept(many: Workspace) -> None:
     cache = Cache(many.project)
-    check(many.project, cache=cache)
+    check(Selection(many.project), cache=cache)
     assert cache.info().results == COUNT
     many.upstream("this is not Python")
     (many.site / "acme/models/toy/modeling_toy.py").write_text(UPSTREAM_TEXT)
-    assert check(many.project, cache=cache).exit_code == 0
+    assert check(Selection(many.project), cache=cache).exit_code == 0
 
 
 def test_progress_reaches_the_end(many: Workspace) -> None:
     seen: list[tuple[int, int]] = []
-    check(many.project, progress=lambda done, total: seen.append((done, total)))
+    check(Selection(many.project), progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (COUNT, COUNT)
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 

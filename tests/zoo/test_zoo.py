@@ -63,7 +63,7 @@ from patchgen_core.config.loading import Loader
 from patchgen_core.project.project import load_project
 
 project = load_project()
-report = check(project, loader=Loader(project, SourceCache(), full=True), artifacts=True)
+report = check(Selection(project), loader=Loader(project, SourceCache(), full=True), artifacts=True)
 print(json.dumps([[r.outcome.label, r.outcome.loading, r.status, *map(str, r.causes)] for r in report.results]))
 """
 

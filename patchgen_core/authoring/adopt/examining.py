@@ -7,6 +7,7 @@ from pathlib import Path
 from patchgen_core.authoring.adopt.writing import Allowed
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import Artifact
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError, Problem
@@ -31,7 +32,7 @@ def examine(project: Project, path: Path) -> tuple[tuple[Allowed, ...], tuple[Pr
     """
     loader = Loader(project, SourceCache())
     try:
-        [outcome] = make_artifacts(project, [path], loader=loader)
+        [outcome] = make_artifacts(Selection(project, (path,)), loader)
     except PatchgenError as error:
         return (), error.problems, ()
     if outcome.artifact is None:

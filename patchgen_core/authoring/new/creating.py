@@ -15,6 +15,7 @@ from patchgen_core.authoring.new.writing import Written, config_text, converter_
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.normalize import Text, normalize
 from patchgen_core.build.results import Artifact
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import Location, PatchgenError, Problem
@@ -155,7 +156,7 @@ def _generate(
 ) -> tuple[Artifact | None, tuple[Problem, ...], tuple[Problem, ...]]:
     """What a config makes that is not written yet; errors, and warnings of the contract rules."""
     sources.put(config, text)
-    [outcome] = make_artifacts(project, [config], loader=Loader(project, sources))
+    [outcome] = make_artifacts(Selection(project, (config,)), Loader(project, sources))
     if outcome.artifact is None:
         return None, tuple(outcome.problems), ()
     verdict = Contracts(project, sources).examine(outcome.artifact, config)

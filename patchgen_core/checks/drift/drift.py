@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.build.cache import Cache
-from patchgen_core.build.inputs import Machine
+from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, DriftReport, FileDrift, Outcome, Progress
+from patchgen_core.build.selection import Selection
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.files import read_text, write_files
-from patchgen_core.project.project import OUTPUT_FOLDER, Project, no_configs, walk_files
+from patchgen_core.project.project import OUTPUT_FOLDER, Project, walk_files
 
 if TYPE_CHECKING:
     from patchgen_core.config.loading import Loader
@@ -25,11 +27,8 @@ _Results = dict[Path, list[ConfigResult]]
 
 
 def check(
-    project: Project,
-    configs: Sequence[Path] | None = None,
+    selection: Selection,
     *,
-    name: str | None = None,
-    output: Path | None = None,
     loader: Loader | None = None,
     progress: Progress | None = None,
     cache: Cache | None = None,
@@ -38,42 +37,59 @@ def check(
     """Compare what is on disk with a fresh generation.
 
     Args:
-        project: the project to check.
-        configs: config files; all of the project's by default, and then orphans are looked for as well.
-        name, output, loader, progress: as for :func:`~patchgen_core.build.artifacts.make_artifacts`.
+        selection: which configs; for all that a project makes, orphans are looked for as well.
+        loader, progress: as for :func:`~patchgen_core.build.artifacts.make_artifacts`.
         cache: keeps what is made. None keeps nothing.
         artifacts: have every outcome hold what it makes. If not, what the cache knows to be clean is not made, and
             many configs are made in other processes.
 
     Raises:
-        PatchgenError: the project has no configs, or ruff cannot run.
+        PatchgenError: there is no config, or ruff cannot run.
     """
-    every = configs is None
-    paths = project.find_configs() if configs is None else list(configs)
-    if not paths:
-        raise no_configs(project)
-    machine = Machine(project)
-    found: _Results = {}
-    if cache is not None and not artifacts:
-        known = ((path, cache.find(path, name, output, machine)) for path in paths)
-        found = {path: results for path, results in known if results}
-    missing = [path for path in paths if path not in found]
-    if not artifacts and len(missing) > MANY:
-        from patchgen_core.workers.pool import check_apart
+    paths = selection.find_configs()
+    reader = InputReader(selection.project)
+    results: _Results = {}
+    if not artifacts:
+        results |= _find_clean(selection, paths, cache, reader)
+        results |= _check_apart(selection, _without(paths, results), cache, progress)
+    results_made_here = _make(selection, _without(paths, results), loader, progress)
+    results |= results_made_here
+    if cache is not None and results_made_here:
+        cache.keep(selection, _outcomes(results_made_here), reader)
+    rivals = _find_rivals(results)
+    if not rivals.issubset(results_made_here):
+        results |= _make(selection, [path for path in paths if path in rivals], loader, progress)
+    in_order = {path: results[path] for path in paths}
+    orphans = find_orphans(selection.project, _outcomes(in_order)) if selection.is_whole else ()
+    return DriftReport(tuple(chain.from_iterable(in_order.values())), orphans)
 
-        found |= check_apart(project, missing, name, output, cache.folder if cache is not None else None, progress)
-        missing = [path for path in missing if path not in found]
-    together = _make(project, missing, name, output, loader, progress)
-    found |= together
-    if cache is not None and together:
-        cache.keep_all([result.outcome for results in together.values() for result in results], name, machine)
-    shared = _sharing(found)
-    if not shared.issubset(together):
-        found |= _make(project, [path for path in paths if path in shared], name, output, loader, progress)
-    results = tuple(result for path in paths for result in found[path])
-    is_whole = every and output is None and name is None
-    orphans = find_orphans(project, [result.outcome for result in results]) if is_whole else ()
-    return DriftReport(results, orphans)
+
+def _find_clean(selection: Selection, paths: Sequence[Path], cache: Cache | None, reader: InputReader) -> _Results:
+    """What the cache knows to be clean."""
+    if cache is None:
+        return {}
+    results = {path: cache.find(selection, path, reader) for path in paths}
+    return {path: of_path for path, of_path in results.items() if of_path}
+
+
+def _check_apart(
+    selection: Selection, paths: Sequence[Path], cache: Cache | None, progress: Progress | None
+) -> _Results:
+    """The results of many config files, made in processes beside this one; few are not worth the start of these."""
+    if len(paths) <= MANY:
+        return {}
+    from patchgen_core.workers.pool import check_apart
+
+    folder = cache.folder if cache is not None else None
+    return check_apart(replace(selection, configs=paths), folder, progress)
+
+
+def _without(paths: Sequence[Path], results: _Results) -> list[Path]:
+    return [path for path in paths if path not in results]
+
+
+def _outcomes(results: _Results) -> list[Outcome]:
+    return [result.outcome for result in chain.from_iterable(results.values())]
 
 
 def bare(result: ConfigResult) -> ConfigResult:
@@ -81,14 +97,7 @@ def bare(result: ConfigResult) -> ConfigResult:
     return replace(result, outcome=replace(result.outcome, loaded=None, artifact=None, inputs=None))
 
 
-def _make(
-    project: Project,
-    paths: Sequence[Path],
-    name: str | None,
-    output: Path | None,
-    loader: Loader | None,
-    progress: Progress | None,
-) -> _Results:
+def _make(selection: Selection, paths: Sequence[Path], loader: Loader | None, progress: Progress | None) -> _Results:
     """The results of config files, made here and now."""
     if not paths:
         return {}
@@ -97,21 +106,19 @@ def _make(
     from patchgen_core.syntax.source import SourceCache
 
     sources = SourceCache()
-    made: _Results = {path: [] for path in paths}
-    outcomes = make_artifacts(
-        project, paths, name=name, output=output, loader=loader or Loader(project, sources), progress=progress
-    )
-    for outcome in outcomes:
-        made[outcome.path].append(compare(outcome))
+    loader = loader or Loader(selection.project, sources)
+    results: _Results = {path: [] for path in paths}
+    for outcome in make_artifacts(replace(selection, configs=paths), loader, progress):
+        results[outcome.path].append(compare(outcome))
     sources.clear()
-    return made
+    return results
 
 
-def _sharing(found: _Results) -> set[Path]:
+def _find_rivals(results: _Results) -> set[Path]:
     """Config files that write a file which another one writes as well: an error that only shows side by side."""
     owners: dict[str, set[Path]] = {}
-    for path, results in found.items():
-        for result in results:
+    for path, of_path in results.items():
+        for result in of_path:
             if result.outcome.output is not None:
                 owners.setdefault(os.path.realpath(result.outcome.output), set()).add(path)
     return {path for paths in owners.values() if len(paths) > 1 for path in paths}

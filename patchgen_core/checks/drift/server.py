@@ -33,12 +33,12 @@ def _answer(asked: str) -> dict[str, Any]:
     from patchgen_core.errors import PatchgenError
     from patchgen_core.workers.pool import pack, unpack
 
-    project, paths, name, output, cache_folder = unpack(asked)
-    cache = Cache(project, cache_folder) if cache_folder is not None else None
+    selection, cache_folder = unpack(asked)
+    cache = Cache(selection.project, cache_folder) if cache_folder is not None else None
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            report = check(project, paths, name=name, output=output, cache=cache)
+            report = check(selection, cache=cache)
     except PatchgenError:
         return {}  # the process that asked runs into the same, and tells it
     results = tuple(map(bare, report.results))
