@@ -178,16 +178,16 @@ class Reporter:
             from patchgen_core.report.gate.pictures import with_pictures
 
             report, self.no_picture = with_pictures(report, self.path)
-            self.pictures = [record.picture for record in report.records if record.picture]
+            self.pictures = [record.picture for record in report.results if record.picture]
             write_report(report, self.path, self.config.rootpath)
         if is_github(os.environ) and self.records:
             write_step_summary(report, os.environ)
 
     def _print(self, tw: TerminalWriter, report: GateReport) -> None:
         verbosity = self.config.get_verbosity()
-        has_table = bool(report.records) and verbosity >= 0
-        warnings = [problem for r in report.records if r.status not in BAD for problem in r.warnings]
-        notes = [(record, note) for record in report.records for note in record.notes if verbosity > 0]
+        has_table = bool(report.results) and verbosity >= 0
+        warnings = [problem for r in report.results if r.status not in BAD for problem in r.warnings]
+        notes = [(record, note) for record in report.results for note in record.notes if verbosity > 0]
         if not (tw.hasmarkup or warnings or notes or self.problems):
             table = gate_lines(report, verbosity > 0) if has_table else []
             write_lines([*table, *("".join(text for text, _ in line) for line in self._lines(report))], tw)
@@ -211,8 +211,8 @@ class Reporter:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The section of the gate."""
         report = self.report()
-        is_idle = self.collected is None and not report.records and not self.selected  # such as --cache-show
-        is_silent = is_idle or not (report.records or self.selected or report.not_collected or self.gate.is_asked)
+        is_idle = self.collected is None and not report.results and not self.selected  # such as --cache-show
+        is_silent = is_idle or not (report.results or self.selected or report.not_collected or self.gate.is_asked)
         is_silent = is_silent and not self.problems
         if is_silent or (self.config.option.collectonly and not report.not_collected):
             return
@@ -224,12 +224,12 @@ class Reporter:
                 terminalreporter.write_line(command)
 
     def _lines(self, report: GateReport) -> Iterator[Line]:
-        for record in report.records:
+        for record in report.results:
             for path in record.written:
                 yield ("rewrote  ", "yellow"), (display_path(path), "")
             for path in record.removed:
                 yield ("removed  ", "yellow"), (display_path(path), "")
-        if report.records or report.not_run:
+        if report.results or report.not_run:
             yield ((report.summary(), "green" if report.is_green else "red"),)
         elif not self.config.option.collectonly:
             yield ((self._nothing(), "yellow"),)

@@ -211,13 +211,13 @@ def test_json_has_all_figures_and_reads_back(tmp_path: Path) -> None:
     assert [len(table["rows"]) for table in result["tables"]] == [40, 40]
     assert result["picture"] == "out/a.png"
     (tmp_path / "gate.json").write_text(text)
-    assert read_report(tmp_path / "gate.json", Path("/project")).records == (record,)
+    assert read_report(tmp_path / "gate.json", Path("/project")).results == (record,)
 
 
 def test_merged_reports_keep_every_implementation() -> None:
     reports = [GateReport((failed("eager"),)), GateReport((failed("liger_kernel", status="clean", errors=0),))]
-    assert [record.name for record in merge_reports(reports).records] == ["parity[eager]", "parity[liger_kernel]"]
-    assert [record.name for record in merge_reports([reports[0]] * 2).records] == ["parity[eager]"]
+    assert [record.name for record in merge_reports(reports).results] == ["parity[eager]", "parity[liger_kernel]"]
+    assert [record.name for record in merge_reports([reports[0]] * 2).results] == ["parity[eager]"]
 
 
 # --- allowances ------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def ran(name: str, *unused: Problem, siblings: tuple[str, ...] = BOTH) -> CheckR
 )
 def test_allowance_that_no_implementation_needs_is_told_once(records: list[CheckResult], count: int) -> None:
     report = with_unused(GateReport(tuple(records)))
-    assert sum(record.warnings.count(IDLE) for record in report.records) == count
+    assert sum(record.warnings.count(IDLE) for record in report.results) == count
     assert report.codes == ("PG300",) * count
     assert with_unused(report) == report
 
@@ -267,7 +267,7 @@ def test_picture_shows_each_failed_record(tmp_path: Path) -> None:
     )
     report, said = with_pictures(GateReport(records), tmp_path / "made" / "gate.json")
     assert said == ""
-    assert [Path(r.picture).name if r.picture else "" for r in report.records] == ["gate-parity-toy-eager.svg", "", ""]
+    assert [Path(r.picture).name if r.picture else "" for r in report.results] == ["gate-parity-toy-eager.svg", "", ""]
     picture = tmp_path / "made" / "gate-parity-toy-eager.svg"
     first = picture.read_bytes()
     svg = ElementTree.fromstring(first)
@@ -294,7 +294,7 @@ def test_any_figures_can_be_drawn(tmp_path: Path, count: int, cells: tuple[str, 
     table = layers(count, 3)
     rows = tuple((*row[:4], "0", *cells, row[-1]) for row in table.rows)
     report, _ = with_pictures(GateReport((failed("eager", (replace(table, rows=rows),)),)), tmp_path / "gate.md")
-    svg = ElementTree.parse(report.records[0].picture).getroot()
+    svg = ElementTree.parse(report.results[0].picture).getroot()
     assert sum("relative error" in (element.text or "") for element in svg.iter(f"{SVG}desc")) == (count > 3)
     assert len([*svg.iter(f"{SVG}circle"), *svg.iter(f"{SVG}rect")]) == count + 3  # samples and the paper
     numbers = [

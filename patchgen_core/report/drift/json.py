@@ -18,48 +18,48 @@ def drift_data(report: DriftReport, contracts: Sequence[CheckResult] = ()) -> di
         report: the report.
         contracts: what the contract rules found out, where they ran.
     """
-    contract_data = {(record.config, record.path): {"contract": _contract_data(record)} for record in contracts}
-    is_red = any(record.is_bad for record in contracts)
+    contract_data = {(result.config, result.path): {"contract": _contract_data(result)} for result in contracts}
+    is_red = any(result.is_bad for result in contracts)
     return {
         "schema": SCHEMA,
         "exit_code": max(report.exit_code, int(is_red)),
         "configs": [
             {
-                "config": record.config,
-                "path": display_path(record.path),
-                **_check_data(record),
-                **contract_data.get((record.config, record.path), {}),
+                "config": result.config,
+                "path": display_path(result.path),
+                **_check_data(result),
+                **contract_data.get((result.config, result.path), {}),
             }
-            for record in map(drift_result, report.results)
+            for result in map(drift_result, report.results)
         ],
         "orphans": [display_path(path) for path in report.orphans],
         "removed": [display_path(path) for path in report.removed],
     }
 
 
-def _check_data(record: CheckResult) -> dict[str, Any]:
+def _check_data(result: CheckResult) -> dict[str, Any]:
     """What a check found out, as JSON types."""
     return {
-        "status": record.status,
+        "status": result.status,
         "causes": [
             {"kind": cause.kind, "detail": cause.detail, "upstream_diff": cause.upstream_diff or None}
-            for cause in record.causes
+            for cause in result.causes
         ],
         "files": [
-            {"path": display_path(file.path), "missing": file.missing, "diff": file.diff} for file in record.files
+            {"path": display_path(file.path), "missing": file.missing, "diff": file.diff} for file in result.files
         ],
-        "loading": record.loading or None,
-        "loading_reason": record.loading_reason or None,
-        "errors": problem_data(record.errors),
-        "warnings": problem_data(record.warnings),
+        "loading": result.loading or None,
+        "loading_reason": result.loading_reason or None,
+        "errors": problem_data(result.errors),
+        "warnings": problem_data(result.warnings),
     }
 
 
-def _contract_data(record: CheckResult) -> dict[str, Any]:
+def _contract_data(result: CheckResult) -> dict[str, Any]:
     return {
-        "status": record.status,
-        "reason": record.reason or None,
-        "errors": problem_data(record.errors),
-        "warnings": problem_data(record.warnings),
-        "notes": list(record.notes),
+        "status": result.status,
+        "reason": result.reason or None,
+        "errors": problem_data(result.errors),
+        "warnings": problem_data(result.warnings),
+        "notes": list(result.notes),
     }

@@ -17,10 +17,10 @@ from patchgen_core.report.words import quantity
 
 def print_drift(console: Console, report: DriftReport, verbose: bool = False) -> None:
     """Print a drift report: a line for each config that is not clean, its diffs, and a summary."""
-    for record in map(drift_result, report.results):
-        if record.status != "clean" or record.warnings or verbose:
-            console.print(verdict_text(record), soft_wrap=True)
-            print_details(console, record, verbose)
+    for result in map(drift_result, report.results):
+        if result.status != "clean" or result.warnings or verbose:
+            console.print(verdict_text(result), soft_wrap=True)
+            print_details(console, result, verbose)
     for path in report.orphans:
         line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
         console.print(line, soft_wrap=True)
@@ -30,19 +30,19 @@ def print_drift(console: Console, report: DriftReport, verbose: bool = False) ->
     console.print(Text("\n").join(summary), soft_wrap=True)
 
 
-def print_contracts(console: Console, records: Sequence[CheckResult], verbose: bool = False) -> None:
+def print_contracts(console: Console, results: Sequence[CheckResult], verbose: bool = False) -> None:
     """Print what the contract rules found, and a summary."""
-    for record in records:
-        if record.status in BAD or record.warnings or (verbose and (record.notes or record.reason)):
-            console.print(verdict_text(record), soft_wrap=True)
-            print_details(console, record, verbose)
+    for result in results:
+        if result.status in BAD or result.warnings or (verbose and (result.notes or result.reason)):
+            console.print(verdict_text(result), soft_wrap=True)
+            print_details(console, result, verbose)
     counts = {
-        "error": sum(len(record.errors) for record in records),
-        "warning": sum(len(record.warnings) for record in records),
-        "allowance": sum(len(record.notes) for record in records),
-        "skipped config": sum(record.status == "skipped" for record in records),
+        "error": sum(len(result.errors) for result in results),
+        "warning": sum(len(result.warnings) for result in results),
+        "allowance": sum(len(result.notes) for result in results),
+        "skipped config": sum(result.status == "skipped" for result in results),
     }
-    console.print(contract_summary(counts, [p for r in records for p in (*r.errors, *r.warnings)]), soft_wrap=True)
+    console.print(contract_summary(counts, [p for r in results for p in (*r.errors, *r.warnings)]), soft_wrap=True)
 
 
 def contract_summary(counts: Mapping[str, int], problems: Iterable[Problem]) -> Text:

@@ -15,59 +15,59 @@ from patchgen_core.report.figures import is_wrong, table_text
 from patchgen_core.report.terminal import print_diff, print_problems
 
 
-def verdict_text(record: CheckResult, named: bool = True) -> Text:
+def verdict_text(result: CheckResult, named: bool = True) -> Text:
     """The status and the causes of a verdict; with ``named``, of which config."""
     text = Text()
     if named:
-        text = Text.assemble((f"{record.status:<9}", STATUS_STYLE[record.status]), (record.config, "bold"))
-        indent = "  " if len(record.causes) == 1 else "\n         "
-    for number, cause in enumerate(record.causes):
+        text = Text.assemble((f"{result.status:<9}", STATUS_STYLE[result.status]), (result.config, "bold"))
+        indent = "  " if len(result.causes) == 1 else "\n         "
+    for number, cause in enumerate(result.causes):
         text.append(f"{indent}{cause}" if named else "\n" * bool(number) + str(cause))
-    if record.reason:
-        text.append(f"  {record.reason}" if named else record.reason)
+    if result.reason:
+        text.append(f"  {result.reason}" if named else result.reason)
     return text
 
 
 def print_details(
-    console: Console, record: CheckResult, verbose: bool = False, folded: bool = False, is_whole: bool = True
+    console: Console, result: CheckResult, verbose: bool = False, folded: bool = False, is_whole: bool = True
 ) -> None:
     """Print what belongs to a verdict: problems and their figures, what upstream changed, the files that differ.
 
     Args:
         console: where to.
-        record: the verdict, its first line printed already.
+        result: the verdict, its first line printed already.
         verbose: also say how the config was loaded.
         folded: leave out the middle of long hunks. A terminal gets them folded unless ``verbose``.
         is_whole: print all figures. If not, of several problems that come with figures all but the first are one line
             each, and of the figures those of the first that tell most.
     """
     is_folded = not verbose if console.is_terminal else folded
-    _print_errors(console, record, is_whole)
-    print_problems(console, record.warnings, "warning")
-    print_notes(console, record.notes if verbose else ())
-    if verbose and record.loading == "imported":
-        console.print(Text(f"         imported for real: {record.loading_reason}", "dim"), soft_wrap=True)
-    for cause in record.causes:
+    _print_errors(console, result, is_whole)
+    print_problems(console, result.warnings, "warning")
+    print_notes(console, result.notes if verbose else ())
+    if verbose and result.loading == "imported":
+        console.print(Text(f"         imported for real: {result.loading_reason}", "dim"), soft_wrap=True)
+    for cause in result.causes:
         if cause.upstream_diff:
             console.print(Text("         upstream's own change of what is patched here:", "yellow"), soft_wrap=True)
             print_diff(console, cause.upstream_diff, is_folded)
-    for file in record.files:
-        if record.status == "fixed":
+    for file in result.files:
+        if result.status == "fixed":
             console.print(Text(f"         wrote {display_path(file.path)}"), soft_wrap=True)
         elif file.missing:
             console.print(Text(f"         {display_path(file.path)} is missing"), soft_wrap=True)
-        elif file.path.endswith(".py") or len(record.files) == 1:
+        elif file.path.endswith(".py") or len(result.files) == 1:
             print_diff(console, file.telling, is_folded)
 
 
-def _print_errors(console: Console, record: CheckResult, is_whole: bool) -> None:
-    if is_whole or not record.tables:
-        print_problems(console, record.errors)
-        tables, others = list(record.tables), []
+def _print_errors(console: Console, result: CheckResult, is_whole: bool) -> None:
+    if is_whole or not result.tables:
+        print_problems(console, result.errors)
+        tables, others = list(result.tables), []
     else:
-        first, *others = record.errors
+        first, *others = result.errors
         print_problems(console, [first])
-        tables = _main_tables(record.tables)
+        tables = _main_tables(result.tables)
     if tables:
         _print_tables(console, tables, is_whole)
     if others:

@@ -20,27 +20,27 @@ def commands(report: GateReport, workspace: Path) -> Iterator[str]:
 
     Source of the format: docs.github.com, "Workflow commands for GitHub Actions".
     """
-    for record in report.records:
-        title = f"patchgen {record.name}: {record.config}"
-        found = [("error", *entry) for entry in _found(record, workspace)] if record.status in BAD else []
-        found += [("warning", *_told(record, problem, workspace)) for problem in record.warnings]
+    for result in report.results:
+        title = f"patchgen {result.name}: {result.config}"
+        found = [("error", *entry) for entry in _found(result, workspace)] if result.status in BAD else []
+        found += [("warning", *_told(result, problem, workspace)) for problem in result.warnings]
         for kind, file, line, message in found:
             place = f"file={_property(_shown(file, workspace))}" + (f",line={line}" if line else "")
             yield f"::{kind} {place},title={_property(title)}::{_data(message)}"
 
 
-def _found(record: CheckResult, workspace: Path) -> Iterator[tuple[str, int, str]]:
-    if record.reason and not record.causes and not record.errors:
-        yield record.path, record.line, record.headline
-    for cause in record.causes:
-        yield record.path, record.line, str(cause)
-    for problem in record.errors:
-        yield _told(record, problem, workspace)
+def _found(result: CheckResult, workspace: Path) -> Iterator[tuple[str, int, str]]:
+    if result.reason and not result.causes and not result.errors:
+        yield result.path, result.line, result.headline
+    for cause in result.causes:
+        yield result.path, result.line, str(cause)
+    for problem in result.errors:
+        yield _told(result, problem, workspace)
 
 
-def _told(record: CheckResult, problem: Problem, workspace: Path) -> tuple[str, int, str]:
+def _told(result: CheckResult, problem: Problem, workspace: Path) -> tuple[str, int, str]:
     """The file and the line to show a problem at, and what to say there."""
-    where = problem.location or Location(record.path, record.line)
+    where = problem.location or Location(result.path, result.line)
     lines = [problem.title, problem.hint]
     if problem.generated is not None:
         generated = problem.generated.location

@@ -32,17 +32,17 @@ _MILD = (("clean", "good"), ("skipped", "none"))
 def html_text(report: GateReport, path: Path, root: Path) -> str:
     """The text of an HTML file."""
     change = relative_to(root)
-    results = tuple(retitled(with_paths(record, change)) for record in report.records)
+    results = tuple(retitled(with_paths(result, change)) for result in report.results)
     left_out = tuple(map(change, report.not_collected))
-    return render(gate_page(replace(report, records=results, not_collected=left_out)))
+    return render(gate_page(replace(report, results=results, not_collected=left_out)))
 
 
 def gate_page(report: GateReport, kind: str = "gate") -> Page:
     """The page of a report; ``kind`` is what made it."""
     configs = _by_config(report)
     checks = report.checks
-    sections = tuple(_section(label, records, number) for number, (label, records) in enumerate(configs))
-    heat = HeatMap("Configs and checks", checks, tuple(_heat_row(records, checks) for _, records in configs))
+    sections = tuple(_section(label, results, number) for number, (label, results) in enumerate(configs))
+    heat = HeatMap("Configs and checks", checks, tuple(_heat_row(results, checks) for _, results in configs))
     return Page(
         kind,
         report.verdict,
@@ -61,12 +61,12 @@ def gate_page(report: GateReport, kind: str = "gate") -> Page:
 
 
 def _by_config(report: GateReport) -> list[tuple[str, list[CheckResult]]]:
-    """The records of each config, the worst configs first, each config's in the order of its checks."""
+    """The results of each config, the worst configs first, each config's in the order of its checks."""
     found: dict[tuple[str, str], list[CheckResult]] = {}
-    for record in sorted(report.records, key=lambda r: (r.config, r.path)):
-        found.setdefault((record.config, record.path), []).append(record)
+    for result in sorted(report.results, key=lambda r: (r.config, r.path)):
+        found.setdefault((result.config, result.path), []).append(result)
     order = {check: number for number, check in enumerate(report.checks)}
-    rows = [(key[0], sorted(records, key=lambda r: order[r.check])) for key, records in found.items()]
+    rows = [(key[0], sorted(results, key=lambda r: order[r.check])) for key, results in found.items()]
     return sorted(rows, key=lambda row: _rank(_status(row[1])))
 
 
@@ -74,19 +74,19 @@ def _rank(status: str) -> int:
     return [name for name, _ in (*_STATUSES, *_MILD)].index(status)
 
 
-def _status(records: Sequence[CheckResult]) -> str:
+def _status(results: Sequence[CheckResult]) -> str:
     """The worst that was found out; skipped where nothing else was."""
-    statuses = {record.status for record in records}
+    statuses = {result.status for result in results}
     worst = next((name for name, _ in _STATUSES if name in statuses), "")
     if worst:
         return worst
-    if any(record.warnings for record in records):
+    if any(result.warnings for result in results):
         return _WARNED
     return "clean" if "clean" in statuses else "skipped"
 
 
 def _facts(report: GateReport) -> tuple[tuple[str, str], ...]:
-    seconds = sum(record.seconds for record in report.records)
+    seconds = sum(result.seconds for result in report.results)
     facts = [("checks", ", ".join(report.checks))] * bool(report.checks)
     facts += [("time of all checks", f"{seconds:.1f} s")] * bool(seconds)
     facts += [("exit code", str(report.exit_code))]
@@ -105,104 +105,104 @@ def _left_out(report: GateReport) -> Markup:
     return joined(parts)
 
 
-def _heat_row(records: Sequence[CheckResult], checks: Sequence[str]) -> tuple[HeatCell, ...]:
-    return tuple(_heat_cell([record for record in records if record.check == check]) for check in checks)
+def _heat_row(results: Sequence[CheckResult], checks: Sequence[str]) -> tuple[HeatCell, ...]:
+    return tuple(_heat_cell([result for result in results if result.check == check]) for check in checks)
 
 
-def _heat_cell(records: Sequence[CheckResult]) -> HeatCell:
+def _heat_cell(results: Sequence[CheckResult]) -> HeatCell:
     """A check of a config; of parity all implementations."""
-    if not records:
+    if not results:
         return HeatCell("\u2013", "", "not run")
-    status = next(status for status in _TONES if any(record.status == status for record in records))
-    bad = [record for record in records if record.status in BAD]
-    warnings = sum(len(record.warnings) for record in records)
+    status = next(status for status in _TONES if any(result.status == status for result in results))
+    bad = [result for result in results if result.status in BAD]
+    warnings = sum(len(result.warnings) for result in results)
     text: str = "ok" if status == "clean" else status
-    if len(records) > 1:
-        text += f" {len(bad)} of {len(records)}" if bad else f" {len(records)}" if status == "clean" else ""
+    if len(results) > 1:
+        text += f" {len(bad)} of {len(results)}" if bad else f" {len(results)}" if status == "clean" else ""
     if warnings and not bad:
         return HeatCell(f"{text}, {warnings} warning{'s' * (warnings > 1)}", "warn")
-    return HeatCell(text, _TONES[status], "; ".join(f"{record.name}: {record.headline}" for record in bad))
+    return HeatCell(text, _TONES[status], "; ".join(f"{result.name}: {result.headline}" for result in bad))
 
 
-def _section(label: str, records: Sequence[CheckResult], number: int) -> Section:
-    first = records[0]
-    status = _status(records)
-    telling = [record for record in records if record.status in BAD or record.warnings or record.status == "fixed"]
-    kinds: list[str] = [cause.kind for record in records for cause in record.causes]
-    kinds += [problem.code for record in records for problem in (*record.errors, *record.warnings) if problem.code]
-    problems = [problem for record in records for problem in (*record.errors, *record.warnings)]
+def _section(label: str, results: Sequence[CheckResult], number: int) -> Section:
+    first = results[0]
+    status = _status(results)
+    telling = [result for result in results if result.status in BAD or result.warnings or result.status == "fixed"]
+    kinds: list[str] = [cause.kind for result in results for cause in result.causes]
+    kinds += [problem.code for result in results for problem in (*result.errors, *result.warnings) if problem.code]
+    problems = [problem for result in results for problem in (*result.errors, *result.warnings)]
     path = display_path(first.path)
     return Section(
         label,
         f"{path}:{first.line}" if first.line else path,
         status,
         dict((*_STATUSES, *_MILD))[status],
-        _summary(records, telling),
-        joined(_body(records, f"r{number}")),
+        _summary(results, telling),
+        joined(_body(results, f"r{number}")),
         {
             "status": (status,),
             "kind": tuple(dict.fromkeys(kinds)),
-            "check": tuple(dict.fromkeys(record.check for record in telling)),
+            "check": tuple(dict.fromkeys(result.check for result in telling)),
         },
         (
-            *(record.status for record in telling),
+            *(result.status for result in telling),
             *(problem.message for problem in problems),
-            *(str(cause) for record in records for cause in record.causes),
+            *(str(cause) for result in results for cause in result.causes),
         ),
     )
 
 
-def _summary(records: Sequence[CheckResult], telling: Sequence[CheckResult]) -> str:
+def _summary(results: Sequence[CheckResult], telling: Sequence[CheckResult]) -> str:
     if not telling:
-        return f"{len(records)} check{'s' * (len(records) != 1)}"
-    return "; ".join(f"{record.name}: {_headline(record)}" for record in telling[:2]) + (
+        return f"{len(results)} check{'s' * (len(results) != 1)}"
+    return "; ".join(f"{result.name}: {_headline(result)}" for result in telling[:2]) + (
         f"; {len(telling) - 2} more" if len(telling) > 2 else ""
     )
 
 
-def _headline(record: CheckResult) -> str:
-    if record.status in BAD or not record.warnings:
-        return record.headline
-    return record.warnings[0].title
+def _headline(result: CheckResult) -> str:
+    if result.status in BAD or not result.warnings:
+        return result.headline
+    return result.warnings[0].title
 
 
-def _body(records: Sequence[CheckResult], name: str) -> Iterator[Markup]:
+def _body(results: Sequence[CheckResult], name: str) -> Iterator[Markup]:
     """Each check; those that say nothing but that they are clean in one line, after the others."""
-    said = [_record(record, f"{name}-{number}") for number, record in enumerate(records)]
+    said = [_result(result, f"{name}-{number}") for number, result in enumerate(results)]
     yield from (markup for markup in said if markup)
-    quiet = [record.name for record, markup in zip(records, said) if not markup]
+    quiet = [result.name for result, markup in zip(results, said) if not markup]
     if quiet:
         yield tag("p", badge("clean", "good"), f" {', '.join(quiet)}", class_="quiet")
 
 
-def _record(record: CheckResult, name: str) -> Markup:
+def _result(result: CheckResult, name: str) -> Markup:
     """What a check says; empty for a clean one that says nothing more."""
-    tone = _TONES[record.status]
-    time = tag("span", f"{record.seconds:.2f} s", class_="dim time") if record.seconds >= 0.01 else None
-    said = record.reason or (f"imported for real: {record.loading_reason}" if record.loading_reason else "")
+    tone = _TONES[result.status]
+    time = tag("span", f"{result.seconds:.2f} s", class_="dim time") if result.seconds >= 0.01 else None
+    said = result.reason or (f"imported for real: {result.loading_reason}" if result.loading_reason else "")
     parts = [
-        listed(map(str, record.causes), "causes"),
-        problems_view(record.errors),
-        problems_view(record.warnings, "warning"),
-        listed([f"rewrote {display_path(path)}" for path in record.written]),
-        listed([f"removed {display_path(path)}" for path in record.removed]),
-        tables_view(record.tables, name),
-        *_diffs(record),
-        figures_view(record.figures),
-        listed(record.notes),
+        listed(map(str, result.causes), "causes"),
+        problems_view(result.errors),
+        problems_view(result.warnings, "warning"),
+        listed([f"rewrote {display_path(path)}" for path in result.written]),
+        listed([f"removed {display_path(path)}" for path in result.removed]),
+        tables_view(result.tables, name),
+        *_diffs(result),
+        figures_view(result.figures),
+        listed(result.notes),
     ]
-    if record.status == "clean" and not said and not any(parts):
+    if result.status == "clean" and not said and not any(parts):
         return Markup()
-    title = tag("h4", record.name)
-    head = tag("div", title, badge(record.status, tone), tag("span", said, class_="dim") if said else None, time)
+    title = tag("h4", result.name)
+    head = tag("div", title, badge(result.status, tone), tag("span", said, class_="dim") if said else None, time)
     return tag("div", head, *parts, class_="record")
 
 
-def _diffs(record: CheckResult) -> Iterator[Markup]:
-    is_open = record.status in BAD
-    for cause in record.causes:
+def _diffs(result: CheckResult) -> Iterator[Markup]:
+    is_open = result.status in BAD
+    for cause in result.causes:
         yield diff_view(cause.upstream_diff, "What upstream changed in the patched code", is_open)
-    for file in record.files:
+    for file in result.files:
         if file.missing:
             yield tag("p", tag("code", display_path(file.path)), " does not exist.", class_="missing")
         else:

@@ -20,7 +20,7 @@ def json_text(report: GateReport, path: Path, root: Path) -> str:
 def gate_json(report: GateReport, root: Path) -> str:
     """The report as JSON that :func:`read_report` reads; paths below ``root`` are relative to it."""
     change = relative_to(root)
-    results = [pack(retitled(with_paths(record, change))) for record in report.records]
+    results = [pack(retitled(with_paths(result, change))) for result in report.results]
     for result in results:
         for file in result["files"]:
             del file["telling"]  # the diff without what every change of it has
@@ -48,9 +48,9 @@ def read_report(path: Path, root: Path) -> GateReport:
         for result in data["results"]:
             for file in result["files"]:
                 file["telling"] = file["diff"]
-        records = (with_paths(unpack(result), lambda name: str(root / name)) for result in data["results"])
+        results = (with_paths(unpack(result), lambda name: str(root / name)) for result in data["results"])
         left_out = tuple(str(root / name) for name in data["not_collected"])
-        return GateReport(tuple(map(retitled, records)), tuple(data["not_run"]), left_out, bool(data["is_short"]))
+        return GateReport(tuple(map(retitled, results)), tuple(data["not_run"]), left_out, bool(data["is_short"]))
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
     except (ValueError, KeyError, TypeError):

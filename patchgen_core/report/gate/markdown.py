@@ -28,12 +28,12 @@ def gate_markdown(report: GateReport, folder: Path | None = None, is_whole: bool
         is_whole: show all rows of tables.
     """
     lines = [f"### patchgen: {report.verdict}", "", report.summary(), ""]
-    if report.records:
+    if report.results:
         lines += table_head(["config", *report.checks])
     for row in gate_rows(report):
         name = row.config if row.is_count else f"`{row.config}`"
         lines.append(table_row([name, *(text for text, _ in row.cells)]))
-    for result in report.records:
+    for result in report.results:
         if result.status in BAD or result.warnings:
             lines += ["", *details(f"{result.config}: {result.name}", [*_result_lines(result, folder, is_whole)])]
     if report.not_run:

@@ -26,7 +26,7 @@ def with_pictures(report: GateReport, path: Path) -> tuple[GateReport, str]:
     """
     if FORMATS[path.suffix].has_plots:
         return report, ""
-    results = list(report.records)
+    results = list(report.results)
     for number, result in enumerate(results):
         table = find_layers(result.tables) if result.status in BAD else None
         if table is None or not table.rows:
@@ -38,7 +38,7 @@ def with_pictures(report: GateReport, path: Path) -> tuple[GateReport, str]:
         except OSError as error:
             return report, f"No picture of the errors by layer: {display_path(picture)}: {error.strerror}"
         results[number] = replace(result, picture=str(picture))
-    return replace(report, records=tuple(results)), ""
+    return replace(report, results=tuple(results)), ""
 
 
 def _file_name(result: CheckResult) -> str:
