@@ -21,7 +21,8 @@ from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, offered, slots_in
-from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
+from patchgen_core.ops.kernel_spec import EAGER
+from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache, SourceFile, parse_source
 from tools.mutations import Bench

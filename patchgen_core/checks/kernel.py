@@ -19,8 +19,10 @@ from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.errors import Problem
 from patchgen_core.models.interpreter import device_type
 from patchgen_core.ops.hardware import interpreter_is_on
-from patchgen_core.ops.kernels.cases import Case, Draw, Maker, find_cases, strided
-from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY, Kernel, KernelSpec
+from patchgen_core.ops.kernel_spec import EAGER, Kernel, KernelSpec
+from patchgen_core.ops.kernels.arguments import Case, Draw, Maker, strided
+from patchgen_core.ops.kernels.cases import find_cases
+from patchgen_core.ops.registry import KERNEL_REGISTRY
 
 
 @dataclass(frozen=True)

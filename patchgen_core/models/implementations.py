@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY, Kernel
+from patchgen_core.ops.kernel_spec import EAGER, Kernel
+from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.ops.slot import OpSlot
 
 PATCHED = "patched"

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from patchgen_core.ops.binding import Binding, bind_ops
     from patchgen_core.ops.config import OpsConfig
     from patchgen_core.ops.hardware import HardwareRequirement
+    from patchgen_core.ops.kernel_spec import KernelSpec
     from patchgen_core.ops.losses import causal_lm_loss, seq_cls_loss
-    from patchgen_core.ops.registry import KERNEL_REGISTRY, KernelRegistry, KernelSpec
+    from patchgen_core.ops.registry import KERNEL_REGISTRY, KernelRegistry
     from patchgen_core.ops.slot import OpSlot
 
 __all__ = [
@@ -34,7 +35,7 @@ _HOMES = {
     "Binding": "binding",
     "HardwareRequirement": "hardware",
     "KernelRegistry": "registry",
-    "KernelSpec": "registry",
+    "KernelSpec": "kernel_spec",
     "OpSlot": "slot",
     "OpsConfig": "config",
     "bind_ops": "binding",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.ops.config import SUFFIX, OpsConfig, implementations
-from patchgen_core.ops.registry import EAGER, Kernel
-from patchgen_core.ops.slot import OpSlot, find_kernel, rebound
+from patchgen_core.ops.kernel_slot import KernelSlot, find_kernel
+from patchgen_core.ops.kernel_spec import EAGER, Kernel
+from patchgen_core.ops.slot import describe_rebinding
 from patchgen_core.ops.variants import (
     LOCK,
     Variant,
@@ -86,7 +87,7 @@ def _bind_module(module: ModuleType, ops_config: OpsConfig | Mapping[str, str]) 
         slot.set(*chosen[module.__name__, name])
     changed = [(slot, was) for slot, was in before.items() if was not in (None, slot.implementation)]
     if changed:
-        warnings.warn(rebound(changed), RuntimeWarning, stacklevel=3)
+        warnings.warn(describe_rebinding(changed), RuntimeWarning, stacklevel=3)
     return _bindings(module, slots, {name: chosen[module.__name__, name][0] for name in slots})
 
 
@@ -177,7 +178,7 @@ def _refuse_none(slots: Iterable[Any], name: str) -> None:
 
 
 def _choose(
-    slots: Mapping[str, Mapping[str, OpSlot]], ops_config: OpsConfig | Mapping[str, str]
+    slots: Mapping[str, Mapping[str, KernelSlot]], ops_config: OpsConfig | Mapping[str, str]
 ) -> dict[tuple[str, str], tuple[str, Kernel | None]]:
     """Name and kernel for each slot; warns of implementations that no slot takes."""
     rows = [(module, name, slot) for module, found in slots.items() for name, slot in found.items()]
@@ -199,6 +200,6 @@ def _choose(
     return chosen
 
 
-def _bindings(module: ModuleType, slots: Mapping[str, OpSlot], chosen: Mapping[str, str]) -> tuple[Binding, ...]:
+def _bindings(module: ModuleType, slots: Mapping[str, KernelSlot], chosen: Mapping[str, str]) -> tuple[Binding, ...]:
     found = sorted(slots.items())
     return tuple(Binding(module.__name__, name, slot.op_name, slot.variant, chosen[name]) for name, slot in found)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from patchgen_core.errors import PatchgenError, did_you_mean
-from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY
+from patchgen_core.ops.kernel_spec import EAGER
+from patchgen_core.ops.registry import KERNEL_REGISTRY
 
 SUFFIX = "_implementation"
 

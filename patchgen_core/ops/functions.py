@@ -11,13 +11,13 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.ops.slot import OpSlot
+from patchgen_core.ops.kernel_slot import KernelSlot
 
 Namespace = dict[str, Any]
 _GLOBAL_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 
-def reached(value: Any) -> Iterator[FunctionType | OpSlot]:
+def reached(value: Any) -> Iterator[FunctionType | KernelSlot]:
     """The functions and slots that a call of ``value`` may use without naming a global.
 
     Functions, methods and descriptors, what they close over, wrap and have as defaults; the entries of containers; the
@@ -29,7 +29,7 @@ def reached(value: Any) -> Iterator[FunctionType | OpSlot]:
         value = waiting.pop()
         if id(value) not in seen:
             seen[id(value)] = value
-            if isinstance(value, (FunctionType, OpSlot)):
+            if isinstance(value, (FunctionType, KernelSlot)):
                 yield value
             waiting.extend(_parts(value))
 
@@ -52,7 +52,7 @@ def _parts(value: Any) -> Iterable[Any]:
         return tuple(dict.values(value))  # not those of a subclass, which may import what they stand for
     if isinstance(value, Mapping):
         return tuple(value.values())
-    if isinstance(value, (type, ModuleType, OpSlot)) or is_layer(value):
+    if isinstance(value, (type, ModuleType, KernelSlot)) or is_layer(value):
         return ()
     can_run = callable(value) or hasattr(type(value), "__get__")
     return tuple(getattr(value, "__dict__", {}).values()) if can_run else ()
@@ -72,7 +72,7 @@ def content(cell: CellType) -> Any:
         return None
 
 
-def readers(namespace: Namespace, slots: Mapping[str, OpSlot] | None = None) -> frozenset[str]:
+def readers(namespace: Namespace, slots: Mapping[str, KernelSlot] | None = None) -> frozenset[str]:
     """The names of a module's slots, and of what runs code of the module that reads one of these names.
 
     Args:
@@ -80,13 +80,13 @@ def readers(namespace: Namespace, slots: Mapping[str, OpSlot] | None = None) -> 
         slots: the slots by name; all that the namespace has by default.
     """
     if slots is None:
-        slots = {name: value for name, value in list(namespace.items()) if isinstance(value, OpSlot)}
+        slots = {name: value for name, value in list(namespace.items()) if isinstance(value, KernelSlot)}
     if not slots:
         return frozenset()
     names, ids = set(slots), set(map(id, slots.values()))
     reads: dict[str, frozenset[str]] = {}
     for name, value in list(namespace.items()):
-        if name == "__builtins__" or isinstance(value, (type, OpSlot)):
+        if name == "__builtins__" or isinstance(value, (type, KernelSlot)):
             continue
         found = list(reached(value))
         if any(id(part) in ids for part in found):

@@ -9,72 +9,15 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
-from patchgen_core.ops.hardware import HardwareRequirement, lacking, this_machine
+from patchgen_core.ops import kernels
+from patchgen_core.ops.hardware import this_machine
+from patchgen_core.ops.kernel_spec import EAGER, Kernel, KernelSpec
 
-EAGER = "eager"
 ENTRY_POINTS = "patchgen.kernels"
 
-Kernel = Callable[..., Any]
 _Key = tuple[str, str, str]
-
-
-@dataclass(frozen=True)
-class KernelSpec:
-    """One implementation of an op.
-
-    Attributes:
-        name: what a user writes in ``<op>_implementation`` to get it: "liger_kernel", "npu", ...
-        op_name: the op: "rms_norm", "rotary_pos_emb", ...
-        variant: which formula or calling convention of the op it has; a slot asks for one. All implementations of
-            a variant take the same arguments and return the same values.
-        factory: makes the kernel, a callable. Called once, when the kernel is first bound: what the kernel needs is
-            imported here.
-        hardware: what it needs of the machine; None when it runs wherever torch does.
-        description: one line for lists.
-        packages: what must be installed: import names, with a lowest version where there is one ("torch>=2.10").
-    """
-
-    name: str
-    op_name: str
-    variant: str
-    factory: Callable[[], Kernel]
-    hardware: HardwareRequirement | None = None
-    description: str = ""
-    packages: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        for field in ("name", "op_name", "variant"):
-            value = getattr(self, field)
-            if not isinstance(value, str) or not value:
-                raise PatchgenError(f"KernelSpec: {field} must be a name, not {value!r}")
-        if not callable(self.factory):
-            raise PatchgenError(f"KernelSpec: factory must be a callable that makes the kernel, not {self.factory!r}")
-        if not isinstance(self.hardware, (HardwareRequirement, type(None))):
-            raise PatchgenError(f"KernelSpec: hardware must be a HardwareRequirement or None, not {self.hardware!r}")
-        if isinstance(self.packages, str):
-            raise PatchgenError(f"KernelSpec: packages must be a tuple of names, not {self.packages!r}")
-
-    @property
-    def label(self) -> str:
-        """The op, variant and name, as lists and test ids show them."""
-        return f"{self.op_name}-{self.variant}-{self.name}"
-
-    def missing_package(self) -> str:
-        """What is not installed, in words; empty when everything is. Imports nothing."""
-        return next(filter(None, map(lacking, self.packages)), "")
-
-    def why_not_here(self) -> str:
-        """Why the kernel cannot run on this machine; empty when it can."""
-        missing = self.missing_package()
-        if missing:
-            return f"needs {missing}"
-        if self.hardware is not None and not self.hardware.is_met():
-            return f"needs {self.hardware}"
-        return ""
 
 
 class KernelRegistry:
@@ -258,8 +201,6 @@ def _caller() -> Location:
 
 
 def _register_defaults(registry: KernelRegistry) -> None:
-    from patchgen_core.ops import kernels
-
     place = Location(os.path.abspath(kernels.__file__))
     for spec in kernels.DEFAULTS:
         registry._add(spec, place)

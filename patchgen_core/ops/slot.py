@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from patchgen_core.errors import PatchgenError
-from patchgen_core.ops.registry import EAGER, KERNEL_REGISTRY, Kernel
+from patchgen_core.ops.kernel_slot import KernelSlot, find_kernel
+from patchgen_core.ops.variants import follows_module, key_of
 
 
-class OpSlot:
+class OpSlot(KernelSlot):
     """A name in a generated module that a kernel can be bound to.
 
     Generated code asks :attr:`has_kernel` and runs upstream's own lines when it is false::
@@ -24,44 +24,7 @@ class OpSlot:
             ...
 
     A slot is bound by :func:`~patchgen_core.ops.bind_ops`, for a module or for one model.
-
-    Args:
-        op_name: the op, such as "rms_norm".
-        variant: the formula or calling convention that the generated code needs.
-
-    Attributes:
-        implementation: the name that the slot is bound to; None before.
-        has_kernel: whether it is bound to something other than eager.
     """
-
-    def __init__(self, op_name: str, variant: str = "standard") -> None:
-        for given in (op_name, variant):
-            if not isinstance(given, str) or not given:
-                raise PatchgenError(f"OpSlot: op and variant are names, not {given!r}")
-        self.op_name, self.variant = op_name, variant
-        self.implementation: str | None = None
-        self.has_kernel = False
-        self._kernel: Kernel | None = None
-
-    @property
-    def use_non_eager_impl(self) -> bool:
-        """The same as :attr:`has_kernel`."""
-        return self.has_kernel
-
-    @property
-    def use_eager_impl(self) -> bool:
-        """Whether upstream's lines run: the slot is bound to eager, or not at all."""
-        return not self.has_kernel
-
-    @property
-    def is_bound(self) -> bool:
-        """Whether something was bound, be it eager."""
-        return self.implementation is not None
-
-    @property
-    def bound_kernel(self) -> Kernel | None:
-        """The kernel that a call runs; None where the slot is not bound, or to an eager that is upstream's lines."""
-        return self._kernel
 
     def bind(self, implementation: str) -> None:
         """Bind a kernel for every model of the modules that hold the slot, but for models with bindings of their own.
@@ -78,49 +41,13 @@ class OpSlot:
         before = self.implementation
         self.set(implementation, kernel)
         if before not in (None, implementation):
-            warnings.warn(rebound([(self, before)]), RuntimeWarning, stacklevel=2)
-
-    def set(self, implementation: str, kernel: Kernel | None) -> None:
-        """Bind a kernel that :func:`find_kernel` returned."""
-        self.implementation, self._kernel = implementation, kernel
-        self.has_kernel = implementation != EAGER
-
-    def unbind(self) -> None:
-        """Bind nothing any more: upstream's lines run, as before the first binding."""
-        self.implementation, self._kernel, self.has_kernel = None, None, False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the bound kernel; its arguments are those of the op's variant."""
-        if self._kernel is None:
-            raise RuntimeError(
-                f"slot {self.op_name}/{self.variant} has no kernel: ask its has_kernel before, or bind one with "
-                "patchgen_core.ops.bind_ops"
-            )
-        return self._kernel(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"OpSlot({self.op_name!r}, {self.variant!r}, {self.implementation or 'not bound'})"
+            warnings.warn(describe_rebinding([(self, before)]), RuntimeWarning, stacklevel=2)
 
     def __reduce__(self) -> tuple[Callable[..., OpSlot], tuple[str, str, str | None]]:
         return _remake, (self.op_name, self.variant, self.implementation)
 
 
-def find_kernel(slot: OpSlot, implementation: str) -> Kernel | None:
-    """The kernel that binding ``implementation`` to ``slot`` would run.
-
-    Raises:
-        PatchgenError: there is none, or it cannot run here.
-    """
-    if not isinstance(implementation, str):
-        raise PatchgenError(f"an implementation of {slot.op_name}/{slot.variant} is a name, not {implementation!r}")
-    if implementation == EAGER:
-        names = {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
-        if EAGER not in names:
-            return None
-    return KERNEL_REGISTRY.resolve(slot.op_name, implementation, slot.variant)
-
-
-def rebound(slots: Sequence[tuple[OpSlot, str | None]]) -> str:
+def describe_rebinding(slots: Sequence[tuple[KernelSlot, str | None]]) -> str:
     """The warning about slots that were bound to something else before."""
     changes = "; ".join(f"{slot.op_name}/{slot.variant}: {before} -> {slot.implementation}" for slot, before in slots)
     modules = sorted({name for slot, _ in slots for name in _holders(slot)})
@@ -137,7 +64,7 @@ def _remake(op_name: str, variant: str, implementation: str | None) -> OpSlot:
     return slot
 
 
-def _holders(slot: OpSlot) -> list[str]:
+def _holders(slot: KernelSlot) -> list[str]:
     """The modules that have the slot in their namespace."""
     return [
         name
@@ -167,7 +94,5 @@ def _models_of(modules: list[str]) -> list[str]:
 
 def _follows(model: Any) -> bool:
     """Whether some part of a model reads its module's slots, rather than slots of the model's own."""
-    from patchgen_core.ops.variants import follows_module, key_of
-
     classes = {type(part) for part in model.modules()}
     return all(key_of(cls) is None for cls in classes) or any(map(follows_module, classes))

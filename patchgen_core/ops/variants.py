@@ -34,7 +34,7 @@ from patchgen_core.ops.functions import (
     reads_slots,
     renamed,
 )
-from patchgen_core.ops.slot import OpSlot, find_kernel
+from patchgen_core.ops.kernel_slot import KernelSlot, find_kernel
 
 Key = tuple[tuple[str, str], ...]
 """What a variant binds: pairs of a slot's name in the module and an implementation, sorted."""
@@ -46,14 +46,14 @@ _ATTRIBUTE = "_patchgen_variants"
 _INSTEAD = "Bind the slots of all its models: call bind_ops with the module instead of the model."
 
 
-class _VariantSlot(OpSlot):
+class _VariantSlot(KernelSlot):
     """A slot of a variant."""
 
 
-def slots_of(module: ModuleType) -> dict[str, OpSlot]:
+def slots_of(module: ModuleType) -> dict[str, KernelSlot]:
     """The slots of a module's namespace by name, without those of variants."""
     found = list(vars(module).items())  # which other threads may add to
-    return {name: value for name, value in found if isinstance(value, OpSlot) and type(value) is not _VariantSlot}
+    return {name: value for name, value in found if isinstance(value, KernelSlot) and type(value) is not _VariantSlot}
 
 
 def origin(cls: type) -> type:
@@ -111,7 +111,7 @@ class Variant:
             raise PatchgenError(f"the model's slots are {bound}; those of {module.__name__} are {has}")
         self.slots = {name: _VariantSlot(slot.op_name, slot.variant) for name, slot in self._own.items()}
         for name, implementation in key:
-            self.slots[name].bind(implementation)
+            self.slots[name].set(implementation, find_kernel(self.slots[name], implementation))
         self._reading = {name: vars(module)[name] for name in sorted(readers(vars(module), self._own))}
         self.names = {name: _second_name(module, name) for name in self._reading}
         self._classes: dict[type, tuple[Any, type]] = {}
@@ -133,8 +133,8 @@ class Variant:
         """Whether a function, or what wraps one, reads slots of the module."""
         return any(map(self._is_read, reached(value)))
 
-    def _is_read(self, part: FunctionType | OpSlot) -> bool:
-        if isinstance(part, OpSlot):
+    def _is_read(self, part: FunctionType | KernelSlot) -> bool:
+        if isinstance(part, KernelSlot):
             return any(part is slot for slot in self._own.values())
         is_mine = part.__globals__ is vars(self.module)
         return is_mine and not self.names.keys().isdisjoint(read_globals(part.__code__))
@@ -218,7 +218,7 @@ class Variant:
     def _clone_anew(self, value: Any, where: str) -> Any:
         if not self.reads(value):
             return value
-        if isinstance(value, OpSlot):
+        if isinstance(value, KernelSlot):
             return next(self.slots[name] for name, slot in self._own.items() if slot is value)
         if isinstance(value, FunctionType):
             return self._clone_function(value, where)
@@ -302,9 +302,9 @@ def refuse_strays(model: Any, variants: Iterable[Variant]) -> None:
                 )
 
 
-def _is_held(found: FunctionType | OpSlot, namespaces: list[dict[str, Any]], names: list[frozenset[str]]) -> bool:
+def _is_held(found: FunctionType | KernelSlot, namespaces: list[dict[str, Any]], names: list[frozenset[str]]) -> bool:
     for namespace, reading in zip(namespaces, names):
-        if isinstance(found, OpSlot):
+        if isinstance(found, KernelSlot):
             if any(found is value for value in namespace.values()):
                 return True
         elif found.__globals__ is namespace and not reading.isdisjoint(read_globals(found.__code__)):

@@ -21,10 +21,11 @@ from patchgen_core.checks.kernel import MOST_PROBLEMS, check_kernel
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops.hardware import HardwareRequirement
+from patchgen_core.ops.kernel_spec import KernelSpec
 from patchgen_core.ops.kernels import DEFAULTS, cases, eager, moe
 from patchgen_core.ops.kernels.cases import Case, Draw, register_cases
 from patchgen_core.ops.losses import causal_lm_loss
-from patchgen_core.ops.registry import KernelRegistry, KernelSpec
+from patchgen_core.ops.registry import KernelRegistry
 
 HERE = [spec for spec in DEFAULTS if spec.name != "npu"]
 CHECK_ALL = """

@@ -39,7 +39,7 @@ from patchgen_core.models.references import Reference, References
 from patchgen_core.models.running import EMBEDDINGS, GRADIENT, run_model
 from patchgen_core.models.toy import load_toy_config, part_of_toy_config
 from patchgen_core.models.unchanged import unchanged
-from patchgen_core.ops.registry import EAGER
+from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
 from patchgen_core.workers.phases import phase
 

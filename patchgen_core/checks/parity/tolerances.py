@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.config.declarations import Tolerance
-from patchgen_core.ops.registry import EAGER
+from patchgen_core.ops.kernel_spec import EAGER
 
 MULTIPLE = 4.0
 """The default for everything but eager: kernels that are right were measured at 0.9 to 1.6."""

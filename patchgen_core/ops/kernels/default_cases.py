@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from patchgen_core.ops.kernels.cases import Case, Draw, Maker, strided
+from patchgen_core.ops.kernels.arguments import Case, Draw, Maker, strided
 
 _EPS = 1e-5
 
