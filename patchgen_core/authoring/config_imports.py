@@ -12,7 +12,8 @@ from patchgen_core.authoring.line_edits import LineEdit
 from patchgen_core.codegen.imports import absolute_imports
 from patchgen_core.syntax.index import ImportStatement
 from patchgen_core.syntax.nodes import FUNCTIONS
-from patchgen_core.syntax.scopes import Reference, Scope, Scopes, find_scopes
+from patchgen_core.syntax.scope_analysis import find_scopes
+from patchgen_core.syntax.scopes import Reference, Scope, Scopes
 from patchgen_core.syntax.source import SourceFile
 from patchgen_core.upstream.module import UpstreamModule
 
@@ -82,7 +83,7 @@ def _names(reference: Reference) -> Iterator[str]:
         except (SyntaxError, ValueError):
             return
         names = [found.id for found in ast.walk(inner) if isinstance(found, ast.Name)]
-    yield from (name for name in names if reference.scope.owner(name) is None)
+    yield from (name for name in names if reference.scope.find(name) is None)
 
 
 def _annotations(tree: ast.AST) -> Iterator[ast.AST]:

@@ -13,7 +13,8 @@ from patchgen_core.config.replacement import HEAD, Replacement, string_names
 from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.edits import Edit, apply_edits
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
-from patchgen_core.syntax.scopes import Reference, Scope, Scopes, find_scopes
+from patchgen_core.syntax.scope_analysis import find_scopes
+from patchgen_core.syntax.scopes import Reference, Scope, Scopes
 from patchgen_core.syntax.source import SourceFile, parse_source
 
 ORIGINAL_INIT = "_original_init"
@@ -63,10 +64,10 @@ def rename_globals(replacement: Replacement, names: Mapping[str, str]) -> Replac
     source = _parse(replacement)
     edits = []
     for reference in find_scopes(source.tree).references:
-        node, scope = reference.node, reference.scope
+        node = reference.node
         if isinstance(node, ast.Constant):
             edits += _annotation_edits(source, reference, wanted)
-        elif node.id in wanted and scope.owner(node.id) is None:
+        elif node.id in wanted and reference.is_global(node.id):
             edits.append(_edit(source, reference, wanted[node.id], replacement))
     return _rewrite(replacement, source, edits)
 
@@ -127,7 +128,7 @@ def _edit(source: SourceFile, reference: Reference, new: str, replacement: Repla
             replacement.location,
             "Use Python 3.10.6 or newer, or put the value into a variable above the f-string.",
         )
-    if reference.scope.owner(first) is not None:
+    if reference.scope.find(first) is not None:
         raise PatchgenError(
             f"'{replacement.name}' has a local name '{first}', which would hide '{new}' that it refers to",
             replacement.location,
@@ -138,7 +139,7 @@ def _edit(source: SourceFile, reference: Reference, new: str, replacement: Repla
 
 def _annotation_edits(source: SourceFile, reference: Reference, names: Mapping[str, str]) -> list[Edit]:
     """The edits that rename the words of a string annotation."""
-    visible = [name for name in names if reference.scope.owner(name) is None]
+    visible = [name for name in names if reference.scope.find(name) is None]
     if not visible or not string_names(reference.node):
         return []
     start, words = source.start(reference.node), "|".join(map(re.escape, sorted(visible)))
@@ -152,7 +153,7 @@ def _parameter_references(
     """Where a function uses a parameter that nothing else is assigned to."""
 
     def is_parameter(name: str, scope: Scope) -> bool:
-        owner = scope.owner(name) if name == parameter else None
+        owner = scope.find(name) if name == parameter else None
         return owner is not None and owner.node is function
 
     if sum(is_parameter(name, scope) for name, scope in scopes.bindings) > 1:

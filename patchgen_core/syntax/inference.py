@@ -20,7 +20,7 @@ from patchgen_core.syntax.classes import (
 )
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_names, last_name, methods
-from patchgen_core.syntax.occurrences import Binding, Growth, Scope
+from patchgen_core.syntax.scopes import Binding, Growth, Scope
 from patchgen_core.syntax.signatures import Signature, is_static, signature_of
 
 _LISTS = frozenset(["ModuleList", "list", "tuple", "reversed"])

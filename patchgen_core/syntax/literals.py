@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_names
-from patchgen_core.syntax.occurrences import Binding, Call, Scope
+from patchgen_core.syntax.scopes import Binding, Call, Scope
 
 ANY = "*"
 """Stands for a string that the text does not tell."""

@@ -6,10 +6,11 @@ import ast
 from functools import cached_property
 
 from patchgen_core.syntax.index import ModuleIndex
+from patchgen_core.syntax.instances import InstanceAttributes, LocalExpression, find_instance_attributes
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, own_method
-from patchgen_core.syntax.occurrences import Call, Scope, Use
+from patchgen_core.syntax.scope_analysis import find_scopes
+from patchgen_core.syntax.scopes import Call, Reference, Scope, Scopes
 from patchgen_core.syntax.source import SourceFile
-from patchgen_core.syntax.walker import Walker
 
 
 class Module:
@@ -34,53 +35,51 @@ class Module:
         return self.source.index
 
     @cached_property
-    def _walked(self) -> Walker:
-        return Walker(self.tree)
-
-    @property
-    def uses(self) -> list[Use]:
-        """References to names of the top level, in no particular order."""
-        return self._walked.top.pending
+    def _analysis(self) -> tuple[Scopes, InstanceAttributes]:
+        scopes = find_scopes(self.tree)
+        return scopes, find_instance_attributes(scopes)
 
     @property
     def calls(self) -> list[Call]:
         """Every call."""
-        return self._walked.calls
+        return self._analysis[0].calls
 
     @property
     def strings(self) -> list[tuple[ast.Constant, str]]:
-        """String literals that are no docstrings, each with its owner."""
-        return self._walked.strings
+        """String literals that are neither docstrings nor annotations, each with its owner."""
+        return self._analysis[0].strings
 
     @property
     def bound(self) -> set[str]:
         """Every name that the top level binds, or a function by ``global``."""
-        return set(self._walked.top.bound)
+        return set(self._analysis[0].top.bound)
 
     @property
     def rebound(self) -> set[str]:
         """The names of the top level that functions assign by ``global``."""
-        return self._walked.rebound
+        return self._analysis[0].rebound
 
     @cached_property
-    def uses_of(self) -> dict[str, list[Use]]:
-        """The references by name."""
-        found: dict[str, list[Use]] = {}
-        for use in self.uses:
-            found.setdefault(use.name, []).append(use)
-        return found
+    def uses(self) -> dict[str, list[Reference]]:
+        """The references to names of the top level, by name."""
+        uses: dict[str, list[Reference]] = {}
+        for reference in self._analysis[0].references:
+            for name in reference.names:
+                if reference.is_global(name):
+                    uses.setdefault(name, []).append(reference)
+        return uses
 
-    def attributes(self, cls: str) -> dict[str, list[tuple[ast.expr | None, Scope]]]:
-        """What the methods of a class assign to attributes of ``self``; None for what cannot be told."""
-        return self._walked.attributes.get(cls, {})
+    def attributes(self, cls: str) -> dict[str, list[LocalExpression]]:
+        """What the methods of a class assign to attributes of ``self``."""
+        return self._analysis[1].assigned.get(cls, {})
 
-    def growth(self, cls: str) -> dict[str, list[tuple[ast.expr | None, Scope]]]:
+    def growth(self, cls: str) -> dict[str, list[LocalExpression]]:
         """What the methods of a class add to lists that attributes of ``self`` hold, each a ``Growth``."""
-        return self._walked.growth.get(cls, {})
+        return self._analysis[1].growth.get(cls, {})
 
     def scope_of(self, function: ast.AST) -> Scope | None:
         """The scope of a function of this module."""
-        return self._walked.scopes.get(id(function))
+        return self._analysis[0].inner.get(id(function))
 
     def definition(self, name: str) -> Definition | None:
         """The one top-level class or function of a name; None when there is none or branches define several."""

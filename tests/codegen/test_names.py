@@ -52,6 +52,11 @@ def renamed(work: Workspace, body: str) -> str:
             "return f'''é\n{Norm}{{Fast}}\n  {f'{Norm}' + Norm!r:{Norm}}''' f\"{[Norm for y in Norm]}\" '{Fast}'",
             id="f-strings-in-f-strings",
         ),
+        pytest.param(
+            "class C:\n    Fast = Fast\n    other = Fast\nreturn C",
+            "class C:\n    Fast = Norm\n    other = Fast\nreturn C",
+            id="class-body-before-it-binds-the-name",
+        ),
         pytest.param("return (Fast), 'é', Fast", "return (Norm), 'é', Norm", id="brackets-and-columns"),
         pytest.param(
             "g = [y for y in x if (Fast := y)]\nreturn Fast",

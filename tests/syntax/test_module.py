@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.occurrences import Growth
+from patchgen_core.syntax.scopes import Growth
 from patchgen_core.syntax.source import parse_source
 from tests.syntax.compiled import loaded
 
@@ -22,7 +22,7 @@ def module(text: str) -> Module:
 
 def evaluated(text: str) -> set[str]:
     """The names of the top level that a module's code evaluates at some time."""
-    return {use.name for use in module(text).uses if use.moment != "annotation"}
+    return {name for name, uses in module(text).uses.items() if any(use.moment != "annotation" for use in uses)}
 
 
 ODD = {
@@ -179,7 +179,7 @@ def test_references_say_where_and_when() -> None:
                 def f(self): return base
         top = lambda: base
         """
-    found = {(use.owner, use.moment) for use in module(text).uses_of["base"]}
+    found = {(use.owner, use.moment) for use in module(text).uses["base"]}
     assert found == {
         ("Model", "import"),
         ("Model.forward", "import"),
@@ -192,11 +192,33 @@ def test_references_say_where_and_when() -> None:
 
 def test_annotations_in_quotes_refer_to_names() -> None:
     text = "def f(x: 'list[Layer | None]', y: 'no python at all') -> 'Out': ...\n"
-    assert {(use.name, use.moment) for use in module(text).uses if use.name[0].isupper()} == {
-        ("Layer", "annotation"),
-        ("Out", "annotation"),
-    }
+    moments = {name: use.moment for name, uses in module(text).uses.items() for use in uses if name[0].isupper()}
+    assert moments == {"Layer": "annotation", "Out": "annotation"}
     assert module(text).strings == []
+
+
+def test_literals_of_annotations_are_neither_names_nor_strings() -> None:
+    text = "def f(x: Literal['Layer', 'Head'] | 'Norm'): ...\n"
+    assert set(module(text).uses) == {"Literal", "Norm"}
+    assert module(text).strings == []
+
+
+def test_a_name_that_an_inner_function_binds_is_the_outer_ones() -> None:
+    text = """
+        def f():
+            def g():
+                nonlocal x
+                x = 1
+            x = 2
+        """
+    toy = module(text)
+    outer, inner = (node for node in ast.walk(toy.tree) if isinstance(node, ast.FunctionDef))
+    scope = toy.scope_of(inner)
+    assert scope is not None
+    home = scope.find("x")
+    assert home is toy.scope_of(outer)
+    assert home is not None
+    assert [binding.value is not None for binding in home.bound["x"]] == [True, False]
 
 
 def test_strings_are_those_that_mean_something() -> None:

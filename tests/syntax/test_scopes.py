@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.syntax.scopes import Scope, find_scopes
+from patchgen_core.syntax.scope_analysis import find_scopes
+from patchgen_core.syntax.scopes import Scope
 from patchgen_core.syntax.source import parse_source
 
 Globals = Counter[tuple[str, int, frozenset[str]]]
@@ -43,7 +44,7 @@ def ours(text: str) -> Globals:
         if isinstance(reference.node, ast.Name):
             table = table_of(reference.scope)
             names = used.setdefault(table, set())
-            is_global = reference.scope.owner(reference.node.id) is None and table.owner(reference.node.id) is None
+            is_global = reference.scope.find(reference.node.id) is None and table.find(reference.node.id) is None
             if is_global and is_seen(reference.node.id):
                 names.add(reference.node.id)
     found: Globals = Counter()
@@ -175,7 +176,7 @@ if sys.version_info >= (3, 12):
         """The interpreter decides that when it gets there, so its symbol tables call these names global."""
         text = "class C:\n    x = 1\n    type A[T] = x\n    def m[T: x](self) -> x: return x\n"
         scopes = find_scopes(ast.parse(text))
-        owners = [r.scope.owner("x") for r in scopes.references if isinstance(r.node, ast.Name)]
+        owners = [r.scope.find("x") for r in scopes.references if isinstance(r.node, ast.Name)]
         assert [owner.kind if owner else "" for owner in owners] == ["class", "class", "class", ""]
 
 

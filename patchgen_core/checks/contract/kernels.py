@@ -17,7 +17,7 @@ from patchgen_core.project.project import Project, walk_files
 from patchgen_core.syntax.literals import ANY, Literals
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import last_name
-from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import find_upstream
 

@@ -11,7 +11,7 @@ from patchgen_core.syntax.classes import Class, dataclass_fields
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import Function, decorator_names, inside, last_name
-from patchgen_core.syntax.occurrences import Scope
+from patchgen_core.syntax.scopes import Scope
 
 _RECORDING = frozenset(["capture_outputs", "check_model_inputs"])
 _RECORDED = "_can_record_outputs"

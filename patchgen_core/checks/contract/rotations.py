@@ -9,7 +9,7 @@ from typing import Literal
 
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import Function
-from patchgen_core.syntax.occurrences import Scope
+from patchgen_core.syntax.scopes import Scope
 
 Kind = Literal["partial", "interleaved", "sections"]
 """Only a part of each head, neighbouring pairs, or one axis of positions for each section of a head."""

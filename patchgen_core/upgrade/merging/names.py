@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen_core.syntax.nodes import FUNCTIONS
-from patchgen_core.syntax.scopes import Reference, find_scopes
+from patchgen_core.syntax.scope_analysis import find_scopes
+from patchgen_core.syntax.scopes import Reference
 from patchgen_core.upgrade.merging.text import Text
 
 
@@ -32,7 +33,7 @@ def find_lost_names(merged: Text, *sides: Text) -> list[LostName]:
     found: dict[str, LostName] = {}
     for reference in _references(merged):
         name = getattr(reference.node, "id", "")
-        if name in bound and reference.scope.owner(name) is None and not any(_uses_global(s, name) for s in sides):
+        if name in bound and reference.scope.find(name) is None and not any(_uses_global(s, name) for s in sides):
             reason = f"'{name}' is used here, and nothing binds it any more: one side uses it, the other removed it"
             found.setdefault(name, LostName(name, reference.node.lineno, reason))
     early = [set(_early(side)) for side in sides]
@@ -56,7 +57,7 @@ def _local_names(text: Text) -> set[str]:
 
 def _uses_global(text: Text, name: str) -> bool:
     return any(
-        getattr(reference.node, "id", "") == name and reference.scope.owner(name) is None
+        getattr(reference.node, "id", "") == name and reference.scope.find(name) is None
         for reference in _references(text)
     )
 

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 
 from patchgen_core.syntax.edits import Edit, apply_edits
 from patchgen_core.syntax.nodes import FUNCTIONS
-from patchgen_core.syntax.scopes import find_scopes
+from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.upgrade.merging.text import Text, read_text
 
 _VARIABLE = "variable"
@@ -104,7 +104,7 @@ def _variables(text: Text) -> dict[str, str]:
     scopes = find_scopes(text.source.tree)
     owners = defaultdict(set)
     for name, scope in scopes.bindings:
-        owners[name].add(scope.owner(name))
+        owners[name].add(scope.find(name))
     found = {}
     for name, places in owners.items():
         (place, *others) = places

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from patchgen_core.syntax.forms import contrasted, listed
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, methods
-from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import Signature
 from patchgen_core.upgrade.results import Finding, Risk
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
@@ -35,7 +35,7 @@ def caller_findings(entry: Replacing, patched: Patched, old: View, new: View) ->
 
 def _is_called(view: View, name: str) -> bool:
     """Whether the module uses a function of its own, by calling it or otherwise."""
-    return any(use.owner != name for use in view.module.uses_of.get(name, ()))
+    return any(use.owner != name for use in view.module.uses.get(name, ()))
 
 
 def called_functions(entry: Replacing, old: View, new: View) -> Iterator[tuple[Function | None, Function, Function]]:

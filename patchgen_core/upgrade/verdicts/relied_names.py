@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen_core.syntax.forms import listed
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, inside, methods
-from patchgen_core.syntax.scopes import find_scopes
+from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.signatures import signature_of
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
@@ -60,7 +60,7 @@ def used_names(node: ast.AST) -> list[str]:
     """The names of the module's top level that a definition refers to, in their order."""
     found: dict[str, None] = {}
     for reference in find_scopes(ast.Module([node], [])).references:  # type: ignore[list-item]
-        if isinstance(reference.node, ast.Name) and reference.scope.owner(reference.node.id) is None:
+        if isinstance(reference.node, ast.Name) and reference.is_global(reference.node.id):
             found[reference.node.id] = None
     return list(found)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen_core.checks.contract.rules.call_site import Keywords
 from patchgen_core.syntax.forms import body_form, form, listed, quoted, shown
 from patchgen_core.syntax.nodes import Function
-from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import Signature, is_static, misfit, signature_of
 
 

@@ -12,7 +12,7 @@ from patchgen_core.syntax.forms import form, resolved
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import Definition, all_methods, last_definitions, methods
-from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.source import SourceFile
 from patchgen_core.upgrade.sides import Side
 

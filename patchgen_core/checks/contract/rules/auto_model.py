@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.scopes import Call
 
 _UPSTREAM = """
 from transformers import AutoModel
@@ -69,7 +69,7 @@ def _tops(module: Module, name: str) -> set[str]:
 
 def _users(module: Module, name: str) -> set[str]:
     """What uses a class or function; the common base of all models, which initializes each kind of layer, does not."""
-    owners = {use.owner.partition(".")[0] for use in module.uses_of.get(name, ())}
+    owners = {use.owner.partition(".")[0] for use in module.uses.get(name, ())}
     return {owner for owner in owners if owner not in ("", name) and not owner.endswith("PreTrainedModel")}
 
 
@@ -98,7 +98,7 @@ def _config_of(module: Module, name: str) -> str:
 
 def _is_made(module: Module, name: str) -> bool:
     """Whether code of the module derives from a class, calls it, or a method of it that makes one."""
-    if any(use.moment == "import" and use.owner not in ("", name) for use in module.uses_of.get(name, ())):
+    if any(use.moment == "import" and use.owner not in ("", name) for use in module.uses.get(name, ())):
         return True
     return any(_builder(call) == name or getattr(call.node.func, "id", "") == name for call in module.calls)
 

@@ -10,7 +10,7 @@ from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.errors import Location
 from patchgen_core.syntax.inference import Callee
 from patchgen_core.syntax.nodes import Function, decorator_name
-from patchgen_core.syntax.occurrences import Call
+from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import is_static, misfit, signature_of
 
 _PASSING_ON = frozenset(

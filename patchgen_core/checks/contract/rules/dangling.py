@@ -30,7 +30,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 continue
             declared = plan.config.location_of(call, name)
             seen = set()
-            for use in generated.uses_of.get(name, ()):
+            for use in generated.uses.get(name, ()):
                 if use.moment != "annotation" and use.owner not in seen:
                     seen.add(use.owner)
                     user = f"'{use.owner}'" if use.owner else "the module"

@@ -68,11 +68,11 @@ def _users(module: Module) -> _Users:
     assigned = module.index.assigned.items()
     constants = {id(node): name for name, found in assigned for statement in found for node in ast.walk(statement)}
     users: _Users = {name: [] for name in module.index.definitions}
-    for use in module.uses:
-        if use.name in users:
+    for name, entries in users.items():
+        for use in module.uses.get(name, ()):
             user = use.owner.partition(".")[0] or constants.get(id(use.node), "")
-            if user not in users[use.name]:
-                users[use.name].append(user)
+            if user not in entries:
+                entries.append(user)
     return users
 
 

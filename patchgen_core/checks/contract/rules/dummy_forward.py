@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
-from patchgen_core.syntax.occurrences import Binding, Scope
+from patchgen_core.syntax.scopes import Binding, Scope
 
 _SHAPED = frozenset(["zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty"])
 _FILLED = frozenset(["full", "new_full"])

@@ -9,7 +9,7 @@ from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule,
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, inside, last_name
-from patchgen_core.syntax.occurrences import Scope
+from patchgen_core.syntax.scopes import Scope
 
 _HANDED_OUT = frozenset(
     [

@@ -27,7 +27,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for patch in subject.plan.patches:
         yield from _same_as_upstream(subject, patch)
     for name, helper in subject.helpers.items():
-        users = {use.owner.partition(".")[0] for use in subject.generated.uses_of.get(name, ())} - {name}
+        users = {use.owner.partition(".")[0] for use in subject.generated.uses.get(name, ())} - {name}
         if not users and not any(string.value == name for string, _ in subject.generated.strings):
             node = subject.generated.definition(name)
             message = f"nothing in {subject.plan.config.target_file} uses the helper '{name}'"
@@ -103,7 +103,7 @@ def _needless_drops(subject: Subject) -> Iterator[Finding]:
             yield Finding(message, "Use exclude_from_output to leave its definition out.", None, name, location)
             continue
         is_plain = all(id(statement) in top for statement, _ in plan.index.imports[name])
-        is_needed = name in subject.generated.bound or name in subject.generated.uses_of
+        is_needed = name in subject.generated.bound or name in subject.generated.uses
         if is_plain and not is_needed:
             message = f"drop_import_names: nothing in {plan.config.target_file} uses '{name}' any more"
             yield Finding(message, "Remove it: ruff leaves unused imports out by itself.", None, name, location)

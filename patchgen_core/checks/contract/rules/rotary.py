@@ -12,7 +12,7 @@ from patchgen_core.checks.contract.rotations import Kind, is_prepared, is_rotary
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
-from patchgen_core.syntax.occurrences import Call, Scope
+from patchgen_core.syntax.scopes import Call, Scope
 
 _KERNELS = frozenset(
     [
@@ -157,7 +157,7 @@ class _Kernels:
                 return self._imported(statement, alias)
         for assignment in self.module.index.assigned.get(name, ()):
             if isinstance(assignment, ast.Assign) and isinstance(assignment.value, (ast.Name, ast.Attribute)):
-                return self._called(assignment.value, Scope(self.module.tree))
+                return self._called(assignment.value, Scope(self.module.tree, "module"))
         own = self.module.function(name)
         is_judged = self.module is self.subject.generated and not self._is_added(name)
         used = next(self.uses(own), None) if own is not None and not is_judged else None

@@ -31,9 +31,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look for names that nothing binds, and for those bound below the line that needs them at import."""
     module = subject.generated
     taken_out = {*subject.plan.excluded, *subject.plan.dropped}
-    for name in sorted(set(module.uses_of) - module.bound - _KNOWN - taken_out) if not _has_star(module) else ():
+    for name in sorted(set(module.uses) - module.bound - _KNOWN - taken_out) if not _has_star(module) else ():
         seen = set()
-        for use in module.uses_of[name]:
+        for use in module.uses[name]:
             if use.moment != "annotation" and use.owner not in seen:
                 seen.add(use.owner)
                 is_upstream = not subject.is_own(use.owner)
@@ -46,13 +46,14 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _too_early(subject: Subject, module: Module) -> Iterator[Finding]:
     """References that are evaluated while the module is imported, above the first line that binds the name."""
     bound = _first_lines(module.tree)
-    for use in module.uses:
-        line = bound.get(use.name, 0)
-        if use.moment == "import" and use.node.lineno < line and use.name not in _KNOWN:
+    early = [(name, use) for name, uses in module.uses.items() for use in uses if use.moment == "import"]
+    for name, use in early:
+        line = bound.get(name, 0)
+        if use.node.lineno < line and name not in _KNOWN:
             user = f"'{use.owner}'" if use.owner else "the module"
-            message = f"{user} needs '{use.name}' when it is imported, but line {line} is the first that binds it"
+            message = f"{user} needs '{name}' when it is imported, but line {line} is the first that binds it"
             hint = "Add the helper with add_helper_after, below what it needs, or quote the annotation."
-            yield Finding(message, hint, use.node, use.owner or use.name, is_upstream=not subject.is_own(use.owner))
+            yield Finding(message, hint, use.node, use.owner or name, is_upstream=not subject.is_own(use.owner))
 
 
 def _first_lines(tree: ast.Module) -> dict[str, int]:

@@ -1,0 +1,326 @@
+"""Which scope each name of a syntax tree belongs to, by the interpreter's rules."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from patchgen_core.syntax.index import bound_name
+from patchgen_core.syntax.nodes import Function, decorator_names
+from patchgen_core.syntax.scopes import Assignment, Binding, Call, Kind, Moment, Reference, Scope, Scopes
+
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_Capture = ast.MatchAs | ast.MatchStar | ast.MatchMapping
+
+
+def find_scopes(tree: ast.Module) -> Scopes:
+    """The scopes of a module, and what stands in them."""
+    return _Analysis(tree).scopes
+
+
+class _Analysis:
+    """One pass over a tree; each visitor takes a node and the scope that it is evaluated in."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.top = Scope(tree, "module")
+        self.scopes = Scopes(self.top)
+        self.owner = ""
+        self.moment: Moment = "import"
+        self.is_in_annotation = False
+        self.has_lazy_annotations = _has_lazy_annotations(tree)
+        self._visitors: dict[type[ast.AST], Any] = {
+            ast.AnnAssign: self._annotated,
+            ast.Assign: self._assign,
+            ast.AsyncFor: self._for,
+            ast.AsyncFunctionDef: self._function,
+            ast.Attribute: self._attribute,
+            ast.AugAssign: self._augmented,
+            ast.Call: self._call,
+            ast.ClassDef: self._class,
+            ast.Constant: self._constant,
+            ast.DictComp: self._comprehension,
+            ast.ExceptHandler: self._handler,
+            ast.Expr: self._expression,
+            ast.For: self._for,
+            ast.FunctionDef: self._function,
+            ast.GeneratorExp: self._comprehension,
+            ast.Global: self._global,
+            ast.Import: self._import,
+            ast.ImportFrom: self._import,
+            ast.Lambda: self._lambda,
+            ast.ListComp: self._comprehension,
+            ast.MatchAs: self._capture,
+            ast.MatchMapping: self._capture,
+            ast.MatchStar: self._capture,
+            ast.Name: self._name,
+            ast.NamedExpr: self._walrus,
+            ast.Nonlocal: self._nonlocal,
+            ast.SetComp: self._comprehension,
+            ast.withitem: self._with_item,
+        }
+        if sys.version_info >= (3, 12):
+            self._visitors[ast.TypeAlias] = self._type_alias
+        self._visit_all(tree.body, self.top)
+        self._note_outer_bindings()
+
+    def _visit(self, node: ast.AST, scope: Scope) -> None:
+        visitor = self._visitors.get(type(node))
+        if visitor is not None:
+            visitor(node, scope)
+        else:
+            self._generic(node, scope)
+
+    def _generic(self, node: ast.AST, scope: Scope) -> None:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if isinstance(value, list):
+                self._visit_all(value, scope)
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                self._visit(value, scope)
+
+    def _visit_all(self, nodes: Iterable[Any], scope: Scope) -> None:
+        """Visit several nodes; what is no node, as the names of a ``global`` statement, is passed over."""
+        for node in nodes:
+            if isinstance(node, ast.AST):
+                self._visit(node, scope)
+
+    # --- scopes ------------------------------------------------------------------------------------
+
+    def _enter(self, node: ast.AST, kind: Kind, parent: Scope, cls: str = "", self_name: str = "") -> Scope:
+        scope = Scope(node, kind, parent, self.owner, cls, self_name)
+        if kind != "annotation":  # its node is the definition's, which has a scope of its own
+            self.scopes.inner[id(node)] = scope
+        return scope
+
+    def _bind(self, name: str, scope: Scope, binding: Binding | None = None) -> None:
+        self.scopes.bindings.append((name, scope))
+        if name in scope.global_names:
+            scope = self.top
+            self.scopes.rebound.add(name)
+        scope.bound.setdefault(name, []).append(binding or Binding())
+
+    def _note_outer_bindings(self) -> None:
+        """Note that names which a function binds for an outer one have values there that cannot be told."""
+        for scope in self.scopes.inner.values():
+            for name in scope.outer_names:
+                home = scope.find(name)
+                if home is not None:
+                    home.bound[name].append(Binding())
+
+    def _function(self, node: Function, scope: Scope) -> None:
+        self._bind(node.name, scope)
+        outer_owner = self.owner
+        is_method = isinstance(scope.node, ast.ClassDef)
+        if scope is self.top or is_method:
+            self.owner = f"{scope.owner}.{node.name}" if is_method and scope.owner else node.name
+        self._visit_all([*node.decorator_list, *node.args.defaults, *node.args.kw_defaults], scope)
+        around = self._type_parameters(node, scope)
+        for argument in _arguments(node.args):
+            self._annotation(argument.annotation, around)
+        self._annotation(node.returns, around)
+        cls, self_name = scope.cls, scope.self_name
+        if is_method:
+            cls, self_name = _instance(node, scope) if scope.outer is self.top else ("", "")
+        self._body(node, node.body, self._enter(node, "function", around, cls, self_name))
+        self.owner = outer_owner
+
+    def _lambda(self, node: ast.Lambda, scope: Scope) -> None:
+        self._visit_all([*node.args.defaults, *node.args.kw_defaults], scope)
+        self._body(node, [node.body], self._enter(node, "function", scope, scope.cls, scope.self_name))
+
+    def _body(self, node: Function | ast.Lambda, body: Iterable[ast.AST], scope: Scope) -> None:
+        moment, self.moment = self.moment, "call"
+        for argument in _arguments(node.args):
+            self._bind(argument.arg, scope)
+        self._visit_all(body, scope)
+        self.moment = moment
+
+    def _class(self, node: ast.ClassDef, scope: Scope) -> None:
+        self._bind(node.name, scope)
+        outer_owner = self.owner
+        if scope is self.top:
+            self.owner = node.name
+        self._visit_all(node.decorator_list, scope)
+        around = self._type_parameters(node, scope)
+        self._visit_all([*node.bases, *node.keywords], around)
+        self._visit_all(node.body, self._enter(node, "class", around))
+        self.owner = outer_owner
+
+    def _type_parameters(self, node: ast.AST, scope: Scope) -> Scope:
+        """The scope of a definition's type parameters; the one around the definition when it has none."""
+        parameters: list[Any] = getattr(node, "type_params", [])
+        if not parameters:
+            return scope
+        inner = self._enter(node, "annotation", scope, scope.cls, scope.self_name)
+        for parameter in parameters:
+            self._bind(parameter.name, inner)
+            for name in ("bound", "default_value"):
+                self._evaluate_later(parameter, getattr(parameter, name, None), inner)
+        return inner
+
+    def _type_alias(self, node: Any, scope: Scope) -> None:
+        self._visit(node.name, scope)
+        self._evaluate_later(node, node.value, self._type_parameters(node, scope))
+
+    def _evaluate_later(self, node: ast.AST, value: ast.expr | None, scope: Scope) -> None:
+        """Visit what Python evaluates in a scope of its own, when it is asked for."""
+        moment, self.moment = self.moment, "call"
+        self._visit_all([value], self._enter(node, "annotation", scope))
+        self.moment = moment
+
+    def _comprehension(self, node: _Comprehension, scope: Scope) -> None:
+        inner = self._enter(node, "comprehension", scope, scope.cls, scope.self_name)
+        for number, generator in enumerate(node.generators):
+            self._visit(generator.iter, inner if number else scope)
+            self._target(generator.target, Binding(generator.iter, is_item=True), inner)
+            self._visit_all(generator.ifs, inner)
+        self._visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt], inner)
+
+    # --- annotations -------------------------------------------------------------------------------
+
+    def _annotation(self, node: ast.expr | None, scope: Scope, is_evaluated: bool = True) -> None:
+        if node is None:
+            return
+        moment, was_in_annotation = self.moment, self.is_in_annotation
+        if self.has_lazy_annotations or not is_evaluated:
+            self.moment = "annotation"
+        self.is_in_annotation = True
+        self._visit(node, scope)
+        self.is_in_annotation = was_in_annotation
+        self.moment = moment
+        for text in _quoted_annotations(node):
+            self.scopes.references.append(Reference(text, scope, self.owner, "annotation"))
+
+    def _annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
+        self._annotation(node.annotation, scope, is_evaluated=scope.kind in ("module", "class"))
+        if node.value is not None:
+            self._visit(node.value, scope)
+        if node.simple or node.value is not None or not isinstance(node.target, ast.Name):
+            self._target(node.target, Binding(node.value), scope)
+
+    # --- names -------------------------------------------------------------------------------------
+
+    def _name(self, node: ast.Name, scope: Scope) -> None:
+        if isinstance(node.ctx, ast.Load):
+            is_ahead = scope.kind == "class" and node.id not in scope.bound
+            self.scopes.references.append(Reference(node, scope, self.owner, self.moment, is_ahead))
+        else:
+            self._bind(node.id, scope)
+
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        self._visit(node.value, scope)
+
+    def _target(self, target: ast.expr, binding: Binding, scope: Scope) -> None:
+        """Bind what an assignment or loop assigns."""
+        if isinstance(target, ast.Name):
+            self._bind(target.id, scope, binding)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for index, entry in enumerate(target.elts):
+                is_first_level = binding.index is None
+                part = Binding(binding.value, binding.is_item, index) if is_first_level else Binding()
+                self._target(entry, part, scope)
+        elif isinstance(target, ast.Starred):
+            self._target(target.value, Binding(), scope)
+        else:
+            value = binding.value if binding.is_value else None
+            self.scopes.assignments.append(Assignment(target, value, scope))
+            self._visit(target, scope)
+
+    def _assign(self, node: ast.Assign, scope: Scope) -> None:
+        self._visit(node.value, scope)
+        for target in node.targets:
+            self._target(target, Binding(node.value), scope)
+
+    def _augmented(self, node: ast.AugAssign, scope: Scope) -> None:
+        self._visit(node.value, scope)
+        self._target(node.target, Binding(), scope)
+
+    def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+        self._visit(node.iter, scope)
+        self._target(node.target, Binding(node.iter, is_item=True), scope)
+        self._visit_all([*node.body, *node.orelse], scope)
+
+    def _walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
+        self._visit(node.value, scope)
+        while scope.kind == "comprehension" and scope.parent is not None:
+            scope = scope.parent
+        self._bind(node.target.id, scope, Binding(node.value))
+
+    def _with_item(self, node: ast.withitem, scope: Scope) -> None:
+        self._visit(node.context_expr, scope)
+        if node.optional_vars is not None:
+            self._target(node.optional_vars, Binding(), scope)
+
+    def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+        for alias in node.names:
+            self._bind(bound_name(node, alias), scope)
+
+    def _handler(self, node: ast.ExceptHandler, scope: Scope) -> None:
+        if node.name:
+            self._bind(node.name, scope)
+        self._generic(node, scope)
+
+    def _capture(self, node: _Capture, scope: Scope) -> None:
+        name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+        if name:
+            self._bind(name, scope)
+        self._generic(node, scope)
+
+    def _global(self, node: ast.Global, scope: Scope) -> None:
+        scope.global_names.update(node.names)
+        for name in node.names:
+            self.top.bound.setdefault(name, [])
+
+    def _nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
+        scope.outer_names.update(node.names)
+
+    # --- calls and strings -------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call, scope: Scope) -> None:
+        self.scopes.calls.append(Call(node, scope))
+        self._visit(node.func, scope)
+        self._visit_all(node.args, scope)
+        for keyword in node.keywords:
+            self._visit(keyword.value, scope)
+
+    def _expression(self, node: ast.Expr, scope: Scope) -> None:
+        if not isinstance(node.value, ast.Constant):  # a docstring, or another constant that says nothing
+            self._visit(node.value, scope)
+
+    def _constant(self, node: ast.Constant, scope: Scope) -> None:
+        if isinstance(node.value, str) and not self.is_in_annotation:
+            self.scopes.strings.append((node, self.owner))
+
+
+def _has_lazy_annotations(tree: ast.Module) -> bool:
+    futures = (s for s in tree.body if isinstance(s, ast.ImportFrom) and s.module == "__future__")
+    return any(alias.name == "annotations" for statement in futures for alias in statement.names)
+
+
+def _instance(method: Function, scope: Scope) -> tuple[str, str]:
+    """The class that a method's first parameter is an instance of, and what it calls that."""
+    assert isinstance(scope.node, ast.ClassDef)
+    first = [*method.args.posonlyargs, *method.args.args][:1]
+    return (scope.node.name, first[0].arg) if first and "staticmethod" not in decorator_names(method) else ("", "")
+
+
+def _arguments(arguments: ast.arguments) -> Iterator[ast.arg]:
+    yield from (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    yield from (argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None)
+
+
+def _quoted_annotations(node: ast.AST) -> Iterator[ast.Constant]:
+    """The strings of an annotation that may be annotations themselves."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            yield node
+    elif isinstance(node, ast.Subscript) and "Literal" in (
+        getattr(node.value, "id", ""),
+        getattr(node.value, "attr", ""),
+    ):
+        return
+    elif not isinstance(node, ast.JoinedStr):
+        for child in ast.iter_child_nodes(node):
+            yield from _quoted_annotations(child)
