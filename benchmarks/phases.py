@@ -64,7 +64,7 @@ def cold(root: Path) -> dict[str, float]:
     gc.disable()  # as ``patchgen`` does
     clocks = Clocks()
     from patchgen_core.build import artifacts, cache, normalize
-    from patchgen_core.checks.drift import drift
+    from patchgen_core.checks.checked_in import compare as drift
     from patchgen_core.config import loading
     from patchgen_core.project import project
 
@@ -88,7 +88,7 @@ def unchanged(root: Path) -> dict[str, float]:
     gc.disable()
     clocks = Clocks()
     from patchgen_core.build import cache
-    from patchgen_core.checks.drift import drift
+    from patchgen_core.checks.checked_in import compare as drift
     from patchgen_core.project import project
 
     clocks.imported()

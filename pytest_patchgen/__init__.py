@@ -13,16 +13,6 @@ import pytest
 
 NAME = "pytest_patchgen"
 CONFIG_SUFFIX = "_patch_gen_config.py"
-CHECKS = {
-    "drift": "the checked-in files are what the config makes",
-    "import": "the generated module imports and exports what upstream exports",
-    "contract": "the generated module keeps what upstream and its other patches rely on",
-    "parity": "the generated model computes what Hugging Face eager computes, forward and backward",
-    "converter": "the hub's checkpoints load through the config's converter, and go back",
-    "plan": "the config's parallel plan fits the parameters",
-    "kernel": "a kernel computes what the eager function of its op computes",
-}
-"""The built-in checks, in the order in which a config's run."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -43,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--patchgen-checks",
         metavar="CHECKS",
-        help=f"checks to run, separated by commas, such as {','.join(CHECKS)}; all by default (implies --patchgen)",
+        help="checks to run, separated by commas, such as drift,contract; all by default (implies --patchgen)",
     )
     group.addoption(
         "--patchgen-fix", action="store_true", help="rewrite generated files that drifted (implies --patchgen)"
@@ -88,16 +78,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, and the gate when it is wanted."""
     config.addinivalue_line("markers", "patchgen: a check of a patch config")
-    for check, meaning in CHECKS.items():
-        config.addinivalue_line("markers", f"patchgen_{check}: {meaning}")
+    if config.getoption("markers", False):
+        _describe_marks(config)
     told = getattr(config, "workerinput", {}).get("patchgen", {})  # by a controller of pytest-xdist
     config.option.patchgen_checks = told.get("checks", config.option.patchgen_checks)
     is_asked = told.get("is_asked", _is_asked(config))
     is_on = told.get("is_on", is_asked or config.getini("patchgen"))
     if is_on or any(_is_config(argument) for argument in config.args):
-        from pytest_patchgen.gate import start
+        from pytest_patchgen.start import start
 
         start(config, is_on, is_asked)
+
+
+def _describe_marks(config: pytest.Config) -> None:
+    """Tell ``pytest --markers`` of the marks that the gate has when it is on."""
+    from patchgen_core.checks.registry import BUILT_IN
+
+    for check in BUILT_IN:
+        config.addinivalue_line("markers", f"patchgen_{check.name}: {check.meaning}")
 
 
 def _is_asked(config: pytest.Config) -> bool:

@@ -2,53 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
-from patchgen_core.build.results import Cause, ConfigResult
-from patchgen_core.checks.drift.drift import find_orphans, fix_result, remove
-from patchgen_core.checks.result import (
-    BAD,
-    NO_MODULE,
-    CheckResult,
-    Status,
-    clean,
-    contract_result,
-    drift_result,
-    pack,
-    relative_to,
-    unpack,
-    with_paths,
-)
-from patchgen_core.errors import Location, PatchgenError, Problem
-from patchgen_core.project.project import load_project
+from patchgen_core.build.results import ConfigResult
+from patchgen_core.checks.check import Check
+from patchgen_core.checks.result import BAD, CheckResult, clean, pack, unpack, with_paths
+from patchgen_core.checks.session import Session
+from patchgen_core.errors import Location, PatchgenError
 from pytest_patchgen.failure import CheckFailed, make_failure
-
-if TYPE_CHECKING:
-    from pytest_patchgen.gate import Gate
-
-
-GATE = pytest.StashKey["Gate"]()
-UPSTREAM_MOVED = frozenset(["PG215"])
-"""What the checked-in files tell of and freshly written ones do not."""
 
 
 class CheckItem(pytest.Item):
-    """One check of a config file. The base class of all checks, of other plugins' as well.
+    """One check of a config file. The base class of all items, of other plugins' as well.
 
     A subclass sets :attr:`check` and implements :meth:`examine`.
 
     Attributes:
         check: name of the check.
         on_device: whether it runs on the device that is chosen; others run on the CPU.
-        records: what the last run found out.
+        records: the results of the last run.
     """
 
-    check: ClassVar[str]
+    check: str
     on_device: ClassVar[bool] = False
     records: tuple[CheckResult, ...] = ()
     _traceback: str = ""
@@ -67,7 +47,7 @@ class CheckItem(pytest.Item):
         """Do the check.
 
         Returns:
-            A record for each config that the file makes. The item fails when the status of one is bad, and is
+            A result for each config that the file makes. The item fails when the status of one is bad, and is
             skipped when all were.
 
         Raises:
@@ -76,9 +56,9 @@ class CheckItem(pytest.Item):
         raise NotImplementedError
 
     @property
-    def gate(self) -> Gate:
-        """The session's gate: its settings, and what is known about its configs."""
-        return self.config.stash[GATE]
+    def run_state(self) -> RunState:
+        """What the items of the session share."""
+        return self.config.stash[RUN_STATE]
 
     def results(self) -> list[ConfigResult]:
         """What the drift check says of the file's configs, and what each makes; generated once a session.
@@ -87,46 +67,25 @@ class CheckItem(pytest.Item):
             PatchgenError: there is no project, or ruff cannot run.
         """
         try:
-            return self.gate.verdicts.results(self.path, self.gate.chosen)
+            return self.run_state.session.results(self.path)
         except pytest.skip.Exception as error:
-            raise PatchgenError(f"the config skips itself: {error}", Location(str(self.path))) from None
+            raise self._skipped_itself(error) from None
 
-    def record(self, result: ConfigResult, status: Status, **more: Any) -> CheckResult:
-        """The record of a verdict on one of :meth:`results`; ``more`` is what else it holds."""
-        outcome = result.outcome
-        return CheckResult(outcome.label, str(outcome.path), outcome.line, self.check, status, **more)
-
-    def is_drift_checked(self) -> bool:
-        """Whether the drift of the same file is going to be checked."""
-        return DriftItem.check in self.gate.chosen[self.path]
-
-    def is_fixed(self, result: ConfigResult) -> bool:
-        """Whether a config's files are being rewritten in this run."""
-        return self.gate.fix and self.is_drift_checked() and result.status == "drifted"
-
-    def unmade(self, result: ConfigResult, reason: str) -> CheckResult:
-        """The record for a config without a generated module: skipped where the drift check tells of it."""
-        if self.is_drift_checked():
-            return self.record(result, "skipped", reason=reason)
-        errors = result.outcome.problems
-        return (
-            self.record(result, "error", errors=errors)
-            if errors
-            else self.record(result, "failed", causes=result.causes)
-        )
+    def _skipped_itself(self, error: BaseException) -> PatchgenError:
+        return PatchgenError(f"the config skips itself: {error}", Location(str(self.path)))
 
     def runtest(self) -> None:
         """Do the check and fail, or be skipped, by what it finds."""
         try:
-            found = tuple(self.examine())
+            results = tuple(self.examine())
         except PatchgenError as error:
-            label = self.gate.label(self.path)
-            found = (CheckResult(label, str(self.path), 0, self.check, "error", errors=error.problems),)
-        self.records = tuple(unpack(pack(record)) for record in found)  # as other processes will see them
-        if any(record.status in BAD for record in self.records):
+            label = self.run_state.session.label(self.path)
+            results = (CheckResult(label, str(self.path), 0, self.check, "error", errors=error.problems),)
+        self.records = tuple(unpack(pack(result)) for result in results)  # as other processes will see them
+        if any(result.status in BAD for result in self.records):
             raise CheckFailed(self.records)
-        if self.records and all(record.status == "skipped" for record in self.records):
-            pytest.skip("; ".join(dict.fromkeys(record.reason for record in self.records)))
+        if self.records and all(result.status == "skipped" for result in self.records):
+            pytest.skip("; ".join(dict.fromkeys(result.reason for result in self.records)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The verdict; a traceback only for what is no verdict, or when it is asked for."""
@@ -141,19 +100,20 @@ class CheckItem(pytest.Item):
         return make_failure(self.config, self.records, self._traceback)
 
     def packed(self, excuse: str = "") -> dict[str, Any]:
-        """What the check found out, as JSON types, for the process that reports it.
+        """The results as JSON types, for the process that reports them.
 
         Args:
-            excuse: why it counts as skipped.
+            excuse: why the item counts as skipped.
         """
-        records = self.records
+        results = self.records
         if excuse:
-            bare = CheckResult(self.gate.label(self.path), str(self.path), 0, self.check, "skipped", reason=excuse)
-            records = tuple(
-                record if record.status == "skipped" else replace(record, status="skipped", reason=excuse)
-                for record in records or (bare,)
+            label = self.run_state.session.label(self.path)
+            bare = CheckResult(label, str(self.path), 0, self.check, "skipped", reason=excuse)
+            results = tuple(
+                result if result.status == "skipped" else replace(result, status="skipped", reason=excuse)
+                for result in results or (bare,)
             )
-        packed = [pack(with_paths(record, self.gate.at_home)) for record in records]
+        packed = [pack(with_paths(result, self.run_state.at_home)) for result in results]
         return {"records": packed, "traceback": clean(self._traceback)}
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -161,79 +121,53 @@ class CheckItem(pytest.Item):
         return self.path, 0, f"{self.path.stem}::{self.name}"
 
 
+class GateItem(CheckItem):
+    """An item of one of the gate's own checks."""
+
+    def __init__(self, name: str, parent: pytest.File, gate_check: Check, **more: Any) -> None:
+        self.gate_check, self.check = gate_check, gate_check.name
+        super().__init__(name, parent, **more)
+
+    def __repr__(self) -> str:
+        return f"<{self.name.partition('[')[0].capitalize()}Item {self.name}>"
+
+    def examine(self) -> Iterable[CheckResult]:
+        """Have the gate's check run."""
+        try:
+            return tuple(self.gate_check.run(self.path, self.name))
+        except pytest.skip.Exception as error:
+            raise self._skipped_itself(error) from None
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What the items of a session share.
+
+    Attributes:
+        session: what is known of configs.
+        checks: the gate's checks, and those of other plugins.
+        at_home: gives a path as it is for the session that started this one.
+    """
+
+    session: Session
+    checks: tuple[Check | type[CheckItem], ...]
+    at_home: Callable[[str], str]
+
+
+RUN_STATE = pytest.StashKey[RunState]()
+
+
 class ConfigFile(pytest.File):
     """A patch config."""
 
     def collect(self) -> Iterator[CheckItem]:
         """The checks of the config."""
-        for check in self.config.stash[GATE].checks:
-            yield from check.make(self)
-
-
-class DriftItem(CheckItem):
-    """Generated files are what their config makes."""
-
-    check = "drift"
-
-    def examine(self) -> Sequence[CheckResult]:
-        """Compare with a fresh generation; with ``--patchgen-fix``, write what drifted."""
-        results = self.results()
-        return [self._fix(result) for result in results] if self.gate.fix else list(map(drift_result, results))
-
-    def _fix(self, result: ConfigResult) -> CheckResult:
-        """Rewrite what drifted; what moved under the patches is told here, because it cannot be told afterwards."""
-        artifact = result.outcome.artifact
-        warnings: tuple[Problem, ...] = ()
-        if artifact is not None and self.is_fixed(result) and ContractItem.check in self.gate.chosen[self.path]:
-            contracts = self.gate.verdicts.contracts(self.gate.verdicts.project(self.path))
-            warnings = contracts.examine(artifact, self.path, UPSTREAM_MOVED).warnings
-        return replace(drift_result(fix_result(result)), warnings=warnings)
-
-
-class ImportItem(CheckItem):
-    """The generated module imports, and exports what upstream exports."""
-
-    check = "import"
-
-    def examine(self) -> Sequence[CheckResult]:
-        """Import what is checked in, or what ``--patchgen-fix`` puts there."""
-        return [self._import(result) for result in self.results()]
-
-    def _import(self, result: ConfigResult) -> CheckResult:
-        artifact = result.outcome.artifact
-        is_fixed = self.is_fixed(result)
-        if artifact is None or (not is_fixed and not artifact.path.exists()):
-            return self.unmade(result, "there is nothing to import: the drift check says why")
-        project = self.gate.verdicts.project(self.path)
-        verdict = self.gate.verdicts.importer(project).check(artifact, fresh=is_fixed)
-        if verdict.missing:
-            reason = f"optional package '{verdict.missing}' is not installed"
-            return self.record(result, "skipped", reason=reason)
-        problems = verdict.problems
-        if result.status == "drifted" and not is_fixed:
-            drifted = "The file has drifted: mend that first."
-            problems = tuple(replace(p, hint=f"{p.hint} {drifted}".strip()) for p in problems)
-        return self.record(result, "failed" if problems else "clean", errors=problems)
-
-
-class ContractItem(CheckItem):
-    """The generated module keeps what upstream and its other patches rely on."""
-
-    check = "contract"
-
-    def examine(self) -> Sequence[CheckResult]:
-        """Run the contract rules over what the file's configs make."""
-        return [self._contract(result) for result in self.results()]
-
-    def _contract(self, result: ConfigResult) -> CheckResult:
-        artifact = result.outcome.artifact
-        if artifact is None:
-            return self.unmade(result, NO_MODULE)
-        contracts = self.gate.verdicts.contracts(self.gate.verdicts.project(self.path))
-        codes = {rule.code for rule in contracts.rules}
-        if self.gate.fix and self.is_drift_checked():
-            codes -= UPSTREAM_MOVED
-        return contract_result(result.outcome, contracts.examine(artifact, self.path, codes))
+        for check in self.config.stash[RUN_STATE].checks:
+            if isinstance(check, Check):
+                for name in check.items(self.path):
+                    yield GateItem.from_parent(self, name=name, gate_check=check)
+            else:
+                yield from check.make(self)
 
 
 class ProjectFile(pytest.File):
@@ -241,33 +175,7 @@ class ProjectFile(pytest.File):
 
     def collect(self) -> Iterator[CheckItem]:
         """What concerns no config of the project."""
-        gate = self.config.stash[GATE]
-        if DriftItem in gate.checks:
-            yield OrphansItem.from_parent(self, name="orphans")
-        if gate.runs("kernel"):
-            from pytest_patchgen.model_items import KernelItem, uses_kernels
-
-            project = gate.verdicts.project(self.path)
-            if uses_kernels(project.find_configs(), bool(project.kernels)):
-                yield from KernelItem.make_all(self, gate.verdicts.models(project))
-
-
-class OrphansItem(CheckItem):
-    """No generated file is there without a config that makes it."""
-
-    check = "drift"
-
-    def examine(self) -> Sequence[CheckResult]:
-        """Look for orphans; with ``--patchgen-prune``, remove them."""
-        project = load_project(self.path.parent)
-        named = [path for path in self.gate.named if self.gate.verdicts.project(path) == project]
-        paths = dict.fromkeys([*project.find_configs(), *named])
-        orphans = find_orphans(project, self.gate.verdicts.outcomes(project, paths))
-        status: Status = "failed" if orphans else "clean"
-        if orphans and self.gate.prune:
-            remove(orphans)
-            status = "fixed"
-        root = relative_to(project.base)
-        causes = tuple(Cause("orphan", f"{root(str(path))}: no config makes it any more") for path in orphans)
-        removed = tuple(map(str, orphans)) if status == "fixed" else ()
-        return [CheckResult(self.path.name, str(self.path), 0, self.check, status, causes=causes, removed=removed)]
+        for check in self.config.stash[RUN_STATE].checks:
+            if isinstance(check, Check):
+                for name in check.project_items(self.path):
+                    yield GateItem.from_parent(self, name=name, gate_check=check)

@@ -11,22 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from patchgen_core.checks.result import BAD, CheckResult, pack, retitled, unpack
+from patchgen_core.checks.result import CheckResult, pack, retitled, unpack
 from patchgen_core.errors import PatchgenError, Problem, display_path
+from patchgen_core.project.project import CONFIG_SUFFIX
+from patchgen_core.report.gate.closing import (
+    Commands,
+    Line,
+    change_lines,
+    file_lines,
+    mending_lines,
+    print_closing,
+    summary_line,
+    warnings_of,
+)
 from patchgen_core.report.gate.github import commands, is_github, write_step_summary
 from patchgen_core.report.gate.report import GateReport, with_unused
-from patchgen_core.report.gate.terminal import gate_lines, print_gate
-from pytest_patchgen import CONFIG_SUFFIX
+from patchgen_core.report.gate.terminal import gate_lines
 from pytest_patchgen.failure import console_for, make_failure, write_console, write_lines
 from pytest_patchgen.items import CheckItem
 
 if TYPE_CHECKING:
     from _pytest._io import TerminalWriter
 
-    from pytest_patchgen.gate import Gate
-
-Line = tuple[tuple[str, str], ...]
-"""Parts of a line, each with its style."""
+    from pytest_patchgen.collection import Collection
 
 _ORPHANS = "orphans"
 
@@ -34,7 +41,7 @@ _ORPHANS = "orphans"
 class Reporter:
     """Collects what the items of a session found out, from all its workers, and reports it."""
 
-    def __init__(self, config: pytest.Config, gate: Gate) -> None:
+    def __init__(self, config: pytest.Config, gate: Collection) -> None:
         self.config, self.gate = config, gate
         self.path = _report_path(config)
         self.records: dict[str, list[CheckResult]] = {}
@@ -61,7 +68,7 @@ class Reporter:
         path, name = self._split(nodeid)
         if path.name == "pyproject.toml":
             return name == _ORPHANS
-        return name.partition("[")[0] in {check.check for check in self.gate.checks} and self.gate.is_config(path)
+        return name.partition("[")[0] in self.gate.names and self.gate.is_config(path)
 
     def _split(self, nodeid: str) -> tuple[Path, str]:
         """The file and the name of an item; pytest-xdist may have added the name of a group."""
@@ -72,12 +79,12 @@ class Reporter:
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker what it may have no settings of, and where its files come from; refuse to mend copies."""
         gate = self.gate
-        checks = ",".join(check.check for check in gate.checks)
+        checks = ",".join(gate.names)
         node.workerinput["patchgen"] = {"checks": checks, "is_on": gate.is_on, "is_asked": gate.is_asked}
         spec = node.gateway.spec
         if spec.popen and not spec.chdir:
             return
-        option = "--patchgen-fix" if self.gate.fix else "--patchgen-prune" if self.gate.prune else ""
+        option = "--patchgen-fix" if self.gate.settings.fix else "--patchgen-prune" if self.gate.settings.prune else ""
         if option:
             message = f"patchgen: worker '{spec}' has a copy of the files, and {option} would mend only that; "
             raise pytest.UsageError(f"{message}run it without --tx")
@@ -144,12 +151,12 @@ class Reporter:
     def pytest_report_header(self) -> list[str]:
         """Say what is gated."""
         gate = self.gate
-        checks = ", ".join(check.check for check in gate.checks)
+        checks = ", ".join(gate.names)
         where = ""
         if gate.is_whole and gate.project is not None:
             count = f"{len(gate.configs)} config{'s' * (len(gate.configs) != 1)}"
             where = f"{count} below {display_path(gate.project.search_root)}, "
-        mode = " (fixing)" * gate.fix
+        mode = " (fixing)" * gate.settings.fix
         return [f"patchgen: {where}checks: {checks}{mode}"]
 
     @pytest.hookimpl(tryfirst=True)
@@ -186,26 +193,14 @@ class Reporter:
     def _print(self, tw: TerminalWriter, report: GateReport) -> None:
         verbosity = self.config.get_verbosity()
         has_table = bool(report.results) and verbosity >= 0
-        warnings = [problem for r in report.results if r.status not in BAD for problem in r.warnings]
-        notes = [(record, note) for record in report.results for note in record.notes if verbosity > 0]
-        if not (tw.hasmarkup or warnings or notes or self.problems):
+        has_notes = verbosity > 0 and any(record.notes for record in report.results)
+        lines = list(self._lines(report))
+        if not (tw.hasmarkup or warnings_of(report) or has_notes or self.problems):
             table = gate_lines(report, verbosity > 0) if has_table else []
-            write_lines([*table, *("".join(text for text, _ in line) for line in self._lines(report))], tw)
+            write_lines([*table, *("".join(text for text, _ in line) for line in lines)], tw)
             return
-        from rich.text import Text
-
-        from patchgen_core.report.terminal import print_problems
-
         console = console_for(tw)
-        if has_table:
-            print_gate(console, report, verbosity > 0)
-        for line in self._lines(report):
-            console.print(Text.assemble(*line), soft_wrap=True)
-        print_problems(console, dict.fromkeys(warnings), "warning")  # implementations of a config say the same
-        for record, note in notes:
-            about = f"{record.config}: {record.name}" if record.check == "parity" else record.config
-            console.print(Text(f"{about}: {note}", "dim"), soft_wrap=True)
-        print_problems(console, self.problems)
+        print_closing(console, report, lines, table=has_table, verbose=verbosity > 0, problems=self.problems)
         write_console(console, tw)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -224,35 +219,19 @@ class Reporter:
                 terminalreporter.write_line(command)
 
     def _lines(self, report: GateReport) -> Iterator[Line]:
-        for record in report.results:
-            for path in record.written:
-                yield ("rewrote  ", "yellow"), (display_path(path), "")
-            for path in record.removed:
-                yield ("removed  ", "yellow"), (display_path(path), "")
+        yield from change_lines(report)
         if report.results or report.not_run:
-            yield ((report.summary(), "green" if report.is_green else "red"),)
+            yield summary_line(report)
         elif not self.config.option.collectonly:
             yield ((self._nothing(), "yellow"),)
         for path in report.not_collected:
             style = "yellow" if self._is_left_out_on_purpose() else "bold red"
             hint = "does --ignore, norecursedirs or a collect_ignore name it?"
             yield ((f"not collected: {display_path(path)} ({hint})", style),)
-        if self.path is not None and not self.problems:
-            yield ((f"report: {display_path(self.path)}", ""),)
-            for picture in self.pictures:
-                yield ((f"picture: {display_path(picture)}", ""),)
-            if self.no_picture:
-                yield ((self.no_picture, "yellow"),)
-        yield from self._mending(report)
-
-    def _mending(self, report: GateReport) -> Iterator[Line]:
-        if report.is_mendable:
-            yield ((f"Run '{self._command('--patchgen-fix')}' to rewrite what drifted.", "cyan"),)
-        if report.codes:
-            yield ((f"Run 'patchgen rule {' '.join(report.codes)}' for what is behind the findings.", "cyan"),)
-        if report.has_orphans:
-            yield ((f"Run '{self._command('--patchgen-prune')}' to remove orphans.", "cyan"),)
-        if self.gate.prune and not any(self._split(nodeid)[1] == _ORPHANS for nodeid in self.selected):
+        yield from file_lines(None if self.problems else self.path, self.pictures, self.no_picture)
+        commands = Commands(self._command("--patchgen-fix"), self._command("--patchgen-prune"))
+        yield from mending_lines(report, commands)
+        if self.gate.settings.prune and not any(self._split(nodeid)[1] == _ORPHANS for nodeid in self.selected):
             yield (("No orphans were looked for: that takes a run over all of search_root.", "yellow"),)
 
     def _nothing(self) -> str:

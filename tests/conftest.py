@@ -17,7 +17,7 @@ import pytest_patchgen
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import DriftReport, Outcome
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift.drift import check, fix
+from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.config.loading import LoadedConfig, Loader

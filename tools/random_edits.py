@@ -26,7 +26,7 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.ruff_setup import find_ruff
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift.drift import check, fix
+from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import load_project
 from patchgen_core.report.data import error_data

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib.util
 import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
-from patchgen_core.cli.commands import COMMANDS, add_printing, make_console, print_json, split_codes
+from patchgen_core.cli.printing import add_printing, make_console, print_json, split_codes
 from patchgen_core.cli.progress import show_progress
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import Project, load_project
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 Main = Callable[..., int]
 
 _CHECK = "check"
+_COMMANDS = "patchgen_core.cli.commands"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,8 +103,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
     word = argv[0] if argv else ""
-    command = COMMANDS.get(word)
-    options = command.parser(f"{prog} {word}").parse_args(argv[1:]) if command else _options(list(argv), prog)
+    command = _find_command(word)
+    options = command.build_parser(f"{prog} {word}").parse_args(argv[1:]) if command else _options(list(argv), prog)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -121,6 +123,21 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+
+
+class _Subcommand(Protocol):
+    """What a module of ``commands`` has."""
+
+    def build_parser(self, prog: str) -> argparse.ArgumentParser: ...
+    def run(self, options: argparse.Namespace, project: Project | None) -> int: ...
+
+
+def _find_command(word: str) -> _Subcommand | None:
+    """The module of a subcommand: that of its name in ``commands``; None for another word."""
+    name = f"{_COMMANDS}.{word}"
+    if not word.isidentifier() or word.startswith("_") or importlib.util.find_spec(name) is None:
+        return None
+    return cast("_Subcommand", importlib.import_module(name))
 
 
 def _options(arguments: list[str], prog: str) -> argparse.Namespace:
@@ -232,7 +249,7 @@ def _generate(options: argparse.Namespace, project: Project) -> int:
 
 def _check(options: argparse.Namespace, project: Project) -> int:
     from patchgen_core.build.cache import Cache
-    from patchgen_core.checks.drift.drift import check, fix
+    from patchgen_core.checks.checked_in.compare import check, fix
 
     selection = _selection(options, project)
     cache = None if options.no_cache else Cache(project)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from patchgen_core.cli.printing import make_console
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
@@ -48,8 +50,6 @@ def show_progress(options: Namespace) -> Iterator[Progress | None]:
 
 def _start_bar(options: Namespace) -> Bar:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from patchgen_core.cli.commands import make_console
 
     columns = (TextColumn("patchgen"), BarColumn(), MofNCompleteColumn())
     bar = Progress(*columns, console=make_console(options, True), transient=True)

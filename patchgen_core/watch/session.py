@@ -11,7 +11,7 @@ from pathlib import Path
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import ConfigResult, DriftReport
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift.drift import check, find_orphans, fix
+from patchgen_core.checks.checked_in.compare import check, find_orphans, fix
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.project import Project

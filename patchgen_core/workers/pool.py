@@ -23,7 +23,7 @@ AT_ONCE = 32
 
 _MOST = 8
 _TIME_LIMIT = 3600.0
-_SCRIPT = Path(__file__).parents[1] / "checks/drift/server.py"
+_SCRIPT = Path(__file__).parents[1] / "checks/checked_in/server.py"
 
 
 def check_apart(
@@ -32,7 +32,7 @@ def check_apart(
     """Check config files in several processes; what they cannot do is left out.
 
     Args:
-        selection, progress: as for :func:`~patchgen_core.checks.drift.drift.check`.
+        selection, progress: as for :func:`~patchgen_core.checks.checked_in.compare.check`.
         cache_folder: where results are kept; None keeps nothing.
 
     Returns:

@@ -17,7 +17,7 @@ import pytest
 
 from patchgen_core.api.codegen import CodegenResult, generate_and_write
 from patchgen_core.authoring.adopt import AdoptResult, adopt
-from patchgen_core.cli.adopt import adopted_data, build_parser, parse_arguments, print_adopted
+from patchgen_core.cli.commands.adopt import adopted_data, build_parser, parse_arguments, print_adopted
 from patchgen_core.errors import PatchgenError
 from tests.conftest import UPSTREAM, Workspace
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from tests.build.cached import BASE, FAMILY, HEIR, OTHER, checked, preamble
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 

@@ -14,7 +14,7 @@ import pytest
 
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift import drift
+from patchgen_core.checks.checked_in import compare as drift
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files

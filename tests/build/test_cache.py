@@ -13,7 +13,7 @@ import pytest
 
 from patchgen_core.build import artifacts, normalize
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift.drift import check, fix
+from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.project.cache_folder import ENVIRONMENT
 from patchgen_core.project.project import load_project
 from patchgen_core.report.drift.json import drift_data

@@ -11,7 +11,7 @@ from patchgen_core.api.codegen import run_codegen
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.normalize import Complaint, Normalized, Text, normalize
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift.drift import check, fix
+from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project, load_project
 from tests.conftest import CONFIG, Workspace

@@ -9,7 +9,7 @@ import pytest
 
 from patchgen_core.build.results import ConfigResult
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift import drift
+from patchgen_core.checks.checked_in import compare as drift
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
 from patchgen_core.project.project import Project
@@ -139,7 +139,7 @@ def test_edit_by_hand_is_seen_beside_an_upstream_move(gated: Workspace) -> None:
 
 def test_other_format_is_a_generator_change(gated: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchgen_core.codegen.header.FORMAT", 2)
-    monkeypatch.setattr("patchgen_core.checks.drift.causes.FORMAT", 2)
+    monkeypatch.setattr("patchgen_core.checks.checked_in.causes.FORMAT", 2)
     assert causes(gated) == ["generator changed: its output format went from 1 to 2"]
 
 

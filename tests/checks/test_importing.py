@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.results import Artifact
-from patchgen_core.checks.drift.drift import fix
-from patchgen_core.checks.importing import Importer, ImportVerdict
+from patchgen_core.checks.checked_in.compare import fix
+from patchgen_core.checks.imports.importing import Importer, ImportVerdict
 from patchgen_core.errors import PatchgenError
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM, UPSTREAM_TEXT, Workspace, generated
 
@@ -354,7 +354,7 @@ import gc, os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from patchgen_core.build.artifacts import make_artifacts
-from patchgen_core.checks.importing import Importer
+from patchgen_core.checks.imports.importing import Importer
 from patchgen_core.project.project import load_project
 
 project = load_project(Path.cwd())

@@ -13,7 +13,7 @@ import pytest
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift.drift import check, fix
+from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
 from patchgen_core.checks.parity.server import _heads
 from patchgen_core.checks.parity.verdict import CheckVerdict

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.cli.main import main
 from tests.conftest import UPSTREAM, UPSTREAM_TEXT, Workspace, generated
 

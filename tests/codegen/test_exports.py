@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from patchgen_core.checks.importing import Importer, ImportVerdict
+from patchgen_core.checks.imports.importing import Importer, ImportVerdict
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 
 NAME = "patched_modeling_toy_gpu.py"

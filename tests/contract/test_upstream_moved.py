@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace, generated
 from tests.contract.support import found
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from patchgen_core.checks.drift.drift import fix
-from patchgen_core.cli.upgrade import build_parser
+from patchgen_core.checks.checked_in.compare import fix
+from patchgen_core.cli.commands.upgrade import build_parser
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from tests.conftest import PATCH, UPSTREAM, UPSTREAM_TEXT, Workspace
 
 FOLDERS = {"a": 3, "b": 3, "c": 2}

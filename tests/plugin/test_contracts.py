@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace, generated
 from tests.plugin.conftest import CONFIG, run
 from tests.plugin.support import edit, section

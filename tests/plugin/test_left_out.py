@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift.drift import check, fix
+from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.project.project import load_project
 from tests.conftest import PATCH, PREAMBLE, Workspace, generated
 from tests.plugin.conftest import CONFIG, run

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from tests.conftest import PATCH, Workspace, generated
 from tests.plugin.conftest import CONFIG, run
 

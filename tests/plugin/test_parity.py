@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 from tests.plugin.conftest import run
 
@@ -305,7 +305,7 @@ def test_builders_of_a_plugin_and_of_a_conftest_are_references(gated: Workspace,
 
 TELLING = """
 def pytest_report_header(config):
-    from pytest_patchgen.items import GATE
+    from pytest_patchgen.items import RUN_STATE
 
-    return " ".join(["builders", *config.stash[GATE].builders])
+    return " ".join(["builders", *config.stash[RUN_STATE].session.settings.toy_batches])
 """

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from tests.conftest import Workspace
 from tests.plugin.conftest import environment, run
 from tests.plugin.support import section

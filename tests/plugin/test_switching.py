@@ -24,7 +24,7 @@ ORPHANS = "pyproject.toml::orphans"
 LISTEN = """
 import sys
 
-listened = ["patchgen_core", "pytest_patchgen.gate", "rich", "libcst", "acme", "torch", "transformers"]
+listened = ["patchgen_core", "pytest_patchgen.collection", "rich", "libcst", "acme", "torch", "transformers"]
 
 def pytest_unconfigure():
     print("loaded:", [name for name in listened if name in sys.modules])
@@ -227,13 +227,13 @@ def test_packages_of_configs_are_not_imported(project: Workspace, pytester: pyte
     for arguments in (["--patchgen", "--co"], ["--patchgen-checks=drift"], [f"{CONFIG}::drift"]):
         result = run(pytester, project, *arguments, apart=True)
         assert result.ret == pytest.ExitCode.OK
-        result.stdout.fnmatch_lines(["loaded: ['patchgen_core', 'pytest_patchgen.gate'*"])
+        result.stdout.fnmatch_lines(["loaded: ['patchgen_core', 'pytest_patchgen.collection'*"])
         result.stdout.no_fnmatch_line("loaded: *'acme'*")
 
 
 def test_only_what_a_check_needs_is_loaded(project: Workspace, pytester: pytest.Pytester) -> None:
     heavy = ("codegen", "checks.contract", "config.loading", "checks.parity.client", "report.terminal")
-    watched = repr(("rich", "pytest_patchgen.parity_item", *(f"patchgen_core.{name}" for name in heavy)))
+    watched = repr(("rich", "patchgen_core.checks.model_checks", *(f"patchgen_core.{name}" for name in heavy)))
     project.write("conftest.py", f"{LISTEN}\ndef pytest_sessionstart():\n    listened[:] = {watched}\n")
     for _ in range(2):  # the second run knows what is clean
         result = run(pytester, project, "--patchgen-checks=drift", apart=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.checks.drift.drift import fix
+from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.project.cache_folder import prepare_folder
 from patchgen_core.upstream.releases import release_folder
 from tests.conftest import UPSTREAM, UPSTREAM_TEXT, Workspace

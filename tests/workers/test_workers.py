@@ -15,7 +15,7 @@ import pytest
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
-from patchgen_core.checks.drift.drift import MANY, check, fix
+from patchgen_core.checks.checked_in.compare import MANY, check, fix
 from patchgen_core.workers.pool import AT_ONCE
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace
 

@@ -58,7 +58,7 @@ class Zoo:
 FULLY = """
 import json
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.checks.drift.drift import check
+from patchgen_core.checks.checked_in.compare import check
 from patchgen_core.config.loading import Loader
 from patchgen_core.project.project import load_project
 

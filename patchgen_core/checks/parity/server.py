@@ -250,7 +250,7 @@ def _all_heads(request: Request, check: Callable[[type[PreTrainedModel]], CheckV
 def _generated(request: Request) -> ModuleType:
     """The generated module: as it is checked in, or of the text that is about to be."""
     if request["text"] is not None and request["module"] not in sys.modules:
-        from patchgen_core.checks.import_server import give_text
+        from patchgen_core.checks.imports.import_server import give_text
 
         give_text(request["module"], request["path"], request["text"])
     return _import(request["module"])

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.cli.commands import add_printing, make_console, print_json
+from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.cli.progress import show_progress
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import Project
+from patchgen_core.project.project import Project, load_project
 
 if TYPE_CHECKING:
     from patchgen_core.report.upgrade.texts import Step
@@ -69,7 +69,7 @@ def _add_applying(parser: argparse.ArgumentParser) -> None:
     add("--no-gate", action="store_true", help="with --apply: do not run the gate")
 
 
-def run(options: argparse.Namespace, project: Project) -> int:
+def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run ``patchgen upgrade``; returns the exit code.
 
     Raises:
@@ -79,6 +79,7 @@ def run(options: argparse.Namespace, project: Project) -> int:
     from patchgen_core.upgrade.upgrading import upgrade
     from patchgen_core.upstream.releases import Releases, release_folder
 
+    project = project or load_project()
     _check_usage(options)
     if options.apply and not options.allow_dirty:
         from patchgen_core.upgrade.writing.git import refuse_dirty

@@ -29,7 +29,7 @@ def serve() -> None:
 
 def _answer(asked: str) -> dict[str, Any]:
     from patchgen_core.build.cache import Cache
-    from patchgen_core.checks.drift.drift import bare, check
+    from patchgen_core.checks.checked_in.compare import bare, check
     from patchgen_core.errors import PatchgenError
     from patchgen_core.workers.pool import pack, unpack
 

@@ -1,131 +1,73 @@
-"""The gate as part of a session: what is collected, and what its items share."""
+"""What a session collects: patch configs, and the projects that they belong to."""
 
 from __future__ import annotations
 
 import fnmatch
-import importlib
 import os
-import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patchgen_core.checks.check import Check
+from patchgen_core.checks.gate import Gate
+from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
 from patchgen_core.checks.result import clean
-from patchgen_core.errors import PatchgenError, closest, did_you_mean, display_path
-from patchgen_core.project.project import Project, load_project, no_configs
+from patchgen_core.checks.session import DRIFT, Session
+from patchgen_core.checks.settings import DEVICES, Settings, read_device, read_time_limit
+from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.project.project import CONFIG_SUFFIX, Project, load_project, no_configs
 from patchgen_core.project.pyproject import PYPROJECT, declares_project
-from pytest_patchgen import CONFIG_SUFFIX
 from pytest_patchgen.failure import CheckFailed
-from pytest_patchgen.items import GATE, CheckItem, ConfigFile, DriftItem, ProjectFile
-from pytest_patchgen.verdicts import Running, Verdicts
-
-DEVICES = ("auto", "cpu", "cuda")
-_BUILT_IN = {
-    "drift": ("items", "DriftItem"),
-    "import": ("items", "ImportItem"),
-    "contract": ("items", "ContractItem"),
-    "parity": ("parity_item", "ParityItem"),
-    "converter": ("model_items", "ConverterItem"),
-    "plan": ("model_items", "PlanItem"),
-    "kernel": ("model_items", "KernelItem"),
-}
-"""The built-in checks in their order, with module and class: only those that are chosen are imported."""
-
-_WITH_MODELS = {"parity", "converter", "plan"}
-"""The checks that run models, for which torch and transformers are imported while others run."""
+from pytest_patchgen.items import RUN_STATE, CheckItem, ConfigFile, ProjectFile, RunState
 
 
-def start(config: pytest.Config, is_on: bool, is_asked: bool) -> None:
-    """Register the gate with a session.
-
-    Args:
-        config: the session's.
-        is_on: whether the plugin was switched on; else only config files that are named are collected.
-        is_asked: whether this run asks for it, and not the ini file.
-
-    Raises:
-        pytest.UsageError: an option is wrong, or the project is.
-    """
-    from pytest_patchgen.reporter import Reporter
-
-    try:
-        gate = Gate(config, is_on, is_asked)
-        reporter = None if gate.is_worker else Reporter(config, gate)
-    except PatchgenError as error:
-        raise pytest.UsageError(f"patchgen: {error}") from None
-    config.stash[GATE] = gate
-    config.add_cleanup(gate.verdicts.close)
-    config.pluginmanager.register(gate, "patchgen_gate")
-    if reporter is not None:
-        config.pluginmanager.register(reporter, "patchgen_reporter")
-
-
-class Gate:
-    """The gate of one session.
+class Collection:
+    """The gate of one session of pytest.
 
     Attributes:
         checks: the chosen checks, in their order.
-        fix: whether drifted files are to be rewritten.
-        prune: whether orphans are to be removed.
+        names: their names.
         is_asked: whether this run asks for the gate, and not the ini file.
         is_worker: whether this is a worker of pytest-xdist.
         is_whole: whether the run was given no paths, so that all configs of the project belong to it.
         project: the project that the session was started in; None when there is none.
-        named: config files that other plugins name.
         configs: all config files of a whole run.
         collected: config files that were collected.
-        chosen: the config files of which checks are going to run, with the names of those.
-        verdicts: what is known about the configs.
-        running: how models and kernels are run.
-        builders: references of builders of toy batches that plugins bring.
+        settings: how the gate goes.
+        session: what is known about the configs.
     """
 
     def __init__(self, config: pytest.Config, is_on: bool, is_asked: bool) -> None:
         self.config, self.is_on, self.is_asked = config, is_on, is_asked
         self.is_worker = hasattr(config, "workerinput")
-        self.fix: bool = config.option.patchgen_fix
-        self.prune: bool = config.option.patchgen_prune
         self.is_whole = is_on and not _given_paths(config)
-        self.checks = _checks(config)
-        option = "--patchgen-prune" if self.prune else "--patchgen-fix" if self.fix else ""
-        if option and DriftItem not in self.checks:
-            raise PatchgenError(f"{option} goes with the check 'drift', which does that")
+        chosen = _choose_checks(config)
+        self.names = tuple(check.name if isinstance(check, CheckInfo) else check.check for check in chosen)
+        self.settings = _settings(config, self.names)
         self.collected: list[Path] = []
-        self.chosen: dict[Path, set[str]] = {}
-        self.named = _named_configs(config)
+        self._named = _named_configs(config)
         self.project = self._find_project()
-        self.running = _running(config)
-        config.option.patchgen_device = self.running.device  # for workers that have no ini file
-        self.builders = self._find_builders()
-        self.verdicts = Verdicts(
+        config.option.patchgen_device = self.settings.device  # for workers that have no ini file
+        self.session = Session(
             self.project,
-            self.is_worker,
-            self.running,
-            caching=not config.option.patchgen_no_cache,
-            artifacts=self.checks != (DriftItem,),
+            self.settings,
+            by_folder=self.is_worker,
+            artifacts=self.names != (DRIFT,),
+            named=self._named,
         )
-        if self.project is not None and self.runs("contract"):
-            self.verdicts.contracts(self.project)  # settings that name no rule are told before anything runs
+        gate_checks = Gate(self.session, [check for check in chosen if isinstance(check, CheckInfo)]).checks
+        added = [check for check in chosen if not isinstance(check, CheckInfo)]
+        self.checks: tuple[Check | type[CheckItem], ...] = (*gate_checks, *added)
         self.configs = self._find_configs()
         self._legacy = {path for path in self.configs if not path.name.endswith(CONFIG_SUFFIX)}
         self._arguments = {self._argument(argument) for argument in config.args}
         self._copies = self._find_copies()
+        config.stash[RUN_STATE] = RunState(self.session, self.checks, self.at_home)
         if is_on:
             # Not documented, but the one way to have more collected; workers get the result as their arguments.
             config.args = [*config.args, *map(str, self._more_arguments())]
-
-    def runs(self, name: str) -> bool:
-        """Whether a check of this name is chosen."""
-        return any(check.check == name for check in self.checks)
-
-    def _find_builders(self) -> tuple[str, ...]:
-        if not self.runs("parity"):
-            return ()
-        from pytest_patchgen.toys import toy_builders
-
-        return toy_builders(self.config)
 
     def _find_project(self) -> Project | None:
         problem = None
@@ -136,7 +78,7 @@ class Gate:
                 if error.problems[0].location is not None:  # a table with something wrong in it
                     raise
                 problem = problem or error
-        if problem is not None and self.is_whole and self.is_asked and not self.is_worker and not self.named:
+        if problem is not None and self.is_whole and self.is_asked and not self.is_worker and not self._named:
             raise PatchgenError(
                 problem.problems[0].message, None, f"{problem.problems[0].hint} Or name the folders to check."
             )
@@ -146,9 +88,9 @@ class Gate:
         if not self.is_on or not (self.is_whole or (self.project and self.project.legacy_patches_prefix)):
             return ()
         found = self.project.find_configs() if self.project is not None else []
-        if self.project is not None and self.is_whole and not found and not self.named:
+        if self.project is not None and self.is_whole and not found and not self._named:
             raise no_configs(self.project)
-        return tuple(dict.fromkeys([*found, *self.named]))
+        return tuple(dict.fromkeys([*found, *self._named]))
 
     def _argument(self, argument: str) -> Path:
         return Path(os.path.abspath(self.config.invocation_params.dir / argument.partition("::")[0]))
@@ -185,14 +127,11 @@ class Gate:
 
     def label(self, path: Path) -> str:
         """What reports call the config in a file that could not be asked for its name."""
-        try:
-            return self.verdicts.project(path).module_name(path)
-        except PatchgenError:
-            return path.stem
+        return self.session.label(path)
 
     def is_config(self, path: Path) -> bool:
         """Whether a file is a patch config, by its name or because it was named."""
-        return path.name.endswith(CONFIG_SUFFIX) or path in self.named or path in self._legacy
+        return path.name.endswith(CONFIG_SUFFIX) or path in self._named or path in self._legacy
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Generator[None, Any, Any]:
@@ -224,41 +163,47 @@ class Gate:
 
     def _concern_project(self) -> bool:
         """Whether a chosen check has items that concern no single config."""
-        return self.runs("drift") or self.runs("kernel")
+        return any(isinstance(c, Check) and type(c).project_items is not Check.project_items for c in self.checks)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Note what is going to run: configs are checked in batches."""
-        for item in session.items:
-            if isinstance(item, CheckItem) and isinstance(item.parent, ConfigFile):
-                self.chosen.setdefault(item.path, set()).add(item.check)
-        is_here = not self.is_worker and not self.config.option.collectonly
-        if is_here and any(isinstance(item, CheckItem) and item.on_device for item in session.items):
-            self._refuse_device()
-        checks = _WITH_MODELS & {item.check for item in session.items if isinstance(item, CheckItem)}
-        if is_here and checks and self.project is not None:
-            self.verdicts.models(self.project).prepare(checks)
+        """Note what is going to run: configs are made together, and what is slow to start is started."""
+        items = [item for item in session.items if isinstance(item, CheckItem)]
+        for item in items:
+            if isinstance(item.parent, ConfigFile):
+                self.session.chosen.setdefault(item.path, set()).add(item.check)
+        if self.is_worker or self.config.option.collectonly:
+            return
+        names = {item.check for item in items}
+        self._refuse_machine(names)
+        if self.project is not None:
+            for check in self._gate_checks(names):
+                check.prepare(self.project)
+
+    def _gate_checks(self, names: Iterable[str]) -> Iterator[Check]:
+        return (check for check in self.checks if isinstance(check, Check) and check.name in names)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Look for the device before workers of this machine are started."""
-        if node.gateway.spec.popen and any(check.on_device for check in self.checks):
-            self._refuse_device()
+        if node.gateway.spec.popen:
+            self._refuse_machine(self.names)
 
-    def _refuse_device(self) -> None:
-        """Tell once, and not in every item, that torch has not the device that is wanted.
+    def _refuse_machine(self, names: Iterable[str]) -> None:
+        """Tell once, and not in every item, that this machine has not what is asked for.
 
         Raises:
             pytest.UsageError: it has not.
         """
-        if self.running.device != "cuda" or self._has_device:
+        if self._is_machine_known:
             return
         try:
-            self.verdicts.models(self.project or Project(Path.cwd(), "nowhere", root=Path.cwd())).refuse_device()
+            for check in self._gate_checks(names):
+                check.refuse_machine(self.project)
         except PatchgenError as error:
             raise pytest.UsageError(f"patchgen: {error}") from None
-        self._has_device = True
+        self._is_machine_known = True
 
-    _has_device = False
+    _is_machine_known = False
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
@@ -281,7 +226,7 @@ class Gate:
 
     def pytest_unconfigure(self) -> None:
         """Forget the configs before pytest looks for cycles in what there is."""
-        self.verdicts.close()
+        self.session.close()
 
     def pytest_sessionfinish(self) -> None:
         """Tell the controller what was collected."""
@@ -321,60 +266,56 @@ def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
     return tuple(sorted(set(found)))
 
 
-def _running(config: pytest.Config) -> Running:
-    """How models are run.
+def _settings(config: pytest.Config, checks: Sequence[str]) -> Settings:
+    """How the gate goes.
 
     Raises:
-        PatchgenError: the device is unknown, or the time limit is none.
+        PatchgenError: the device is unknown, the time limit is none, or the check that mends files is not chosen.
     """
     option = config.option
+    flag = "--patchgen-prune" if option.patchgen_prune else "--patchgen-fix" if option.patchgen_fix else ""
+    if flag and DRIFT not in checks:
+        raise PatchgenError(f"{flag} goes with the check '{DRIFT}', which does that")
     device = option.patchgen_device
     if device is None:
         device = config.getini("patchgen_device") or DEVICES[0]
-    if device not in DEVICES:
-        hint = did_you_mean(device, DEVICES) or f"There are: {', '.join(DEVICES)}."
-        raise PatchgenError(f"there is no device '{device}' to run models on", None, hint)
-    if option.patchgen_time_limit is None:
-        return Running(device, option.patchgen_isolate)
-    try:
-        seconds = float(option.patchgen_time_limit)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= threading.TIMEOUT_MAX:
-        message = f"--patchgen-time-limit takes a number of seconds, not '{option.patchgen_time_limit}'"
-        raise PatchgenError(message)
-    return Running(device, option.patchgen_isolate, seconds)
+    limit = option.patchgen_time_limit
+    return Settings(
+        fix=option.patchgen_fix,
+        prune=option.patchgen_prune,
+        device=read_device(device),
+        isolate=option.patchgen_isolate,
+        time_limit=None if limit is None else read_time_limit("--patchgen-time-limit", limit),
+        caching=not option.patchgen_no_cache,
+        toy_batches=_toy_batches(config) if "parity" in checks else (),
+    )
 
 
-def _checks(config: pytest.Config) -> tuple[type[CheckItem], ...]:
+def _toy_batches(config: pytest.Config) -> tuple[str, ...]:
+    from pytest_patchgen.toys import toy_builders
+
+    return toy_builders(config)
+
+
+def _choose_checks(config: pytest.Config) -> tuple[CheckInfo | type[CheckItem], ...]:
     """The checks of this run.
 
     Raises:
         PatchgenError: a check that is chosen is unknown; names the nearest.
     """
-    known: dict[str, type[CheckItem] | None] = dict.fromkeys(_BUILT_IN)
-    for more in reversed(config.hook.pytest_patchgen_checks(config=config)):
-        for check in more:
+    known: dict[str, CheckInfo | type[CheckItem]] = {info.name: info for info in all_checks()}
+    meanings = {info.name: info.meaning for info in all_checks()}
+    for added in reversed(config.hook.pytest_patchgen_checks(config=config)):
+        for check in added:
             if check.check in known:
-                raise PatchgenError(f"two checks are called '{check.check}'", None, "Rename the one of your plugin.")
+                raise two_checks(check.check)
             known[check.check] = check
-            first = (check.__doc__ or "a check of a patch config").strip().splitlines()[0]
-            config.addinivalue_line("markers", f"patchgen_{check.check}: {first}")
+            meanings[check.check] = first_line(check)
+    lines = config.getini("markers")
+    for name, meaning in meanings.items():
+        if (line := f"patchgen_{name}: {meaning}") not in lines:
+            config.addinivalue_line("markers", line)
     texts: Sequence[str] = config.getini("patchgen_checks") or tuple(known)
     if config.option.patchgen_checks is not None:
         texts = [config.option.patchgen_checks]
-    chosen = [name.strip() for text in texts for name in text.split(",") if name.strip()]
-    for name in chosen:
-        if name not in known:
-            near = closest(name, known)
-            hint = f"Did you mean '{near}'?" if near else f"There are: {', '.join(known)}."
-            raise PatchgenError(f"there is no check '{name}'", None, hint)
-    if not chosen:
-        raise PatchgenError("no check is chosen", None, f"There are: {', '.join(known)}.")
-    return tuple(check or _built_in(name) for name, check in known.items() if name in chosen)
-
-
-def _built_in(name: str) -> type[CheckItem]:
-    module, kind = _BUILT_IN[name]
-    check: type[CheckItem] = getattr(importlib.import_module(f"pytest_patchgen.{module}"), kind)
-    return check
+    return tuple(known[name] for name in choose_names(known, texts))

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen_core.cli.commands import add_printing, make_console, print_json
+from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.cli.progress import show_progress
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import Project
+from patchgen_core.project.project import Project, load_project
 
 if TYPE_CHECKING:
     from patchgen_core.upgrade.matrix.columns import Fetching, Wanted
@@ -57,7 +57,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def run(options: argparse.Namespace, project: Project) -> int:
+def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run ``patchgen matrix``; returns the exit code.
 
     Raises:
@@ -68,6 +68,7 @@ def run(options: argparse.Namespace, project: Project) -> int:
     from patchgen_core.upgrade.selecting import select_configs
     from patchgen_core.upstream.releases import Releases, release_folder
 
+    project = project or load_project()
     paths = list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
     selection = select_configs(project, paths, options.package)
     if not selection.configs and not selection.failed:

@@ -126,7 +126,7 @@ def _find_rivals(results: _Results) -> set[Path]:
 
 def compare(outcome: Outcome) -> ConfigResult:
     """The verdict on one config."""
-    from patchgen_core.checks.drift.causes import explain
+    from patchgen_core.checks.checked_in.causes import explain
 
     artifact = outcome.artifact
     if artifact is None:

@@ -9,8 +9,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from patchgen_core.authoring.new.creating import NewResult
+from patchgen_core.authoring.new.creating import NewResult, create_new
+from patchgen_core.cli.printing import make_console, print_json
 from patchgen_core.errors import display_path
+from patchgen_core.project.project import Project, load_project
+from patchgen_core.report.data import SCHEMA, problem_data
+from patchgen_core.report.terminal import print_problems
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
@@ -33,10 +37,25 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
+def run(options: argparse.Namespace, project: Project | None) -> int:
+    """Run it; returns the exit code."""
+    project = project or load_project()
+    result = create_new(
+        project,
+        options.model_type,
+        force=options.force,
+        generate=not options.no_generate,
+        dry_run=options.dry_run,
+    )
+    if options.json:
+        print_json(new_data(result))
+    else:
+        print_new(make_console(options), result, options.dry_run, project.module_name(result.config))
+    return exit_code(result)
+
+
 def print_new(console: Console, result: NewResult, dry_run: bool, module: str) -> None:
     """Print what was written, what it patches, what is left and why, and how to go on."""
-    from patchgen_core.report.terminal import print_problems
-
     written = set(result.written)
     for path, text in result.files:
         word, style = ("would be", "yellow") if dry_run else ("wrote", "green") if path in written else ("same", "dim")
@@ -66,8 +85,6 @@ def _summary(result: NewResult) -> Iterator[Text]:
 
 def new_data(result: NewResult) -> dict[str, Any]:
     """The result as JSON data."""
-    from patchgen_core.report.data import SCHEMA, problem_data
-
     return {
         "schema": SCHEMA,
         "exit_code": exit_code(result),

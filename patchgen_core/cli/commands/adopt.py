@@ -11,8 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from patchgen_core.authoring.adopt.adopting import AdoptResult
+from patchgen_core.authoring.adopt.adopting import AdoptResult, adopt
+from patchgen_core.cli.printing import make_console, print_json
 from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.project.project import Project, load_project
 
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "none": None}
 
@@ -40,6 +42,25 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 
 _FROM = "liger (the default), another registered patch type, or package.module:function"
 _IMPORT = "module to import first, whose decorators register patchers; can be given more than once"
+
+
+def run(options: argparse.Namespace, project: Project | None) -> int:
+    """Run it; returns the exit code."""
+    project = project or load_project()
+    result = adopt(
+        project,
+        options.adopted_model,
+        options.patcher,
+        output=options.output,
+        arguments=parse_arguments(options.kwargs),
+        imports=options.imports,
+        force=options.force,
+    )
+    if options.json:
+        print_json(adopted_data(result))
+    else:
+        print_adopted(make_console(options), result, f"patchgen {project.module_name(result.path)} --diff")
+    return int(bool(result.findings))
 
 
 def parse_arguments(entries: Iterable[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Does a generated module import, and does it export what upstream exports?
 
-The import happens in a process of its own (:mod:`patchgen_core.checks.import_server`), so that nothing that this one
-has imported can stand in for what the module lacks, and so that torch stays out of this one.
+The import happens in a process of its own (:mod:`patchgen_core.checks.imports.import_server`), so that nothing that
+this one has imported can stand in for what the module lacks, and so that torch stays out of this one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Imports generated modules, each in a process that has imported nothing of the project before.
 
-Run as a script by :mod:`patchgen_core.checks.importing`. Every line of standard input is a request, answered by one
-line of standard output, both JSON. The process imports torch, the upstream package and what upstream's module imports
-of that beside its own model, once, and forks for every request: the module imports these itself, so nothing is hidden
-by their being there. Where there is no fork it serves one request.
+Run as a script by :mod:`patchgen_core.checks.imports.importing`. Every line of standard input is a request, answered
+by one line of standard output, both JSON. The process imports torch, the upstream package and what upstream's module
+imports of that beside its own model, once, and forks for every request: the module imports these itself, so nothing is
+hidden by their being there. Where there is no fork it serves one request.
 """
 
 from __future__ import annotations

@@ -1,0 +1,86 @@
+"""What a check is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from patchgen_core.build.results import ConfigResult
+from patchgen_core.checks.result import CheckResult, Status
+from patchgen_core.checks.session import Session
+from patchgen_core.project.project import Project
+
+
+class Check:
+    """One thing that the gate proves of a config. The base class of all checks, of other packages' as well.
+
+    A subclass implements :meth:`run`, and :meth:`items` when there is not one item for each config file. Its first
+    line of documentation is what reports say it means.
+
+    Args:
+        session: what the run knows about its configs.
+
+    Attributes:
+        name: names its items, its mark ``patchgen_<name>`` and its column in reports.
+        on_device: whether it runs on the device that is chosen; others run on the CPU.
+    """
+
+    name: ClassVar[str]
+    on_device: ClassVar[bool] = False
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def items(self, path: Path) -> Iterator[str]:
+        """The names of the items for a config file: the check's, or ``name[variant]`` for each of several."""
+        yield self.name
+
+    def project_items(self, path: Path) -> Iterator[str]:
+        """The names of the items that concern no single config of a project.
+
+        Args:
+            path: the project's ``pyproject.toml``, which they are listed under.
+        """
+        yield from ()
+
+    def prepare(self, project: Project) -> None:
+        """Start what takes long to start, while other checks run."""
+
+    def refuse_machine(self, project: Project | None) -> None:
+        """Tell once, and not in every item, that the machine has not what the settings ask for.
+
+        Raises:
+            PatchgenError: it has not.
+        """
+
+    def run(self, path: Path, item: str) -> Iterable[CheckResult]:
+        """Do the check.
+
+        Args:
+            path: the config file, or the project's ``pyproject.toml``.
+            item: which of its items.
+
+        Returns:
+            A result for each config that the file makes.
+
+        Raises:
+            PatchgenError: it cannot be done; that is the item's result.
+        """
+        raise NotImplementedError
+
+    def result(self, result: ConfigResult, status: Status, **more: Any) -> CheckResult:
+        """The result for a config; ``more`` is what else it holds."""
+        outcome = result.outcome
+        return CheckResult(outcome.label, str(outcome.path), outcome.line, self.name, status, **more)
+
+    def nothing_made(self, result: ConfigResult, reason: str) -> CheckResult:
+        """The result for a config without a generated module: skipped where the drift check tells of it."""
+        if self.session.is_drift_checked(result.outcome.path):
+            return self.result(result, "skipped", reason=reason)
+        errors = result.outcome.problems
+        return (
+            self.result(result, "error", errors=errors)
+            if errors
+            else self.result(result, "failed", causes=result.causes)
+        )

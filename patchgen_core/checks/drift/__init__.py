@@ -1,1 +1,0 @@
-"""Is what is checked in what the configs make?"""

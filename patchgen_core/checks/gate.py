@@ -1,0 +1,116 @@
+"""The gate: run these checks on these configs, and hand over the results as they come."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from patchgen_core.checks.check import Check
+from patchgen_core.checks.registry import CheckInfo
+from patchgen_core.checks.result import CheckResult, pack, unpack
+from patchgen_core.checks.session import Session
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.project.pyproject import PYPROJECT
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to run.
+
+    Attributes:
+        path: a config file, or the ``pyproject.toml`` of a project.
+        name: such as ``parity[eager]``.
+        check: what runs it.
+    """
+
+    path: Path
+    name: str
+    check: Check
+
+
+class Gate:
+    """Checks for a session.
+
+    Args:
+        session: what the run knows about its configs.
+        checks: those to run, in their order.
+    """
+
+    def __init__(self, session: Session, checks: Sequence[CheckInfo]) -> None:
+        self.session = session
+        self.checks = tuple(info.load()(session) for info in checks)
+
+    def config_items(self, path: Path) -> Iterator[Item]:
+        """What there is to run for a config file."""
+        for check in self.checks:
+            for name in check.items(path):
+                yield Item(path, name, check)
+
+    def project_items(self, path: Path) -> Iterator[Item]:
+        """What there is to run for a project and no config of it, given its ``pyproject.toml``."""
+        for check in self.checks:
+            for name in check.project_items(path):
+                yield Item(path, name, check)
+
+    def items(self, configs: Iterable[Path], projects: Iterable[Path] = ()) -> list[Item]:
+        """What there is to run for config files, and for projects as a whole, given their folders."""
+        items = [item for path in configs for item in self.config_items(path)]
+        return items + [item for folder in projects for item in self.project_items(folder / PYPROJECT)]
+
+    def run(self, items: Sequence[Item]) -> Iterator[CheckResult]:
+        """Run items one after the other.
+
+        Yields:
+            The results of each as soon as it is done, with their seconds and the name of the item.
+        """
+        self.choose(items)
+        for item in items:
+            start = time.perf_counter()
+            results = run_item(item, self.session)
+            seconds = time.perf_counter() - start
+            for result in results:
+                yield replace(result, item=self.node_id(item), seconds=seconds)
+
+    def refuse_machine(self, items: Iterable[Item]) -> None:
+        """Tell at once when the machine has not what the settings ask for.
+
+        Raises:
+            PatchgenError: it has not.
+        """
+        for check in dict.fromkeys(item.check for item in items):
+            check.refuse_machine(self.session.home)
+
+    def choose(self, items: Iterable[Item]) -> None:
+        """Note what is going to run: configs are made together, and what is slow to start is started."""
+        checks: dict[Check, None] = {}
+        for item in items:
+            if item.path.name != PYPROJECT:
+                self.session.chosen.setdefault(item.path, set()).add(item.check.name)
+            checks[item.check] = None
+        if self.session.home is not None:
+            for check in checks:
+                check.prepare(self.session.home)
+
+    def node_id(self, item: Item) -> str:
+        """An item's path from the project's root, and its name, as pytest calls it."""
+        base = self.session.home.base if self.session.home is not None else Path.cwd()
+        return f"{Path(os.path.relpath(item.path, base)).as_posix()}::{item.name}"
+
+
+def run_item(item: Item, session: Session) -> tuple[CheckResult, ...]:
+    """The results of an item; what prevents a check from being done is its result as well."""
+    try:
+        results = tuple(item.check.run(item.path, item.name))
+    except PatchgenError as error:
+        results = (_error(item, session, error.problems),)
+    except Exception as error:
+        message = f"the check did not finish: {type(error).__name__}: {error}"
+        results = (_error(item, session, (Problem(message),)),)
+    return tuple(unpack(pack(result)) for result in results)  # as other processes see them
+
+
+def _error(item: Item, session: Session, problems: tuple[Problem, ...]) -> CheckResult:
+    return CheckResult(session.label(item.path), str(item.path), 0, item.check.name, "error", errors=problems)

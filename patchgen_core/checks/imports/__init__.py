@@ -1,0 +1,1 @@
+"""Does a generated module import, and does it export what upstream exports?"""

@@ -1,0 +1,105 @@
+"""What the checks that run models and kernels share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from patchgen_core.build.results import Artifact, ConfigResult
+from patchgen_core.checks.check import Check
+from patchgen_core.checks.parity.client import TIME_LIMIT, ModelChecks
+from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.result import CheckResult, Status
+from patchgen_core.checks.session import Session
+from patchgen_core.errors import Location
+from patchgen_core.project.project import Project
+
+DRIFTED = "The generated file has drifted: mend that first."
+"""What to add to the problems of a model that is not what its config makes."""
+
+
+def model_process(session: Session, project: Project) -> ModelChecks:
+    """The process that runs a project's models and kernels, one for all checks of a session."""
+    settings = session.settings
+    limit = settings.time_limit if settings.time_limit is not None else TIME_LIMIT
+    return session.resource(
+        project, ModelChecks, lambda: ModelChecks(project, settings.device, settings.isolate, limit)
+    )
+
+
+def refuse_device(session: Session, project: Project | None) -> None:
+    """Check that torch has the device that a run wants.
+
+    Raises:
+        PatchgenError: it has not.
+    """
+    if session.settings.device == "cuda":
+        folder = Path.cwd()
+        model_process(session, project or Project(folder, "nowhere", root=folder)).refuse_device()
+
+
+def status_of(verdict: CheckVerdict) -> tuple[Status, str]:
+    """The status that a check has, and why when it was skipped."""
+    if verdict.problems:
+        return "failed", ""
+    return ("skipped", verdict.skipped) if verdict.skipped else ("clean", "")
+
+
+class ModelCheck(Check):
+    """A check that runs the models of generated modules."""
+
+    def prepare(self, project: Project) -> None:
+        """Have the process import torch and transformers."""
+        model_process(self.session, project).prepare([self.name])
+
+    def run(self, path: Path, item: str) -> Iterable[CheckResult]:
+        """Run the models of the checked-in modules, or of what a run that rewrites files puts there."""
+        return [self._run(result, item) for result in self.session.results(path)]
+
+    def _run(self, result: ConfigResult, item: str) -> CheckResult:
+        artifact = result.outcome.artifact
+        is_fixed = self.session.is_fixed(result)
+        if artifact is None or (not is_fixed and not artifact.path.exists()):
+            return self.nothing_made(result, "there is no model to run: the drift check says why")
+        process = model_process(self.session, self.session.project(result.outcome.path))
+        verdict = self.compare(process, artifact, result.outcome.path, item, is_fixed)
+        if result.status == "drifted" and not is_fixed:
+            problems = tuple(replace(p, hint=f"{p.hint} {DRIFTED}".strip()) for p in verdict.problems)
+            # Which lines are new is not known of a module that has drifted, so that what allows PG302 looks idle.
+            verdict = replace(verdict, problems=problems, unused=())
+        status, reason = status_of(verdict)
+        return self.result(
+            result,
+            status,
+            reason=reason,
+            errors=verdict.problems,
+            warnings=verdict.warnings,
+            notes=verdict.notes,
+            figures=verdict.figures,
+            tables=verdict.tables,
+            unused=verdict.unused,
+            siblings=self.siblings(result.outcome.path) if verdict.unused else (),
+        )
+
+    def siblings(self, path: Path) -> tuple[str, ...]:
+        """The items that an allowance of a config may be for as well."""
+        return ()
+
+    def compare(self, process: ModelChecks, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckVerdict:
+        """The verdict on what one config makes.
+
+        Args:
+            process: runs the models.
+            artifact: what the config makes.
+            path: the config's file.
+            item: which item of the file.
+            fresh: use the text that is about to be written, whatever stands on disk.
+        """
+        raise NotImplementedError
+
+
+def located(verdict: CheckVerdict, path: Path) -> CheckVerdict:
+    """A verdict whose problems lie in a file."""
+    location = Location(str(path))
+    return replace(verdict, problems=tuple(replace(problem, location=location) for problem in verdict.problems))

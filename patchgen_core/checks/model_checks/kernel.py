@@ -1,0 +1,80 @@
+"""The check ``kernel``: the kernels of a project, whichever configs use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from patchgen_core.checks.check import Check
+from patchgen_core.checks.model_checks.base import model_process, refuse_device, status_of
+from patchgen_core.checks.parity.client import KernelName
+from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.result import CheckResult
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.project import Project
+
+
+class KernelCheck(Check):
+    """A kernel computes what the eager function of its op computes."""
+
+    name = "kernel"
+    on_device = True
+
+    def items(self, path: Path) -> Iterator[str]:
+        """None: kernels are checked for the project."""
+        yield from ()
+
+    def project_items(self, path: Path) -> Iterator[str]:
+        """One item for every kernel that can run here; one that fails when they cannot be told."""
+        project = self.session.project(path)
+        if not uses_kernels(project.find_configs(), bool(project.kernels)):
+            return
+        try:
+            kernels = self._kernels(project)
+        except PatchgenError:
+            yield self.name
+            return
+        for kernel in kernels:
+            yield self._item(kernel)
+
+    def refuse_machine(self, project: Project | None) -> None:
+        """Ask for the device."""
+        refuse_device(self.session, project)
+
+    def run(self, path: Path, item: str) -> Iterable[CheckResult]:
+        """Compare forward and backward over random inputs."""
+        project = self.session.project(path)
+        kernel = next(kernel for kernel in self._kernels(project) if self._item(kernel) == item)
+        verdict = model_process(self.session, project).kernel(kernel)
+        status, reason = status_of(verdict)
+        return [
+            CheckResult(
+                "-".join(kernel),
+                str(path),
+                0,
+                self.name,
+                status,
+                errors=verdict.problems,
+                reason=reason,
+                notes=(*verdict.notes, *_largest_error(verdict)),
+                figures=verdict.figures,
+            )
+        ]
+
+    def _kernels(self, project: Project) -> list[KernelName]:
+        return model_process(self.session, project).kernels()
+
+    def _item(self, kernel: KernelName) -> str:
+        return f"{self.name}[{'-'.join(kernel)}]"
+
+
+def uses_kernels(configs: Sequence[Path], registers: bool) -> bool:
+    """Whether a project has to do with kernels: it registers some, or a config makes an op slot."""
+    return registers or any(b"OpSlot" in path.read_bytes() for path in configs if path.is_file())
+
+
+def _largest_error(verdict: CheckVerdict) -> Iterator[str]:
+    """The largest of a kernel's errors, which are parts of what is allowed."""
+    if verdict.figures:
+        name = max(verdict.figures, key=lambda name: verdict.figures[name])
+        yield f"largest error: {verdict.figures[name]:.2g} of what is allowed ({name})"

@@ -1,0 +1,218 @@
+"""What a run of the gate knows about configs: each is made once, whichever checks ask."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from patchgen_core.build.cache import Cache
+from patchgen_core.build.inputs import InputReader
+from patchgen_core.build.results import Artifact, ConfigResult, Outcome
+from patchgen_core.build.selection import Selection
+from patchgen_core.checks.checked_in.compare import bare, check
+from patchgen_core.checks.settings import Settings
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.pyproject import PYPROJECT
+from patchgen_core.workers.collector import without_collector
+
+if TYPE_CHECKING:
+    from patchgen_core.config.loading import Loader
+
+DRIFT = "drift"
+"""The check that tells of configs which make nothing, and rewrites what drifted."""
+
+
+class Closeable(Protocol):
+    """What a session ends with itself, such as a process."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+_Resource = TypeVar("_Resource", bound=Closeable)
+WarnBeforeFix = Callable[[Artifact, Path], tuple[Problem, ...]]
+"""What a check has to say of a config before its files are rewritten, because it cannot be told afterwards."""
+
+
+class Session:
+    """What a run of the gate knows.
+
+    Args:
+        home: the project that the run was started in.
+        settings: how it goes.
+        by_folder: make together the configs that share an output folder, and not all. For one of several processes
+            that share the items. Configs of one folder stay together because two that write the same file are an
+            error of both.
+        artifacts: whether other checks than that of the drift need what configs make.
+        named: config files beside those that projects find.
+
+    Attributes:
+        chosen: the config files of which checks are going to run, with the names of those.
+        warn_before_fix: by name of the check.
+    """
+
+    def __init__(
+        self,
+        home: Project | None,
+        settings: Settings,
+        *,
+        by_folder: bool = False,
+        artifacts: bool = True,
+        named: tuple[Path, ...] = (),
+    ) -> None:
+        self.home, self.settings, self.named = home, settings, named
+        self.by_folder, self.artifacts = by_folder, artifacts
+        self.chosen: dict[Path, set[str]] = {}
+        self.warn_before_fix: dict[str, WarnBeforeFix] = {}
+        self._projects: dict[Path, Project] = {}
+        self._projects_by_table: dict[Path, Project] = {}
+        self._loaders: dict[Project, Loader] = {}
+        self._caches: dict[Project, Cache] = {}
+        self._resources: dict[tuple[Project, type], Any] = {}
+        self._results: dict[Path, list[ConfigResult] | PatchgenError] = {}
+
+    # --- projects ---
+
+    def project(self, path: Path) -> Project:
+        """The project that a file belongs to: that of the nearest table, or the session's own.
+
+        Raises:
+            PatchgenError: there is none, or its settings are wrong.
+        """
+        if path.parent not in self._projects:
+            self._projects[path.parent] = self._find_project(path)
+        return self._projects[path.parent]
+
+    def _find_project(self, path: Path) -> Project:
+        home = self.home if self.home is not None and path.is_relative_to(self.home.search_root) else None
+        try:
+            project = self._project_above(path.parent)
+        except PatchgenError as error:
+            if home is not None and error.problems[0].location is None:  # there is no table above the search root
+                return home
+            raise
+        return home if home is not None and not path.is_relative_to(project.search_root) else project
+
+    def _project_above(self, folder: Path) -> Project:
+        """The project of the nearest table; each table is read once."""
+        for place in (folder, *folder.parents):
+            if place in self._projects_by_table:
+                return self._projects_by_table[place]
+            if (place / PYPROJECT).is_file():
+                break
+        project = load_project(folder)
+        return self._projects_by_table.setdefault(project.base, project)
+
+    def label(self, path: Path) -> str:
+        """What reports call the config in a file that cannot be asked for its name."""
+        try:
+            return self.project(path).module_name(path)
+        except PatchgenError:
+            return path.stem
+
+    # --- what projects share ---
+
+    def loader(self, project: Project) -> Loader:
+        """The loader of a project's configs, which parses each file once."""
+        if project not in self._loaders:
+            from patchgen_core.config.loading import Loader
+            from patchgen_core.syntax.source import SourceCache
+
+            self._loaders[project] = Loader(project, SourceCache())
+        return self._loaders[project]
+
+    def cache(self, project: Project) -> Cache | None:
+        """What keeps a project's results; None when nothing is kept."""
+        return self._caches.setdefault(project, Cache(project)) if self.settings.caching else None
+
+    def resource(self, project: Project, kind: type[_Resource], make: Callable[[], _Resource]) -> _Resource:
+        """What checks of a project share, such as a process: made once, and closed with the session."""
+        key = (project, kind)
+        if key not in self._resources:
+            self._resources[key] = make()
+        resource: _Resource = self._resources[key]
+        return resource
+
+    def close(self) -> None:
+        """End what was started, and forget everything."""
+        for resource in self._resources.values():
+            resource.close()
+        memories = (self._projects, self._projects_by_table, self._loaders, self._caches, self._resources)
+        for memory in (*memories, self._results):
+            memory.clear()
+
+    # --- configs ---
+
+    def outcomes(self, project: Project, paths: Iterable[Path]) -> list[Outcome]:
+        """What config files make, as far as the names of the files go; none is made for that."""
+        cache, reader = None if self.artifacts else self.cache(project), InputReader(project)
+        selection = Selection(project)
+        outcomes: list[Outcome] = []
+        for path in paths:
+            results = self._results.get(path)
+            if not isinstance(results, list):
+                results = cache.find(selection, path, reader) if cache is not None else []
+            outcomes += [result.outcome for result in results] or self._load_outcomes(selection, path)
+        return outcomes
+
+    def _load_outcomes(self, selection: Selection, path: Path) -> list[Outcome]:
+        from patchgen_core.build.artifacts import load_outcomes
+
+        return load_outcomes(selection, path, self.loader(selection.project))
+
+    def results(self, path: Path) -> list[ConfigResult]:
+        """What the configs in a file make, beside what is checked in; made together with those of ``chosen``.
+
+        Raises:
+            PatchgenError: there is no project, or ruff cannot run.
+        """
+        if path not in self._results:
+            self._make(path)
+        results = self._results[path]
+        if isinstance(results, PatchgenError):
+            raise results
+        return results
+
+    def _make(self, path: Path) -> None:
+        project, batch = self.project(path), self._batch(path)
+        cache = self.cache(project)
+        loader = self.loader(project) if self.artifacts else None
+        try:
+            with without_collector():
+                report = check(Selection(project, batch), loader=loader, cache=cache, artifacts=self.artifacts)
+        except PatchgenError as error:
+            self._results.update(dict.fromkeys(batch, error))
+            return
+        except BaseException:  # a time limit: the next item's is not to be spent on the same config
+            self.by_folder = True
+            raise
+        if cache is not None and cache.failure:
+            warnings.warn(f"patchgen: results cannot be kept: {cache.failure}", stacklevel=1)
+        by_path: dict[Path, list[ConfigResult]] = {entry: [] for entry in batch}
+        for result in report.results:
+            by_path[result.outcome.path].append(result if self.artifacts else bare(result))
+        self._results.update(by_path)
+
+    def _batch(self, path: Path) -> list[Path]:
+        project = self.project(path)
+        batch = [path]
+        for other in self.chosen:
+            try:
+                is_near = not self.by_folder or project.output_folder(other) == project.output_folder(path)
+                if is_near and other not in self._results and other != path and self.project(other) == project:
+                    batch.append(other)
+            except PatchgenError:  # its own item will say so
+                continue
+        return sorted(batch)
+
+    def is_drift_checked(self, path: Path) -> bool:
+        """Whether the drift of a file is going to be checked."""
+        return DRIFT in self.chosen.get(path, ())
+
+    def is_fixed(self, result: ConfigResult) -> bool:
+        """Whether a config's files are being rewritten in this run."""
+        is_wanted = self.settings.fix and self.is_drift_checked(result.outcome.path)
+        return is_wanted and result.status == "drifted"

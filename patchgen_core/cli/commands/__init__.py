@@ -1,0 +1,1 @@
+"""The subcommands of ``patchgen``: a module for each, found by its name."""
