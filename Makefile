@@ -64,7 +64,7 @@ toys: .venv/installed  ## a toy config for every model type of transformers, for
 	$(BIN)/python -m tools.toys
 
 mutation: .venv/installed  ## defects in the zoo's patches: how many of them the gate finds
-	$(BIN)/python benchmarks/mutation.py
+	$(BIN)/python -m tools.mutation.gate
 
 bench: .venv/installed  ## what everything costs; the last of them fails when a goal is missed
 	$(BIN)/python benchmarks/plugin.py

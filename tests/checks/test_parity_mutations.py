@@ -1,4 +1,4 @@
-"""Slips in patched code make the parity item red, and it names the patch (all of them: benchmarks/mutation.py)."""
+"""Slips in patched code make the parity item red, and it names the patch (all of them: `make mutation`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defects that are brought into correct configs are found; `python -m tools.mutations` breaks more models."""
+"""Defects that are brought into correct configs are found; `python -m tools.mutation.rules` breaks more models."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.defects import BY_RULE
-from tools.defects.base import Expected, Mutant
-from tools.defects.calls import call_mutants
-from tools.defects.signatures import signature_mutants
-from tools.evident import Reader, is_refused
-from tools.mutations import RULES_BY_CODE, Score, judge_model, main, merged, own_text, table, zoo_configs
+from tools.mutation.correct import own_text, zoo_configs
+from tools.mutation.evident import Reader, is_refused
+from tools.mutation.mutant import Expected, RuleMutant
+from tools.mutation.operators import BY_RULE
+from tools.mutation.operators.callees import call_mutants
+from tools.mutation.operators.signatures import signature_mutants
+from tools.mutation.rules import RULES_BY_CODE, Score, judge, judge_model, main, merged, table
 
 ZOO = ""
 MODELS = [ZOO, "llama", "qwen3_moe"]
@@ -36,44 +37,45 @@ def test_every_error_rule_is_measured() -> None:
 
 
 def test_configs_are_correct_before_they_are_broken(tmp_path: Path) -> None:
-    bases = zoo_configs(tmp_path)
+    configs = zoo_configs(tmp_path)
     (tmp_path / "models").mkdir()
-    own, bench = own_text("llama", tmp_path / "models")
-    for base, in_folder in [*bases, (own, bench)]:
-        assert base.pieces
-        assert in_folder.errors("\n\n".join(base.statements)) == []
+    own, generator = own_text("llama", tmp_path / "models")
+    for config, in_folder in [*configs, (own, generator)]:
+        assert config.pieces
+        assert in_folder.errors("\n\n".join(config.statements)) == []
     for number in (0, 7, -1):
         piece = own.pieces[number]
-        assert bench.errors(own.with_changes({piece.index: piece.text})) == []
+        assert generator.errors(own.with_changes({piece.index: piece.text})) == []
 
 
 def test_only_the_right_finding_about_the_right_target_counts(tmp_path: Path) -> None:
-    base, bench = own_text("llama", tmp_path)
-    mutant = next(m for m in signature_mutants(base) if m.what == "LlamaAttention.forward: attention_mask")
-    assert mutant.kind == "drops a parameter"
+    config, generator = own_text("llama", tmp_path)
+    mutant = next(m for m in signature_mutants(config) if m.place == "LlamaAttention.forward: attention_mask")
+    assert mutant.operator == "drops a parameter"
     (right,) = mutant.expected
     for wrong in (
         Expected("LlamaMLP.forward", right.mentions),
         Expected(right.target, ("'position_embeddings'",)),
         Expected(right.target, right.mentions, "forward(self)"),
     ):
-        score = bench.judge(Mutant("PG201", "", "", mutant.text, (right, wrong)))
+        score = judge(generator, RuleMutant("", "", mutant.text, "PG201", (right, wrong)))
         assert (score.owed, score.found, len(score.missed)) == (2, 1, 1)
-    assert bench.judge(Mutant("PG202", "", "", mutant.text, (right,))).found == 0
-    unbroken = base.with_changes({base.pieces[0].index: base.pieces[0].text})
-    assert bench.judge(Mutant("PG201", "", "", unbroken, (right,))).found == 0
+    assert judge(generator, RuleMutant("", "", mutant.text, "PG202", (right,))).found == 0
+    unbroken = config.with_changes({config.pieces[0].index: config.pieces[0].text})
+    assert judge(generator, RuleMutant("", "", unbroken, "PG201", (right,))).found == 0
 
 
 def test_a_config_that_is_refused_owes_nothing(tmp_path: Path) -> None:
-    base, bench = own_text("llama", tmp_path)
-    score = bench.judge(Mutant("PG201", "slip", "", base.with_changes(more='config.drop_import_names("nothing")'), ()))
+    config, generator = own_text("llama", tmp_path)
+    text = config.with_changes(more='config.drop_import_names("nothing")')
+    score = judge(generator, RuleMutant("slip", "", text, "PG201", ()))
     assert (score.owed, score.refused) == (0, 1)
     assert "upstream does not know 'nothing'" in score.missed[0]
 
 
 def test_callers_are_owed_a_finding_each(tmp_path: Path) -> None:
-    base, _ = own_text("llama", tmp_path)
-    mutant = next(m for m in call_mutants(base) if m.what == "LlamaRMSNorm.forward: hidden_states")
+    config, _ = own_text("llama", tmp_path)
+    mutant = next(m for m in call_mutants(config) if m.place == "LlamaRMSNorm.forward: hidden_states")
     assert sorted((e.target, e.node) for e in mutant.expected) == [
         ("LlamaDecoderLayer.forward", "self.input_layernorm(hidden_states)"),
         ("LlamaDecoderLayer.forward", "self.post_attention_layernorm(hidden_states)"),

@@ -1,11 +1,9 @@
-"""What the gate catches: defects are put into the patched code of ``examples/zoo``, one at a time, everywhere.
+"""How many defects in patched code does the gate find? `python -m tools.mutation.gate [--help]`, or `make mutation`
 
-Each defect is made in the text of a config, as a slip of its author would be; the module is generated anew and goes
-through contracts and parity, under every implementation that its code can run under, until one of them fails. A defect
-that none finds is listed with the reason, as far as it is known. Those that change nothing for any input are taken out
-of the figure; all others count.
-
-    python benchmarks/mutation.py [--models NAMES] [--operators WORDS] [--jobs 2] [--sample N] [--missed] [--json FILE]
+Defects are put into the patched code of ``examples/zoo``, one at a time, everywhere. Each is made in the text of a
+config, as a slip of its author would be; the module is generated anew and goes through contracts and parity, under
+every implementation that its code can run under, until one of them fails. A defect that none finds is listed with the
+reason, as far as it is known. Those that change nothing for any input are taken out of the figure; all others count.
 
 With ``--own-text llama`` the defects are put into a config that overrides every forward and function of that
 modeling file of transformers with its own text, which has places that the zoo's patches have not.
@@ -17,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import re
 import sys
@@ -27,20 +24,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from patchgen_core.errors import PatchgenError, did_you_mean, display_path
+from patchgen_core.project.project import Project, load_project
+from tools.mutation.code import code_mutants
+from tools.mutation.correct import ROOT, own_text
+from tools.mutation.forks import Task, judge_all
+from tools.mutation.gate_judge import Gate, Outcome
+from tools.mutation.known import EQUIVALENT, UNSEEN, Why, explain
+from tools.mutation.mutant import CodeMutant
+
 GOAL = 95.0
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(ROOT))
-
-from mutants.gate import Gate, Outcome, Task, judge_all  # noqa: E402
-from mutants.known import EQUIVALENT, UNSEEN, Why, explain  # noqa: E402
-from mutants.making import Mutant, mutants  # noqa: E402
-
-from patchgen_core.errors import PatchgenError, did_you_mean, display_path  # noqa: E402
-from patchgen_core.project.project import Project, load_project  # noqa: E402
-from tools.mutations import own_text  # noqa: E402
-
 _RUN = re.compile(r"(?<!ForQuestionAnswering)\.forward$")
 COLUMNS = ("mutants", "contract", "parity", "crash", "hang", "survived", "equivalent")
 
@@ -50,7 +43,7 @@ class Result:
     """A defect of one config, what became of it, and why if it was not found."""
 
     config: str
-    mutant: Mutant
+    mutant: CodeMutant
     outcome: Outcome
     why: Why | None
     reason: str
@@ -58,7 +51,7 @@ class Result:
     @property
     def kind(self) -> str:
         """The column that it counts in."""
-        return "equivalent" if self.why == EQUIVALENT else self.outcome.found
+        return "equivalent" if self.why == EQUIVALENT else self.outcome.verdict
 
 
 def run(project: Project, path: Path, options: argparse.Namespace) -> Iterator[Result]:
@@ -69,7 +62,9 @@ def run(project: Project, path: Path, options: argparse.Namespace) -> Iterator[R
     """
     gate = Gate(project, path)
     artifact = gate.artifact()
-    chosen = [m for m in mutants(artifact, gate.sources) if not options.operators or _is_chosen(m, options.operators)]
+    chosen = [
+        m for m in code_mutants(artifact, gate.sources) if not options.operators or _is_chosen(m, options.operators)
+    ]
     if not chosen:
         print(f"{artifact.plan.label}: no code of its own to break{' so' if options.operators else ''}")
         return
@@ -82,10 +77,10 @@ def run(project: Project, path: Path, options: argparse.Namespace) -> Iterator[R
         if sys.stderr.isatty():
             print(f"\r{artifact.plan.label}: {number + 1} of {len(tasks)} ", end="", file=sys.stderr, flush=True)
         if task.mutant is None:
-            if outcome.found != "survived":
-                raise PatchgenError(f"{artifact.plan.label} is not right as it is: {outcome.said}")
+            if outcome.verdict != "survived":
+                raise PatchgenError(f"{artifact.plan.label} is not right as it is: {outcome.message}")
             continue
-        why, reason = explain(task.mutant) if outcome.found == "survived" else (None, "")
+        why, reason = explain(task.mutant) if outcome.verdict == "survived" else (None, "")
         yield Result(artifact.plan.label, task.mutant, outcome, why, reason)
 
 
@@ -109,15 +104,15 @@ def configs(options: argparse.Namespace, folder: Path) -> Iterator[tuple[Project
 def own_text_config(model: str, folder: Path) -> tuple[Project, Path]:
     """A project with one config, which overrides the forwards and functions of a modeling file with their own text."""
     (folder / model).mkdir()
-    base, bench = own_text(model, folder / model)
+    base, generator = own_text(model, folder / model)
     path = folder / model / f"{model}_patch_gen_config.py"
     idle = {p.index for p in base.pieces if p.call != "replace_function" and not _RUN.search(p.target)}
     kept = [text for number, text in enumerate(base.statements) if number not in idle and "OpSlot" not in text]
     path.write_text("\n\n".join(kept) + "\n", encoding="utf-8")
-    return replace(bench.project, kernels=()), path
+    return replace(generator.project, kernels=()), path
 
 
-def _is_chosen(mutant: Mutant, words: str) -> bool:
+def _is_chosen(mutant: CodeMutant, words: str) -> bool:
     return any(word in mutant.operator for word in words.split(","))
 
 
@@ -139,18 +134,18 @@ def table(results: Sequence[Result]) -> str:
 def share(results: Sequence[Result], without: Sequence[str] = ()) -> float:
     """How many of a hundred defects are found, of those that change something and are not ``without``."""
     counted = [result for result in results if result.kind not in ("equivalent", *without)]
-    found = sum(result.kind != "survived" for result in counted)
-    return 100 * found / len(counted) if counted else 100.0
+    caught = sum(result.kind != "survived" for result in counted)
+    return 100 * caught / len(counted) if counted else 100.0
 
 
 def survivors(results: Sequence[Result], missed_only: bool) -> Iterator[str]:
     """The defects that were not found: where, what, and why; the same one of several configs once."""
-    found: dict[tuple[str, int, str], list[Result]] = {}
+    by_defect: dict[tuple[str, int, str], list[Result]] = {}
     for result in results:
         if result.why is not None and (not missed_only or result.why == UNSEEN):
             mutant = result.mutant
-            found.setdefault((str(mutant.path), mutant.line, mutant.text), []).append(result)
-    for same in sorted(found.values(), key=lambda same: (str(same[0].why), same[0].mutant.line)):
+            by_defect.setdefault((str(mutant.path), mutant.line, mutant.text), []).append(result)
+    for same in sorted(by_defect.values(), key=lambda same: (str(same[0].why), same[0].mutant.line)):
         mutant, configs = same[0].mutant, ", ".join(result.config.split(".")[-2] for result in same)
         yield f"{same[0].why}: {mutant.operator} in {mutant.function} ({configs})"
         yield f"  {display_path(str(mutant.path))}:{mutant.line}"
@@ -161,14 +156,17 @@ def survivors(results: Sequence[Result], missed_only: bool) -> Iterator[str]:
 
 def as_json(result: Result) -> str:
     """A result as a line of JSON."""
-    told = {name: getattr(result.mutant, name) for name in ("operator", "target", "function", "line", "diff")}
-    became = {"found": result.kind, "by": result.outcome.by, "said": result.outcome.said, "why": result.why}
-    return json.dumps({"config": result.config, **told, **became, "seconds": round(result.outcome.seconds, 2)})
+    mutant = result.mutant
+    defect = {"operator": mutant.operator, "target": mutant.place}
+    defect |= {name: getattr(mutant, name) for name in ("function", "line", "diff")}
+    outcome = {"found": result.kind, "by": result.outcome.by, "said": result.outcome.message, "why": result.why}
+    return json.dumps({"config": result.config, **defect, **outcome, "seconds": round(result.outcome.seconds, 2)})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all mutants; 1 when fewer than 95 of 100 are found."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    description = "How many defects in patched code does the gate find?"
+    parser = argparse.ArgumentParser(prog="python -m tools.mutation.gate", description=description)
     parser.add_argument("--models", default="", help="folders of examples/zoo (default: all)")
     parser.add_argument("--own-text", default="", metavar="MODELS", help="modeling files of transformers instead")
     parser.add_argument("--operators", default="", help="words in the names of the kinds of defects (default: all)")

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mutants.scope import Edit, Scope
+from tools.mutation.mutant import Edit
+from tools.mutation.scope import Scope
 
 _SIGNS: dict[type[ast.operator], tuple[str, str]] = {
     ast.Add: ("+", "-"),

@@ -1,72 +1,25 @@
-"""All defects of a config: every operator at every place of its code."""
+"""Defects in the code of a config: every operator at every place."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from difflib import unified_diff
 from pathlib import Path
 
-from mutants import calls, statements, values
-from mutants.scope import Edit, Scope, functions
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.syntax.source import SourceCache
-
-OPERATORS: tuple[Callable[[Scope], Iterator[Edit]], ...] = (
-    values.flipped_signs,
-    values.wrong_axes,
-    values.dropped_parts,
-    values.wrong_epsilons,
-    values.shifted_indices,
-    values.changed_constants,
-    values.changed_dtypes,
-    values.wrong_reductions,
-    calls.omitted_masks,
-    calls.swapped_arguments,
-    calls.shifted_labels,
-    calls.dropped_arguments,
-    calls.wrong_names,
-    statements.cut_gradients,
-    statements.dropped_statements,
-    statements.changed_assignments,
-    statements.wrong_conditions,
-)
+from tools.mutation.mutant import CodeMutant, Edit
+from tools.mutation.operators import IN_CODE
+from tools.mutation.scope import Scope, functions
 
 
-@dataclass(frozen=True)
-class Mutant:
-    """A config with one defect.
-
-    Attributes:
-        operator: what kind of defect.
-        target: the patch that has it, as upstream names it.
-        function: what the config calls it.
-        path, line: the file that the code stands in, and the line of the defect.
-        old, new: what is changed, and into what.
-        text: the file with the defect.
-        diff: the change.
-        slots: the slots that must be bound (True), or must not be, for the code to run.
-    """
-
-    operator: str
-    target: str
-    function: str
-    path: Path
-    line: int
-    old: str
-    new: str
-    text: str
-    diff: str
-    slots: tuple[tuple[str, bool], ...]
-
-
-def mutants(artifact: Artifact, sources: SourceCache) -> Iterator[Mutant]:
+def code_mutants(artifact: Artifact, sources: SourceCache) -> Iterator[CodeMutant]:
     """Every defect that fits the code of a config's patches and helpers, each once."""
     seen: set[tuple[Path, str]] = set()
     for scope in scopes(artifact, sources):
-        for operator in OPERATORS:
+        for operator in IN_CODE:
             for edit in operator(scope):
                 text = scope.changed(edit)
                 if (scope.path, text) not in seen and text != scope.source.text:
@@ -93,16 +46,15 @@ def scopes(artifact: Artifact, sources: SourceCache) -> Iterator[Scope]:
             yield Scope(target, source, function)
 
 
-def _mutant(scope: Scope, edit: Edit, text: str) -> Mutant:
+def _mutant(scope: Scope, edit: Edit, text: str) -> CodeMutant:
     ast.parse(text)
     path, before = scope.path, scope.source.text
     rows = unified_diff(before.split("\n"), text.split("\n"), n=0, lineterm="")
     diff = "\n".join(row for row in rows if not row.startswith(("---", "+++", "@@")))
     line = before.count("\n", 0, edit.start) + 1
     line += len(before[edit.start :]) > 0 and before[edit.start] == "\n"
-    old = before[edit.start : edit.end]
     slots = tuple(_conditions(scope, edit.node))
-    return Mutant(edit.operator, scope.target, scope.function.name, path, line, old, edit.new, text, diff, slots)
+    return CodeMutant(edit.operator, scope.target, text, scope.function.name, path, line, diff, slots)
 
 
 def _conditions(scope: Scope, node: ast.AST) -> Iterator[tuple[str, bool]]:

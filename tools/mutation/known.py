@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mutants.making import Mutant
+from tools.mutation.mutant import CodeMutant
 
 Why = Literal["equivalent", "needs an input that training never gives", "not seen by the gate"]
 EQUIVALENT: Why = "equivalent"
@@ -32,7 +32,7 @@ class Known:
     old: str
     new: str = ""
 
-    def fits(self, mutant: Mutant) -> bool:
+    def fits(self, mutant: CodeMutant) -> bool:
         """Whether a mutant is of this kind."""
         rows = mutant.diff.split("\n")
         before = "\n".join(row[1:].strip() for row in rows if row.startswith("-"))
@@ -58,7 +58,7 @@ KNOWN: tuple[Known, ...] = (
 )
 
 
-def explain(mutant: Mutant) -> tuple[Why, str]:
+def explain(mutant: CodeMutant) -> tuple[Why, str]:
     """Why a mutant survives."""
     for known in KNOWN:
         if known.fits(mutant):

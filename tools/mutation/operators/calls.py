@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mutants.scope import Edit, Scope, Spanned
+from tools.mutation.mutant import Edit
+from tools.mutation.scope import Scope, Spanned
 
 _PAIRS = (("cos", "sin"), ("q", "k"), ("query", "key"), ("gate", "up"), ("key", "value"), ("rows", "columns"))
 """What is mistaken for each other, as words of a name."""

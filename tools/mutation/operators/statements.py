@@ -6,7 +6,8 @@ import ast
 import textwrap
 from collections.abc import Iterator
 
-from mutants.scope import Edit, Scope
+from tools.mutation.mutant import Edit
+from tools.mutation.scope import Scope
 
 _NO_TENSORS = ("config", "device", "dtype", "shape", "None", "eps", "epsilon", "size", "coef", "cache", "outputs")
 _NO_GRADIENT = (

@@ -8,27 +8,28 @@ import textwrap
 from collections.abc import Iterator
 
 from tests.syntax.compiled import loaded, stored
-from tools.defects.base import NEW, Base, Expected, Mutant, is_config_call
+from tools.mutation.configs import NEW, Config, is_config_call
+from tools.mutation.mutant import Expected, RuleMutant
 from tools.sweep import DEFINITIONS
 
 
-def exclusion_mutants(base: Base) -> Iterator[Mutant]:
+def exclusion_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every class, function and constant that other code uses is excluded."""
-    tree = ast.parse(base.generated)
-    patched = {piece.target.split(".")[0] for piece in base.pieces} if not base.is_alone else set()
-    reader = base.original
+    tree = ast.parse(config.generated)
+    patched = {piece.target.split(".")[0] for piece in config.pieces} if not config.is_alone else set()
+    reader = config.original
     tables = [name for name in reader.tables if not name.startswith("__")]
     for name in (*reader.classes, *reader.functions, *tables):
         if name in patched:
             continue
         rest = [node for node in tree.body if not _binds(node, name)]
-        text = base.with_changes(more=f'config.exclude_from_output("{name}")')
+        text = config.with_changes(more=f'config.exclude_from_output("{name}")')
         without = ast.unparse(ast.Module(rest, []))
         quoted = (f"'{name}'",)
         if name in loaded(without):
-            yield Mutant("PG203", "excludes what is used", name, text, (Expected("", quoted, name),))
+            yield RuleMutant("excludes what is used", name, text, "PG203", (Expected("", quoted, name),))
         if name in _listed(ast.parse(without)):
-            yield Mutant("PG203", "excludes what a list names", name, text, (Expected("", quoted, repr(name)),))
+            yield RuleMutant("excludes what a list names", name, text, "PG203", (Expected("", quoted, repr(name)),))
 
 
 def _binds(node: ast.stmt, name: str) -> bool:
@@ -49,10 +50,10 @@ def _listed(tree: ast.Module) -> set[str]:
     }
 
 
-def addition_mutants(base: Base) -> Iterator[Mutant]:
+def addition_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every name that a patch uses goes by one that only the config knows, and every addition goes."""
-    bound = {name for name in loaded(base.upstream) if not hasattr(builtins, name)}
-    for piece in base.pieces if base.is_alone else ():
+    bound = {name for name in loaded(config.upstream) if not hasattr(builtins, name)}
+    for piece in config.pieces if config.is_alone else ():
         node = piece.node()
         assert isinstance(node, DEFINITIONS)
         node.decorator_list = []
@@ -61,20 +62,20 @@ def addition_mutants(base: Base) -> Iterator[Mutant]:
             for inner in ast.walk(changed):
                 if isinstance(inner, ast.Name) and inner.id == name:
                     inner.id = f"{NEW}_{name}"
-            text = base.with_changes({piece.index: f"{NEW}_{name} = {name}\n\n{ast.unparse(changed)}"})
+            text = config.with_changes({piece.index: f"{NEW}_{name} = {name}\n\n{ast.unparse(changed)}"})
             expected = (Expected(piece.owner, (f"'{NEW}_{name}'",)),)
-            yield Mutant("PG204", "uses a name of the config", f"{piece.target}: {name}", text, expected)
-    for index, statement in enumerate(base.statements):
+            yield RuleMutant("uses a name of the config", f"{piece.target}: {name}", text, "PG204", expected)
+    for index, statement in enumerate(config.statements):
         for what, names, changed_text in _without_addition(statement):
-            text = base.with_changes({index: changed_text})
-            used = sorted(names & loaded(base.generated))
+            text = config.with_changes({index: changed_text})
+            used = sorted(names & loaded(config.generated))
             for name in used:
                 expected = (Expected("", (f"'{name}'",)),)
-                yield Mutant("PG204", f"loses {what}", name, text, expected)
-    for name in base.original.classes if base.is_alone else ():
+                yield RuleMutant(f"loses {what}", name, text, "PG204", expected)
+    for name in config.original.classes if config.is_alone else ():
         helper = f"@config.add_helper\nclass {NEW}({name}):\n    pass"
-        yield Mutant(
-            "PG204", "helper above its base", name, base.with_changes(more=helper), (Expected(NEW, (f"'{name}'",)),)
+        yield RuleMutant(
+            "helper above its base", name, config.with_changes(more=helper), "PG204", (Expected(NEW, (f"'{name}'",)),)
         )
 
 
@@ -100,12 +101,12 @@ def _without_addition(statement: str) -> Iterator[tuple[str, set[str], str]]:
         yield "a helper", {node.name}, ast.unparse(fresh)
 
 
-def shadowing_mutants(base: Base) -> Iterator[Mutant]:
+def shadowing_mutants(config: Config) -> Iterator[RuleMutant]:
     """An addition of each kind takes every name that upstream imports, and every builtin that it uses."""
-    used = loaded(base.upstream) & loaded(base.generated)
+    used = loaded(config.upstream) & loaded(config.generated)
     imported = {
         alias.asname or alias.name.split(".")[0]
-        for node in ast.parse(base.upstream).body
+        for node in ast.parse(config.upstream).body
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
     }
@@ -117,5 +118,5 @@ def shadowing_mutants(base: Base) -> Iterator[Mutant]:
             ("helper", f"@config.add_helper\ndef {name}(*args):\n    return args"),
             ("block", f'config.add_post_import_block("{name} = None")'),
         ):
-            text = base.with_changes(more=more)
-            yield Mutant("PG207", f"{what} hides {kind}", name, text, (Expected("", (f"'{name}'",)),))
+            text = config.with_changes(more=more)
+            yield RuleMutant(f"{what} hides {kind}", name, text, "PG207", (Expected("", (f"'{name}'",)),))

@@ -6,13 +6,14 @@ import ast
 import textwrap
 from collections.abc import Iterator
 
-from tools.defects.base import NEW, Base, Expected, Mutant, Piece
+from tools.mutation.configs import NEW, Config, Piece
+from tools.mutation.mutant import Expected, RuleMutant
 from tools.sweep import METHODS
 
 
-def output_mutants(base: Base) -> Iterator[Mutant]:
+def output_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every output class is made without each of its fields in turn."""
-    for piece in base.pieces:
+    for piece in config.pieces:
         if piece.call == "replace_class":
             continue
         for number, node in enumerate(n for n in ast.walk(piece.node()) if isinstance(n, ast.Call)):
@@ -24,15 +25,15 @@ def output_mutants(base: Base) -> Iterator[Mutant]:
                 changed = piece.node()
                 call = [n for n in ast.walk(changed) if isinstance(n, ast.Call)][number]
                 call.keywords = [k for k in call.keywords if k.arg != keyword.arg]
-                text = base.with_changes({piece.index: ast.unparse(changed)})
+                text = config.with_changes({piece.index: ast.unparse(changed)})
                 what = f"{piece.target}: {node.func.id}({keyword.arg}=)"
                 expected = (Expected(piece.owner, (f"'{keyword.arg}'",)),)
-                yield Mutant("PG205", "loses an output field", what, text, expected)
+                yield RuleMutant("loses an output field", what, text, "PG205", expected)
 
 
-def slot_mutants(base: Base) -> Iterator[Mutant]:
+def slot_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every op and variant that a slot asks for is misspelt, or that of another slot."""
-    for index, statement in enumerate(base.statements):
+    for index, statement in enumerate(config.statements):
         node = ast.parse(statement).body[0]
         if "OpSlot(" not in statement or "add_post_import_block" not in statement or not isinstance(node, ast.Expr):
             continue
@@ -44,27 +45,27 @@ def slot_mutants(base: Base) -> Iterator[Mutant]:
                 tree = ast.parse(block)
                 constants = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
                 constants[number].value = new
-                text = base.with_changes({index: f"config.add_post_import_block({ast.unparse(tree)!r})"})
+                text = config.with_changes({index: f"config.add_post_import_block({ast.unparse(tree)!r})"})
                 if new:
                     expected = (Expected("", (f"'{new}'",)),)
-                    yield Mutant("PG206", kind, f"{word.value} in line {word.lineno}", text, expected)
+                    yield RuleMutant(kind, f"{word.value} in line {word.lineno}", text, "PG206", expected)
 
 
-def member_mutants(base: Base) -> Iterator[Mutant]:
+def member_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every ``__init__`` calls each attribute that it sets something else, for which other methods wait in vain."""
-    for piece in base.pieces:
+    for piece in config.pieces:
         cls, _, method = piece.target.partition(".")
         if piece.call == "override_method" and method == "__init__":
             for name in sorted(_set_by(piece)):
-                readers = [owner for owner in _readers(base, cls, name) if owner != piece.owner]
+                readers = [owner for owner in _readers(config, cls, name) if owner != piece.owner]
                 changed = piece.function()
                 for node in ast.walk(changed):
                     if isinstance(node, ast.Attribute) and ast.unparse(node) == f"self.{name}":
                         node.attr = f"{name}_{NEW}"
-                text = base.with_changes({piece.index: ast.unparse(changed)})
+                text = config.with_changes({piece.index: ast.unparse(changed)})
                 expected = tuple(Expected(owner, (f"'{name}'",), f"self.{name}") for owner in readers)
                 if expected:
-                    yield Mutant("PG222", "loses an attribute", f"{cls}.{name}", text, expected)
+                    yield RuleMutant("loses an attribute", f"{cls}.{name}", text, "PG222", expected)
 
 
 def _set_by(piece: Piece) -> set[str]:
@@ -78,9 +79,9 @@ def _set_by(piece: Piece) -> set[str]:
     return {name for name in found if found.count(name) == 1}
 
 
-def _readers(base: Base, cls: str, name: str) -> list[str]:
+def _readers(config: Config, cls: str, name: str) -> list[str]:
     """The methods of a class and its subclasses that read an attribute which nothing else of theirs provides."""
-    reader = base.original
+    reader = config.original
     found = []
     for other in reader.classes:
         line = [reader.classes[owner] for owner in reader.line_of(other)]
@@ -103,9 +104,9 @@ def _reads(method: ast.AST, name: str) -> bool:
     return any(ast.unparse(node) == f"self.{name}" for node in nodes)
 
 
-def return_mutants(base: Base) -> Iterator[Mutant]:
+def return_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every tuple that an override returns is one shorter or one longer."""
-    for piece in base.pieces:
+    for piece in config.pieces:
         if piece.call == "replace_class" or piece.target.count(".") > 1:
             continue
         lengths = {len(node.value.elts) for node in _returns(piece.node()) if isinstance(node.value, ast.Tuple)}
@@ -122,8 +123,10 @@ def return_mutants(base: Base) -> Iterator[Mutant]:
                     returned.value = values[0] if len(values) == 2 else ast.Tuple(values[:-1], ast.Load())
                 else:
                     values.append(ast.Constant(None))
-                text = base.with_changes({piece.index: ast.unparse(changed)})
-                yield Mutant("PG223", kind, f"{piece.target}, {number}", text, (Expected(piece.owner, ("returns",)),))
+                text = config.with_changes({piece.index: ast.unparse(changed)})
+                yield RuleMutant(
+                    kind, f"{piece.target}, {number}", text, "PG223", (Expected(piece.owner, ("returns",)),)
+                )
 
 
 def _returns(node: ast.AST) -> list[ast.Return]:
@@ -137,9 +140,9 @@ def _returns(node: ast.AST) -> list[ast.Return]:
     return found
 
 
-def external_mutants(base: Base) -> Iterator[Mutant]:
+def external_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every external patch, and one for every class and function, names what its module does not have."""
-    for index, statement in enumerate(base.statements):
+    for index, statement in enumerate(config.statements):
         count = sum(_is_external(node) for node in ast.walk(ast.parse(statement)))
         for number in range(count):
             tree = ast.parse(statement)
@@ -150,14 +153,14 @@ def external_mutants(base: Base) -> Iterator[Mutant]:
             assert isinstance(name, ast.Constant)
             assert isinstance(target, ast.Constant)
             name.value += NEW
-            text = base.with_changes({index: ast.unparse(tree)})
+            text = config.with_changes({index: ast.unparse(tree)})
             expected = (Expected(target.value, (f"'{name.value}'",)),)
-            yield Mutant("PG224", "misspells an external name", target.value, text, expected)
-    for name in (*base.original.classes, *base.original.functions) if base.is_alone else ():
+            yield RuleMutant("misspells an external name", target.value, text, "PG224", expected)
+    for name in (*config.original.classes, *config.original.functions) if config.is_alone else ():
         more = "from patchgen import create_patch_from_external\n"
         more += f'config.patches.append(create_patch_from_external("{name}", config.source_module, "{name}{NEW}"))'
         expected = (Expected(name, (f"'{name}{NEW}'",)),)
-        yield Mutant("PG224", "misspells an external name", name, base.with_changes(more=more), expected)
+        yield RuleMutant("misspells an external name", name, config.with_changes(more=more), "PG224", expected)
 
 
 def _is_external(node: ast.AST) -> bool:

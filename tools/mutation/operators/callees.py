@@ -5,24 +5,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tools.defects.base import NEW, Base, Expected, Mutant, Piece
-from tools.defects.signatures import parameter_names, without_parameter
-from tools.evident import Evident, is_refused, signature
+from tools.mutation.configs import NEW, Config, Piece
+from tools.mutation.evident import Evident, is_refused, signature
+from tools.mutation.mutant import Expected, RuleMutant
+from tools.mutation.operators.signatures import parameter_names, without_parameter
 
 
-def call_mutants(base: Base) -> Iterator[Mutant]:
+def call_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every callee asks for more and takes less than it did, and every call passes what is unknown."""
     calls: dict[str, list[Evident]] = {}
-    for call in base.reader.calls:
+    for call in config.reader.calls:
         if call.function is not None and not is_refused(call.node, call.signature):
             calls.setdefault(call.callee, []).append(call)
-    for piece in base.pieces:
+    for piece in config.pieces:
         if piece.call != "replace_class" and piece.target.count(".") < 2:
-            yield from _changed_callees(base, piece, calls.get(piece.target, []))
-            yield from _changed_calls(base, piece)
+            yield from _changed_callees(config, piece, calls.get(piece.target, []))
+            yield from _changed_calls(config, piece)
 
 
-def _changed_callees(base: Base, piece: Piece, calls: list[Evident]) -> Iterator[Mutant]:
+def _changed_callees(config: Config, piece: Piece, calls: list[Evident]) -> Iterator[RuleMutant]:
     if not calls:
         return
     node = piece.function()
@@ -43,8 +44,8 @@ def _changed_callees(base: Base, piece: Piece, calls: list[Evident]) -> Iterator
         refused = [c for c in calls if is_refused(c.node, taken[is_bound and _passes_instance(c)])]
         if refused:
             expected = tuple(Expected(c.owner or c.callee, (f"'{c.named}'",), ast.unparse(c.node)) for c in refused)
-            text = base.with_changes({piece.index: ast.unparse(changed)})
-            yield Mutant("PG202", kind, f"{piece.target}: {name}", text, expected)
+            text = config.with_changes({piece.index: ast.unparse(changed)})
+            yield RuleMutant(kind, f"{piece.target}: {name}", text, "PG202", expected)
 
 
 def _passes_instance(call: Evident) -> bool:
@@ -53,9 +54,9 @@ def _passes_instance(call: Evident) -> bool:
     return len(call.signature.parameters) < len(signature(call.function.args, bound=False).parameters)
 
 
-def _changed_calls(base: Base, piece: Piece) -> Iterator[Mutant]:
+def _changed_calls(config: Config, piece: Piece) -> Iterator[RuleMutant]:
     evident: dict[str, list[Evident]] = {}
-    for call in base.reader.calls:
+    for call in config.reader.calls:
         if call.owner == piece.owner:
             evident.setdefault(ast.unparse(call.node), []).append(call)
     for number, node in enumerate(n for n in ast.walk(piece.node()) if isinstance(n, ast.Call)):
@@ -65,9 +66,10 @@ def _changed_calls(base: Base, piece: Piece) -> Iterator[Mutant]:
         call.keywords.append(ast.keyword(NEW, ast.Constant(None)))
         if found and all(is_refused(call, callee.signature) for callee in found):
             expected = tuple(
-                Expected(piece.owner, (f"'{name}'",), ast.unparse(call)) for name in {callee.named for callee in found}
+                Expected(piece.owner, (f"'{name}'",), ast.unparse(call))
+                for name in dict.fromkeys(callee.named for callee in found)
             )
-            text = base.with_changes({piece.index: ast.unparse(changed)})
-            yield Mutant(
-                "PG202", "call passes what is unknown", f"{piece.target}: {ast.unparse(node)}", text, expected
+            text = config.with_changes({piece.index: ast.unparse(changed)})
+            yield RuleMutant(
+                "call passes what is unknown", f"{piece.target}: {ast.unparse(node)}", text, "PG202", expected
             )

@@ -7,45 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tools.evident import Reader
+from tools.mutation.evident import Reader
 from tools.sweep import DEFINITIONS, METHODS, Method
 
 NEW = "patchgen_new"
 _REPLACING = ("override_method", "replace_function", "replace_class")
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A finding that a rule owes.
-
-    Attributes:
-        target: what it is about; empty for anything.
-        mentions: what its message has; one of them is enough.
-        node: the code that it points at; empty for any.
-    """
-
-    target: str
-    mentions: tuple[str, ...]
-    node: str = ""
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A config with one defect.
-
-    Attributes:
-        code: the rule that should find it.
-        kind: what was done.
-        what: to what.
-        text: the config.
-        expected: the findings that are owed.
-    """
-
-    code: str
-    kind: str
-    what: str
-    text: str
-    expected: tuple[Expected, ...]
 
 
 @dataclass(frozen=True)
@@ -80,7 +46,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Base:
+class Config:
     """A correct config.
 
     Attributes:

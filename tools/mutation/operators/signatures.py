@@ -6,24 +6,25 @@ import ast
 import itertools
 from collections.abc import Iterator
 
-from tools.defects.base import Base, Expected, Mutant, Piece
+from tools.mutation.configs import Config, Piece
+from tools.mutation.mutant import Expected, RuleMutant
 from tools.sweep import METHODS, Method
 
 
-def signature_mutants(base: Base) -> Iterator[Mutant]:
+def signature_mutants(config: Config) -> Iterator[RuleMutant]:
     """Every override drops, renames and swaps every parameter, and loses its stars."""
-    for piece in base.pieces:
+    for piece in config.pieces:
         if piece.call == "replace_class" or piece.target.count(".") > 1:
             continue
         name, _, method = piece.target.partition(".")
-        reader = base.original
+        reader = config.original
         if method and (name not in reader.classes or reader.method(name, method) is None):
             continue  # an added method has no signature to keep
         node = piece.node()
         assert isinstance(node, METHODS)
         for kind, what, mentions, changed in _changed_signatures(piece, piece.is_bound):
-            text = base.with_changes({piece.index: ast.unparse(changed)})
-            yield Mutant("PG201", kind, f"{piece.target}: {what}", text, (Expected(piece.owner, mentions),))
+            text = config.with_changes({piece.index: ast.unparse(changed)})
+            yield RuleMutant(kind, f"{piece.target}: {what}", text, "PG201", (Expected(piece.owner, mentions),))
 
 
 def _changed_signatures(piece: Piece, is_bound: bool) -> Iterator[tuple[str, str, tuple[str, ...], Method]]:

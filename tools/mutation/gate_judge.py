@@ -1,22 +1,17 @@
-"""What the gate says of configs: their contracts and their parity, one process that forks for each of them."""
+"""What the gate says of a config with a defect: its contracts, and its parity under every implementation."""
 
 from __future__ import annotations
 
 import gc
-import json
-import os
-import select
-import signal
 import sys
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from mutants.making import Mutant
+import torch
+
 from patchgen_core.build.results import Artifact
-from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
@@ -25,11 +20,11 @@ from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache, SourceFile, parse_source
-from tools.mutations import Bench
+from tools.mutation.correct import Generator
+from tools.mutation.mutant import CodeMutant
 
-Found = Literal["contract", "parity", "crash", "hang", "survived"]
-TIME_LIMIT = 300.0
-_KEPT = 2000
+Verdict = Literal["contract", "parity", "crash", "hang", "survived"]
+_LONGEST = 2000
 """How much is kept of what the gate says."""
 _QUICK = (EAGER, PATCHED, THROUGH_SLOTS, "grouped_mm")
 
@@ -39,16 +34,16 @@ class Outcome:
     """What became of a mutant.
 
     Attributes:
-        found: who found it: "contract" is generation and contract rules, "crash" a parity check in which the module
+        verdict: who found it: "contract" is generation and contract rules, "crash" a parity check in which the module
             does not import, or its model cannot be built or raises; "hang" one that takes too long.
         by: the rule's code, or the implementation whose check fails.
-        said: what the gate says.
+        message: what the gate says.
         seconds: how long it took.
     """
 
-    found: Found
+    verdict: Verdict
     by: str = ""
-    said: str = ""
+    message: str = ""
     seconds: float = 0.0
 
 
@@ -70,9 +65,8 @@ class Gate:
 
     def __init__(self, project: Project, path: Path) -> None:
         self.project, self.path, self.sources = project, path, Sources()
-        self.contracts = Contracts(project, self.sources)
-        self._bench = Bench(project, path.parent)
-        self._bench.sources = self.sources
+        self._generator = Generator(project, path.parent, self.sources)
+        self.contracts = self._generator.contracts
         self.checks = ModelChecks(project)
         self.checks.server = _Here()  # type: ignore[assignment]
         self.options, self.slots = ParityOptions(), dict[str, set[str]]()
@@ -83,7 +77,7 @@ class Gate:
         Raises:
             PatchgenError: it does not load, or cannot be generated.
         """
-        return self._bench.make(Loader(self.project, self.sources).load(self.path)[0])
+        return self._generator.make(Loader(self.project, self.sources).load(self.path)[0])
 
     def warm_up(self, artifact: Artifact) -> tuple[str, ...]:
         """Import all that models need, and run upstream's models.
@@ -94,6 +88,7 @@ class Gate:
         Raises:
             PatchgenError: the config fails as it is.
         """
+        torch.set_num_threads(1)  # what is forked from a process with threads of its own hangs
         names = offered(artifact.text, self.checks.kernels())
         self.options = ParityOptions(offered=names)
         tolerance = ((EAGER, 4.0), (PATCHED, 4.0))  # so that upstream's runs in float64 are there as well
@@ -109,7 +104,7 @@ class Gate:
         gc.freeze()
         return tuple(sorted(names, key=_cost))
 
-    def judge(self, mutant: Mutant | None, names: tuple[str, ...]) -> Outcome:
+    def judge(self, mutant: CodeMutant | None, names: tuple[str, ...]) -> Outcome:
         """What the gate says of the config; changes this process.
 
         Args:
@@ -122,19 +117,19 @@ class Gate:
             artifact = self.artifact()
             errors = self.contracts.examine(artifact, self.path).errors
         except PatchgenError as error:
-            return Outcome("contract", "generation", str(error)[:_KEPT])
+            return Outcome("contract", "generation", str(error)[:_LONGEST])
         if errors:
-            return Outcome("contract", errors[0].code, errors[0].title[:_KEPT])
+            return Outcome("contract", errors[0].code, errors[0].title[:_LONGEST])
         _stop_at_first()
         sys.modules.pop(self.project.module_name(artifact.path), None)
         for name in names:
             verdict = self.checks.parity(artifact, name, self.options, fresh=True)
             if verdict.problems:
-                said = verdict.problems[0].title
-                return Outcome("crash" if _raises(said) else "parity", name, said[:_KEPT])
+                title = verdict.problems[0].title
+                return Outcome("crash" if _raises(title) else "parity", name, title[:_LONGEST])
         return Outcome("survived")
 
-    def reaching(self, mutant: Mutant, names: tuple[str, ...]) -> tuple[str, ...]:
+    def reaching(self, mutant: CodeMutant, names: tuple[str, ...]) -> tuple[str, ...]:
         """The implementations that can tell a mutant from the config as it is.
 
         They are those under which its code can run. What runs where a slot is not bound is left to eager, which asks
@@ -161,8 +156,8 @@ def _cost(name: str) -> int:
     return _QUICK.index(name) if name in _QUICK else len(_QUICK)
 
 
-def _raises(said: str) -> bool:
-    return " raises " in said or " dies" in said or "cannot be built" in said
+def _raises(title: str) -> bool:
+    return any(word in title for word in (" raises ", " dies", "cannot be built"))
 
 
 class _Here:
@@ -190,85 +185,3 @@ def _stop_at_first() -> None:
         raise PatchgenError(f"{where}: the patched model raises {type(error).__name__}: {error}")
 
     check.__dict__.update(explain=stop, raised=stop_raised)
-
-
-# --- a process for each -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Task:
-    """A defect to judge, None for the config as it is, and the implementations to check it under."""
-
-    mutant: Mutant | None
-    names: tuple[str, ...]
-
-
-@dataclass
-class _Child:
-    task: Task
-    pid: int
-    pipe: int
-    started: float
-    said: bytes = b""
-
-
-def judge_all(gate: Gate, tasks: Iterable[Task], jobs: int) -> Iterator[tuple[Task, Outcome]]:
-    """Judge defects, each in a process that is forked from this one, as many at a time as ``jobs``."""
-    waiting = iter(tasks)
-    running: dict[int, _Child] = {}
-    try:
-        while True:
-            while len(running) < jobs and (task := next(waiting, None)) is not None:
-                child = _fork(gate, task)
-                running[child.pipe] = child
-            if not running:
-                return
-            for pipe in select.select(list(running), [], [], 1.0)[0]:
-                data = os.read(pipe, 65536)
-                running[pipe].said += data
-                if not data:
-                    child = running.pop(pipe)
-                    yield child.task, _ended(child)
-            for child in [one for one in running.values() if time.monotonic() - one.started > TIME_LIMIT]:
-                os.kill(child.pid, signal.SIGKILL)
-                child.said = b""
-    finally:
-        for child in running.values():
-            os.kill(child.pid, signal.SIGKILL)
-            os.waitpid(child.pid, 0)
-
-
-def _fork(gate: Gate, task: Task) -> _Child:
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return _Child(task, pid, reading, time.monotonic())
-    status = 1
-    try:
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        outcome = gate.judge(task.mutant, task.names)
-        with os.fdopen(writing, "w", encoding="utf-8") as file:
-            json.dump([outcome.found, outcome.by, outcome.said], file)
-        status = 0
-    except BaseException as error:
-        with os.fdopen(writing, "w", encoding="utf-8") as file:
-            json.dump(["failed", "", f"{type(error).__name__}: {error}"], file)
-    finally:
-        os._exit(status)
-
-
-def _ended(child: _Child) -> Outcome:
-    os.close(child.pipe)
-    _, status = os.waitpid(child.pid, 0)
-    seconds = time.monotonic() - child.started
-    if child.said:
-        found, by, said = json.loads(child.said)
-        if found == "failed":
-            raise RuntimeError(f"a mutant cannot be judged: {said}")
-        return Outcome(found, by, said, seconds)
-    if seconds > TIME_LIMIT:
-        return Outcome("hang", seconds=seconds)
-    return Outcome("crash", "process", f"status {status}", seconds)

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from patchgen_core.syntax.nodes import FUNCTIONS, Positioned
 from patchgen_core.syntax.source import SourceFile
+from tools.mutation.mutant import Edit
 
 Spanned = Positioned | ast.keyword
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _UNREAD = ("annotation", "returns", "decorator_list", "type_params")
-
-
-@dataclass(frozen=True)
-class Edit:
-    """One change of a file.
-
-    Attributes:
-        operator: what kind of defect it is.
-        start, end: the part of the text that changes.
-        new: what stands there afterwards.
-        node: what is changed.
-    """
-
-    operator: str
-    start: int
-    end: int
-    new: str
-    node: ast.AST
 
 
 class Scope:

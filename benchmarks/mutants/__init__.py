@@ -1,1 +1,0 @@
-"""Defects for :mod:`mutation`, and the gate that has to find them."""
