@@ -7,7 +7,7 @@ OLDEST_RUFF := 0.12.0
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
-.PHONY: gate test tests test-core browser releases walk lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
+.PHONY: gate test tests quick test-core browser releases walk lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -18,9 +18,12 @@ test: .venv/installed  ## everything that must pass: the tests with the gate ove
 tests: .venv/installed browser releases
 	$(BIN)/python -m pytest -p pytest_patchgen -n auto --dist worksteal
 
+quick: .venv/installed browser releases  ## the tests that take little
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
 test-core: EXTRAS := xdist,dev
-test-core: .venv/installed  ## what needs neither torch nor transformers
-	$(BIN)/python -m pytest -n auto tests/api tests/build tests/cli tests/codegen tests/config tests/contract tests/plugin tests/project tests/report tests/syntax tests/upstream tests/watch tests/workers
+test-core: .venv/installed  ## what takes little and needs neither torch nor transformers
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not torch and not browser and not slow"
 
 browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian's chromium where there is none
 	@there() { command -v chromedriver && for name in $(BROWSERS); do command -v $$name && return; done; }; \
@@ -42,6 +45,7 @@ lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 patchgen: .venv/installed  ## regenerate every config of the zoo
 	$(BIN)/patchgen --all --diff

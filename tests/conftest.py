@@ -6,6 +6,7 @@ import compileall
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 import textwrap
@@ -30,6 +31,10 @@ from patchgen_core.upstream.module import find_upstream
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has a core to itself
 
 ROOT = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+TORCH_FOLDERS = ("checkpoint", "models", "ops", "runtime", "zoo")
+"""Rooms of which everything needs torch; elsewhere files and tests are marked ``torch`` themselves."""
+_TORCH_MARK = re.compile(r"^pytestmark = .*\bmark\.torch\b", re.MULTILINE)
 UPSTREAM = "acme.models.toy.modeling_toy"
 CONFIG = "toy/toy_gpu_patch_gen_config.py"
 PREAMBLE = f"""
@@ -72,6 +77,26 @@ def pytest_configure(config: pytest.Config) -> None:
     for module in pkgutil.iter_modules(pytest_patchgen.__path__, "pytest_patchgen."):
         importlib.import_module(module.name)
     sys.dont_write_bytecode = before
+
+
+def needs_torch(path: Path) -> bool:
+    """Whether a folder or file of tests is marked ``torch`` as a whole."""
+    if TESTS.joinpath(*path.relative_to(TESTS).parts[:1]).name in TORCH_FOLDERS:
+        return True
+    return path.suffix == ".py" and bool(_TORCH_MARK.search(path.read_text(encoding="utf-8")))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files whose tests are deselected anyway: without torch they cannot even be imported."""
+    return ("not torch" in config.getoption("markexpr") and needs_torch(collection_path)) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what stands in folders that need torch."""
+    for item in items:
+        if item.path.is_relative_to(TESTS) and needs_torch(item.path):
+            item.add_marker("torch")
 
 
 class Workspace:

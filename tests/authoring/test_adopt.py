@@ -476,6 +476,7 @@ def test_a_config_that_is_there_stays(site: Workspace) -> None:
     assert path.read_text() != "mine"
 
 
+@pytest.mark.torch
 def test_a_project_module_may_register_the_patcher(site: Workspace) -> None:
     site.write(
         "proj/patchers.py",
@@ -573,6 +574,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.torch
 def test_liger_for_gemma2(work: Workspace) -> None:
     """Generated, the module computes bit for bit what Liger's monkey patch computes."""
     result = adopt(work.project, "gemma2")
@@ -591,6 +593,7 @@ def test_liger_for_gemma2(work: Workspace) -> None:
     assert max(found["loss off"], found["gradients off"]) < 1e-5
 
 
+@pytest.mark.torch
 def test_what_liger_changes_for_the_whole_process_is_a_finding(work: Workspace) -> None:
     result = adopt(work.project, "granite")
     finding = only_finding(result)
@@ -598,6 +601,7 @@ def test_what_liger_changes_for_the_whole_process_is_a_finding(work: Workspace) 
     assert "'--kwargs cross_entropy=false' leaves it out." in finding
 
 
+@pytest.mark.torch
 def test_model_types_that_transformers_or_liger_lack(work: Workspace) -> None:
     with pytest.raises(
         PatchgenError, match=r"has no model type 'lama' with a modeling module\n  Did you mean 'llama'"

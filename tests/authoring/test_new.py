@@ -15,6 +15,8 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project, load_project
 from patchgen_core.syntax.source import SourceCache
 
+pytestmark = pytest.mark.torch
+
 SETTINGS = '[tool.patchgen]\nsearch_root = "acme/models"\npackage_prefix = "acme.models"\n'
 GREEN = {
     "cohere2": ["Cohere2MLP.forward", "Cohere2ForCausalLM.forward"],

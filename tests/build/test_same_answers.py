@@ -11,6 +11,8 @@ from pathlib import Path
 
 from tools.random_edits import run_apart
 
+pytestmark = pytest.mark.torch
+
 SEED = int(os.environ.get("PATCHGEN_SEED", "1"))
 
 

@@ -21,6 +21,8 @@ from patchgen_core.checks.converter import check_converter
 from patchgen_core.models.toy import make_toy_config
 from tests.checkpoint.checkpoints import generated
 
+pytestmark = pytest.mark.torch
+
 STEPS = ("layout", "hub checkpoint", "random order", "model's own layout", "a missing expert", "way back")
 
 IGNORED = "_keys_to_ignore_on_load_unexpected"

@@ -16,6 +16,8 @@ import rich
 from patchgen_core.checks import doctor
 from patchgen_core.project.pyproject import read_toml
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 SETTINGS = '[tool.patchgen]\nsearch_root = "models"\npackage_prefix = "models"\n'
 BARE = f"""

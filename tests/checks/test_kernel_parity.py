@@ -27,6 +27,8 @@ from patchgen_core.ops.kernels.cases import Case, Draw, register_cases
 from patchgen_core.ops.losses import causal_lm_loss
 from patchgen_core.ops.registry import KernelRegistry
 
+pytestmark = pytest.mark.torch
+
 HERE = [spec for spec in DEFAULTS if spec.name != "npu"]
 CHECK_ALL = """
     import dataclasses, json

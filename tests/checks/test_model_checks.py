@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / "examples/zoo"
 MODEL = "qwen3_moe"

@@ -28,6 +28,8 @@ from patchgen_core.models.toy import make_toy_config
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec
 from patchgen_core.registry import MODELING_REGISTRY
 
+pytestmark = pytest.mark.torch
+
 LLAMA = "transformers.models.llama.modeling_llama"
 CONFIG = Location("/acme/llama_patch_gen_config.py", 1)
 MLP = "down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))"

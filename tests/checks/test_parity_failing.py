@@ -9,6 +9,8 @@ import pytest
 from tests.checks.parity_runs import WHOLE, compare, line_of
 from tests.conftest import Workspace
 
+pytestmark = pytest.mark.torch
+
 NORM = """
 @config.override_method("LlamaRMSNorm.forward")
 def norm_forward(self, hidden_states):

@@ -15,6 +15,8 @@ from patchgen_core.build.selection import Selection
 from patchgen_core.files import write_files
 from patchgen_core.project.project import load_project
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / "examples/zoo"
 CONFIGS = {model: ZOO / model / f"{model}_gpu_patch_gen_config.py" for model in ("llama", "qwen3_moe")}

@@ -16,6 +16,8 @@ from patchgen_core.errors import Problem
 from tests.checks.parity_runs import LLAMA, PREAMBLE, WHOLE, compare, line_of, make
 from tests.conftest import CONFIG, Workspace
 
+pytestmark = pytest.mark.torch
+
 EVERY_RULE = pytest.mark.parametrize("rule", PARITY_RULES, ids=lambda rule: rule.code)
 CHUNKS = """
 @config.override_method("LlamaMLP.forward")

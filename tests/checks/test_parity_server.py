@@ -20,6 +20,8 @@ from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.project.project import load_project
 from patchgen_core.workers.processes import Server
 
+pytestmark = pytest.mark.torch
+
 SETTINGS = """
 [tool.patchgen]
 search_root = "models"

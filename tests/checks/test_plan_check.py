@@ -33,6 +33,8 @@ from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.checks.plan import check_plan
 from patchgen_core.parallel_plan.plan import ParallelPlan
 
+pytestmark = pytest.mark.torch
+
 EXPERTS = "model.layers.*.mlp.experts"
 
 

@@ -15,6 +15,8 @@ from tools.mutation.operators.callees import call_mutants
 from tools.mutation.operators.signatures import signature_mutants
 from tools.mutation.rules import RULES_BY_CODE, Score, judge, judge_model, main, merged, table
 
+pytestmark = pytest.mark.torch
+
 ZOO = ""
 MODELS = [ZOO, "llama", "qwen3_moe"]
 

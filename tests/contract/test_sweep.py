@@ -28,6 +28,8 @@ from tools.sweep import (
     sweep,
 )
 
+pytestmark = pytest.mark.torch
+
 SAMPLE = {
     "auto.modeling_auto": "a class under TYPE_CHECKING, tables of names",
     "bark.modeling_bark": "relative imports in an if",

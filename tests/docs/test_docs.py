@@ -36,6 +36,8 @@ from patchgen_core.project.project import load_project
 from patchgen_core.syntax.diffs import reverse_diff
 from patchgen_core.upstream.module import find_upstream
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ("patchgen", "patchgen_core", "pytest_patchgen", "pyproject.toml", "README.md", "LICENSE")
 OLD, NEW = "5.20.2", "5.23.0"

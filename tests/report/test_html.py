@@ -19,6 +19,8 @@ from patchgen_core.report.upgrade.html import write_upgrade
 from tests.report import report_samples as samples
 from tests.report.browser import Browser, start_browser
 
+pytestmark = pytest.mark.browser
+
 PAGES = ("gate", "upgrade", "matrix")
 SHOWN = "return [...document.querySelectorAll('details.config')].filter(e => !e.hidden).map(e => e.id)"
 ROWS = "return [...document.querySelectorAll('#heat tr[data-of]')].filter(e => !e.hidden).map(e => e.dataset.of)"

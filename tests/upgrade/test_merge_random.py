@@ -13,6 +13,8 @@ from patchgen_core.syntax.source import SourceFile, read_source, shift
 from patchgen_core.upgrade.merging.merge import merge_definition
 from patchgen_core.upstream.module import find_upstream
 
+pytestmark = pytest.mark.torch
+
 MODELS = ("llama", "qwen3_moe", "gemma3")
 
 

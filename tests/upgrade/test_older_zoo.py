@@ -15,6 +15,8 @@ from tests.upgrade import older
 from tests.upgrade.upgrade_history import HISTORY, RELEASES
 from tools.releases import find_releases
 
+pytestmark = pytest.mark.torch
+
 MODELS = ("llama", "qwen3", "qwen3_moe", "seed_oss", "qwen2_vl")
 OLD, NEW = RELEASES[0], RELEASES[-1]
 BY_STEPS = ("llama", "seed_oss", "qwen3_moe", "qwen2_vl")

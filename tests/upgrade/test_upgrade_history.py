@@ -17,6 +17,8 @@ from patchgen_core.workers.collector import without_collector
 from tests.upgrade.upgrade_history import ADDED, HISTORY, RELEASES, verdict_of
 from tools.releases import find_releases, sides
 
+pytestmark = pytest.mark.torch
+
 ROOT = Path(__file__).parents[2]
 STEPS = list(pairwise(RELEASES))
 

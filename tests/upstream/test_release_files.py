@@ -21,6 +21,8 @@ from patchgen_core.upstream.needed import dotted_name
 from patchgen_core.upstream.releases import Release, Releases
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.torch
+
 LOOKED_INTO = ("modeling_utils", "configuration_utils", "cache_utils", "masking_utils", "modeling_rope_utils")
 
 
