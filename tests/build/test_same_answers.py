@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tools.random_edits import run_apart
 
 pytestmark = pytest.mark.torch

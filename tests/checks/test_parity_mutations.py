@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.selection import Selection
 from patchgen_core.files import write_files
