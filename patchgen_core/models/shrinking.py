@@ -7,7 +7,7 @@ that keep the numbers of one configuration consistent with each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,23 @@ class Shared:
 
     language_width: int
     token_ids: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a rule goes by to choose values for the fields of one configuration.
+
+    Attributes:
+        part: the configuration.
+        shared: what the parts of the model agree on.
+        fixed: what the tables say of the class, and what the caller wants.
+        values: what is chosen so far, ``fixed`` included.
+    """
+
+    part: Part
+    shared: Shared
+    fixed: Mapping[str, Any]
+    values: Mapping[str, Any]
 
 
 def shrink(default: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTrainedConfig:
@@ -69,23 +86,15 @@ def _language_width(text: Part, overrides: Mapping[str, Any]) -> int:
 
 def _build(part: Part, shared: Shared, overrides: Mapping[str, Any]) -> PreTrainedConfig:
     own = _own_overrides(part, overrides)
-    changes = dict(part.stated) | _sizes(part, shared) | _without_noise(part) | _tokens(part, shared) | _telling(part)
-    changes |= layer_fields(part, changes, own)
-    changes |= _layer_thetas(changes)
-    told = {name: _value(size, part, shared) for name, size in part.own.items() if name not in part.parts}
-    told |= own
-    changes |= told
-    changes |= _latent(part, changes) | own
-    changes |= _positions(part, changes) | told
-    if not part.name and "id2label" not in own:
-        changes.setdefault("num_labels", sizes.NUM_LABELS)
-    for name in classes.UNDECLARED.get(part.config_class.__name__, {}):
-        changes.setdefault(name, part.fields[name])
+    fixed = {name: _value(size, part, shared) for name, size in part.own.items() if name not in part.parts} | own
+    values = dict(fixed)
+    for rule in _RULES:
+        values |= rule(Choice(part, shared, fixed, values)) | fixed
     for name, below in part.parts.items():
         given = overrides.get(name, {})
         is_part = isinstance(given, Mapping)
-        changes[name] = _build(below, shared, {**part.own.get(name, {}), **given}) if is_part else given
-    return construct(part.config_class, changes)
+        values[name] = _build(below, shared, {**part.own.get(name, {}), **given}) if is_part else given
+    return construct(part.config_class, values)
 
 
 def _own_overrides(part: Part, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,23 +112,35 @@ def _own_overrides(part: Part, overrides: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _sizes(part: Part, shared: Shared) -> dict[str, Any]:
+def _undeclared(choice: Choice) -> dict[str, Any]:
+    """Defaults for what a class does not declare, and labels that are no signs."""
+    part = choice.part
+    labels = {"num_labels": sizes.NUM_LABELS} if not part.name and "id2label" not in choice.values else {}
+    names = classes.UNDECLARED.get(part.config_class.__name__, {})
+    return labels | {name: part.fields[name] for name in names}
+
+
+def _stated(choice: Choice) -> dict[str, Any]:
+    return dict(choice.part.stated)
+
+
+def _sizes(choice: Choice) -> dict[str, Any]:
     """Toy values for the fields that the tables know; what is off by default stays off."""
-    found: dict[str, Any] = {}
-    for name, value in part.fields.items():
+    toys: dict[str, Any] = {}
+    for name, value in choice.part.fields.items():
         size = sizes.RAISED.get(name, sizes.SIZES.get(name))
         is_off = value in (None, False, 0) and not (value is None and name in sizes.GIVEN_IF_NONE)
         if size is None or is_off or (isinstance(value, int) and value < 0):
             continue
-        toy = _value(size, part, shared)
+        toy = _value(size, choice.part, choice.shared)
         if isinstance(toy, list) and not isinstance(value, (list, tuple)):
             continue
         if isinstance(value, (list, tuple)) and isinstance(toy, int):
             toy = [toy] * len(value)
         elif isinstance(value, int) and (isinstance(size, int) or size == "kv_heads") and name not in sizes.RAISED:
             toy = min(toy, value)
-        found[name] = toy
-    return found
+        toys[name] = toy
+    return toys
 
 
 def _value(size: Any, part: Part, shared: Shared) -> Any:
@@ -133,19 +154,20 @@ def _value(size: Any, part: Part, shared: Shared) -> Any:
     return getattr(part.palette, size) if isinstance(size, str) and hasattr(part.palette, size) else size
 
 
-def _without_noise(part: Part) -> dict[str, float]:
+def _without_noise(choice: Choice) -> dict[str, Any]:
     """Zero for everything that makes two runs differ."""
-    noisy = (name for name, value in part.fields.items() if isinstance(value, float) and value != 0.0)
+    noisy = (name for name, value in choice.part.fields.items() if isinstance(value, float) and value != 0.0)
     return {name: 0.0 for name in noisy if _NOISE.search(name)}
 
 
-def _telling(part: Part) -> dict[str, Any]:
+def _telling(choice: Choice) -> dict[str, Any]:
     """Values under which a defect shows, for the fields whose defaults hide it."""
-    found = {name: value for name, value in sizes.TELLING.items() if part.fields.get(name)}
-    found |= {name: value for name, value in sizes.SWITCHED_ON.items() if name in part.fields}
+    part = choice.part
+    telling = {name: value for name, value in sizes.TELLING.items() if part.fields.get(name)}
+    telling |= {name: value for name, value in sizes.SWITCHED_ON.items() if name in part.fields}
     epsilons = (name for name, value in part.fields.items() if _EPSILON.search(name) and isinstance(value, float))
-    found |= dict(zip((name for name in epsilons if part.fields[name]), cycle(sizes.EPSILONS)))
-    return found
+    telling |= dict(zip((name for name in epsilons if part.fields[name]), cycle(sizes.EPSILONS)))
+    return telling
 
 
 def _token_ids(parts: Sequence[Part]) -> dict[str, int]:
@@ -163,80 +185,85 @@ def token_stem(name: str, value: object) -> str | None:
     return match["stem"]
 
 
-def _tokens(part: Part, shared: Shared) -> dict[str, Any]:
+def _tokens(choice: Choice) -> dict[str, Any]:
     """Ids inside the toy vocabulary, each token its own; padding, beginning and end also where they had none."""
-    found: dict[str, Any] = {}
-    for name, value in part.fields.items():
+    tokens: dict[str, Any] = {}
+    for name, value in choice.part.fields.items():
         stem = token_stem(name, value)
         if stem is None or (value is None and stem not in ("pad", "bos", "eos")):
             continue
-        number = shared.token_ids[stem]
-        found[name] = [number] if isinstance(value, (list, tuple)) else number
-    return found
+        number = choice.shared.token_ids[stem]
+        tokens[name] = [number] if isinstance(value, (list, tuple)) else number
+    return tokens
 
 
-def _latent(part: Part, chosen: Mapping[str, Any]) -> dict[str, int]:
+def _latent(choice: Choice) -> dict[str, Any]:
     """Where latent attention makes keys and values: as many heads of them as heads, of the parts it is made of."""
-    fields = part.fields
+    fields = choice.part.fields
     if fields.get("kv_lora_rank") is None:
         return {}
-    found = {"num_key_value_heads": chosen["num_attention_heads"]} if fields.get("num_key_value_heads") else {}
-    if "head_dim" in fields and (head_dim := _latent_head_dim(part, chosen)) is not None:
-        found["head_dim"] = head_dim
-    return found
+    heads = {"num_key_value_heads": choice.values["num_attention_heads"]} if fields.get("num_key_value_heads") else {}
+    if "head_dim" in fields and (head_dim := _latent_head_dim(choice.part, choice.values)) is not None:
+        heads["head_dim"] = head_dim
+    return heads
 
 
-def _latent_head_dim(part: Part, chosen: Mapping[str, Any]) -> int | None:
+def _latent_head_dim(part: Part, values: Mapping[str, Any]) -> int | None:
     """The rotated part of a head, or both parts, as the class has it; None when it is something else."""
     plain, rotated = part.fields.get("qk_nope_head_dim"), part.fields.get("qk_rope_head_dim")
     default = vars(part.default).get("head_dim")
     if rotated is None or default is None:
         return None
-    toy = int(chosen.get("qk_rope_head_dim", rotated))
+    toy = int(values.get("qk_rope_head_dim", rotated))
     if default == rotated:
         return toy
-    return toy + int(chosen["qk_nope_head_dim"]) if plain is not None and default == plain + rotated else None
+    return toy + int(values["qk_nope_head_dim"]) if plain is not None and default == plain + rotated else None
 
 
-def _positions(part: Part, changes: Mapping[str, Any]) -> dict[str, Any]:
+def _positions(choice: Choice) -> dict[str, Any]:
     """Rotary parameters that go with the toy head size and the toy context, where they need to."""
+    part = choice.part
     rope = part.fields.get("rope_parameters")
     if not rope:
         return {}
     kinds = {kind: value for kind, value in rope.items() if isinstance(value, dict)}
     if not kinds:
-        return {"rope_parameters": _rope(part, changes, rope, sizes.ROPE_THETAS[0])}
-    toys = zip(kinds, (_rope(part, changes, value, theta) for value, theta in zip(kinds.values(), sizes.ROPE_THETAS)))
-    return {"rope_parameters": {**rope, **dict(toys)}}
+        return {"rope_parameters": _rope(part, choice.values, rope, sizes.ROPE_THETAS[0])}
+    thetas = zip(kinds.items(), sizes.ROPE_THETAS)
+    return {"rope_parameters": {**rope, **{k: _rope(part, choice.values, v, theta) for (k, v), theta in thetas}}}
 
 
-def _layer_thetas(changes: Mapping[str, Any]) -> dict[str, Any]:
+def _layers(choice: Choice) -> dict[str, Any]:
+    return layer_fields(choice.part, choice.values, choice.fixed)
+
+
+def _layer_thetas(choice: Choice) -> dict[str, Any]:
     """Bases of rotary embeddings where each layer has its own, zero for none."""
-    thetas = changes.get("layer_rope_theta") or ()
+    thetas = choice.values.get("layer_rope_theta") or ()
     return {"layer_rope_theta": [theta and sizes.ROPE_THETAS[0] for theta in thetas]} if thetas else {}
 
 
-def _rope(part: Part, changes: Mapping[str, Any], rope: Mapping[str, Any], theta: float) -> dict[str, Any]:
+def _rope(part: Part, values: Mapping[str, Any], rope: Mapping[str, Any], theta: float) -> dict[str, Any]:
     toy = {**rope, "rope_theta": theta}
-    head_dim = _head_dim(part, changes)
+    head_dim = _head_dim(part, values)
     if "original_max_position_embeddings" in rope:
         toy["original_max_position_embeddings"] = 32
         toy["factor"] = 4.0
     if (factor := rope.get("partial_rotary_factor", 1.0)) != 1.0:
-        factor = _rotary_factor(part, changes, head_dim, factor)
+        factor = _rotary_factor(part, values, head_dim, factor)
         toy["partial_rotary_factor"] = factor
-    told = getattr(part.config_class, "ignore_keys_at_rope_validation", None) or ()
-    if "mrope_section" in (*told, *rope) or part.config_class.__name__ in classes.MULTIMODAL_ROPE:
+    ignored = getattr(part.config_class, "ignore_keys_at_rope_validation", None) or ()
+    if "mrope_section" in (*ignored, *rope) or part.config_class.__name__ in classes.MULTIMODAL_ROPE:
         half = int(head_dim * factor) // 2
         third = round(half / 3)
         toy["mrope_section"] = [third, third, half - 2 * third]
     return toy
 
 
-def _rotary_factor(part: Part, changes: Mapping[str, Any], head_dim: int, factor: float) -> float:
+def _rotary_factor(part: Part, values: Mapping[str, Any], head_dim: int, factor: float) -> float:
     """How much of a toy head is rotated: what latent attention rotates, or two dimensions more than by default."""
     if part.fields.get("qk_rope_head_dim"):
-        return float(changes["qk_rope_head_dim"] / head_dim) if _rotated_part(part) == factor else factor
+        return float(values["qk_rope_head_dim"] / head_dim) if _rotated_part(part) == factor else factor
     return (int(head_dim * factor) // 2 + 1) * 2 / head_dim
 
 
@@ -246,9 +273,28 @@ def _rotated_part(part: Part) -> float | None:
     return rotated / head_dim if head_dim and rotated else None
 
 
-def _head_dim(part: Part, changes: Mapping[str, Any]) -> int:
-    if (latent := _latent_head_dim(part, changes)) is not None:
+def _head_dim(part: Part, values: Mapping[str, Any]) -> int:
+    if (latent := _latent_head_dim(part, values)) is not None:
         return latent
-    heads = changes.get("num_attention_heads") or part.palette.heads
-    width = changes.get("hidden_size") or part.palette.width
-    return int(changes.get("head_dim") or width // heads)
+    heads = values.get("num_attention_heads") or part.palette.heads
+    width = values.get("hidden_size") or part.palette.width
+    return int(values.get("head_dim") or width // heads)
+
+
+_RULES: tuple[Callable[[Choice], dict[str, Any]], ...] = (
+    _undeclared,  # first: whatever another rule says of these fields counts more
+    _stated,  # the configuration above knows its parts better than their classes do
+    _sizes,
+    _without_noise,
+    _tokens,
+    _telling,  # after sizes: it says of some fields under which value a defect shows
+    _layers,  # after sizes: lists with an entry for each layer keep their toy values, as many as there are layers
+    _layer_thetas,  # after layers: of those that are left, each that rotates has a base
+    _latent,  # after sizes: heads are put together from their parts
+    _positions,  # last: rotary parameters go with the head size and the context that were chosen
+)
+"""What chooses values for the fields of a configuration, in this order.
+
+Each rule sees what those before it chose, and replaces that where it says otherwise. What the tables say of a class
+and what the caller wants stands fast: the rules see it, and none replaces it.
+"""

@@ -11,41 +11,41 @@ from patchgen_core.models.toy_parts import Part
 _MOST_KINDS = 6
 
 
-def layer_fields(part: Part, chosen: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def layer_fields(part: Part, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
     """How many layers there are, and the fields that say of which kind each is.
 
     Args:
         part: the configuration.
-        chosen: the toy sizes of its fields.
-        given: values that the caller wants; a number of layers among them is kept.
+        values: what is chosen for its fields.
+        fixed: what nothing else replaces; a number of layers among them is kept.
     """
     counts = [name for name in sizes.LAYER_COUNTS if isinstance(part.fields.get(name), int)]
     if not counts:
         return {}
     kinds = _kinds_of_layers(part, part.fields[counts[0]])
-    picked = _picked(part, counts[0], kinds, given)
-    found: dict[str, Any] = dict.fromkeys(counts, len(picked))
+    picked = _picked(part, counts[0], kinds, fixed)
+    fields: dict[str, Any] = dict.fromkeys(counts, len(picked))
     for name in kinds:
-        sized = chosen.get(name)
-        found[name] = [sized[0]] * len(picked) if isinstance(sized, list) else _subset(part, name, picked)
+        sized = values.get(name)
+        fields[name] = [sized[0]] * len(picked) if isinstance(sized, list) else _subset(part, name, picked)
     if part.others:
-        found["per_layer_config"] = {
+        fields["per_layer_config"] = {
             place: {name: sizes.OF_OTHER_LAYERS[name] for name in part.others[index] if name in sizes.OF_OTHER_LAYERS}
             for place, index in enumerate(picked)
             if index in part.others
         }
-    return found
+    return fields
 
 
-def _picked(part: Part, count_field: str, kinds: Mapping[str, list[Any]], given: Mapping[str, Any]) -> list[int]:
+def _picked(part: Part, count_field: str, kinds: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> list[int]:
     """Indices of default layers that the toy's layers are like."""
     count = part.fields[count_field]
-    told = [layers for layers in kinds.values() if len({repr(layer) for layer in layers}) <= _MOST_KINDS]
+    traits = [layers for layers in kinds.values() if len({repr(layer) for layer in layers}) <= _MOST_KINDS]
     if part.others:
-        told.append([part.others.get(index) for index in range(count)])
-    shown = _representatives(list(zip(*told)) if told else [()] * count)
+        traits.append([part.others.get(index) for index in range(count)])
+    shown = _representatives(list(zip(*traits)) if traits else [()] * count)
     lengths = [len(value) for name, value in part.own.items() if name in kinds or name == "layer_types"]
-    wanted = int(given.get(count_field, part.own.get(count_field, max([2, len(shown), *lengths]))))
+    wanted = int(fixed.get(count_field, max([2, len(shown), *lengths])))
     rest = [index for index in range(count) if index not in shown]
     picked = sorted((shown + rest)[:wanted])
     return picked + [index % count for index in range(len(picked), wanted)]
