@@ -29,10 +29,10 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from patchgen_core.models.batches import ToyBatch, ToyModel
-from patchgen_core.models.builders import make_batches
-from patchgen_core.models.heads import Kind
-from patchgen_core.models.models import forget_positions, random_state
-from patchgen_core.models.toy import toy_config_for
+from patchgen_core.models.model_heads import Kind
+from patchgen_core.models.toy_batches import make_batches
+from patchgen_core.models.toy_config import toy_config_for
+from patchgen_core.models.toy_models import forget_positions, random_state
 
 GOAL = 0.9
 LARGE, SLOW = 2_000_000, 1.0

@@ -197,7 +197,7 @@ def _upstream_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]
 
 
 def _toy_config(upstream_class: type[PreTrainedModel]) -> PreTrainedConfig:
-    from patchgen_core.models.toy import make_toy_config
+    from patchgen_core.models.toy_config import make_toy_config
 
     config_class: Any = upstream_class.config_class
     config = make_toy_config(config_class)

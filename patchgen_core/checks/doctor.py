@@ -76,7 +76,7 @@ class Diagnosis:
     Attributes:
         python: version and path of the interpreter.
         packages: what is installed of what is needed.
-        machine: what :func:`patchgen_core.models.machine.look_around` found, as JSON types.
+        machine: what :func:`patchgen_core.models.environment.look_around` found, as JSON types.
         project: the project.
     """
 

@@ -33,8 +33,8 @@ from torch.distributed.tensor import DTensor, Shard
 from patchgen_core.checks.imports.import_server import give_text, given_texts
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.models.machine import use_loopback
-from patchgen_core.models.toy import make_toy_config
+from patchgen_core.models.environment import use_loopback
+from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.parallel_plan.plan import ParallelPlan
 from patchgen_core.workers.phases import phase
 

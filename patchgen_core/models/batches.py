@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from patchgen_core.models.heads import Kind
+from patchgen_core.models.model_heads import Kind
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

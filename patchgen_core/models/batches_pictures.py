@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from patchgen_core.models.batches import Form, ToyModel, Wanted
-from patchgen_core.models.batches_beside import beside_forms
+from patchgen_core.models.batches_beside_text import beside_forms
 from patchgen_core.models.batches_media import Medium, Piece, feature_counts, find_function, find_medium, with_media
 from patchgen_core.models.picture_inputs import Pictures, picture_inputs, vision_config
 

@@ -11,9 +11,10 @@ import torch
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel
-from patchgen_core.models.builders import make_batches
-from patchgen_core.models.heads import Head
-from patchgen_core.models.models import (
+from patchgen_core.models.model_heads import Head
+from patchgen_core.models.model_run import Run, run_model
+from patchgen_core.models.toy_batches import make_batches
+from patchgen_core.models.toy_models import (
     State,
     auto_models,
     build_model,
@@ -22,7 +23,6 @@ from patchgen_core.models.models import (
     load_state,
     random_state,
 )
-from patchgen_core.models.running import Run, run_model
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Reference:
 
     Attributes:
         initial: how upstream initializes the parameters: mean and standard deviation by name.
-        state: the parameters, as :func:`~patchgen_core.models.models.random_state` makes them.
+        state: the parameters, as :func:`~patchgen_core.models.toy_models.random_state` makes them.
 
     Raises:
         PatchgenError: upstream's class does not take the configuration.

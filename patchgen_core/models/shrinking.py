@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.models import toy_classes as classes
 from patchgen_core.models import toy_sizes as sizes
+from patchgen_core.models.config_tree import Part, construct, make_tree
 from patchgen_core.models.toy_layers import layer_fields
-from patchgen_core.models.toy_parts import Part, construct, make_tree
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig

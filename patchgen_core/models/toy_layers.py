@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchgen_core.models import toy_sizes as sizes
-from patchgen_core.models.toy_parts import Part
+from patchgen_core.models.config_tree import Part
 
 _MOST_KINDS = 6
 

@@ -541,7 +541,7 @@ from patchgen_core.models.interpreter import switch_on
 switch_on()
 import torch
 from liger_kernel.transformers.monkey_patch import MODEL_TYPE_TO_APPLY_LIGER_FN
-from patchgen_core.models.toy import toy_config_for
+from patchgen_core.models.toy_config import toy_config_for
 
 name, head = sys.argv[1:]
 upstream = importlib.import_module(f"transformers.models.{name}.modeling_{name}")

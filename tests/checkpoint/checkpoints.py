@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
 from patchgen_core.api.codegen import run_codegen
-from patchgen_core.models.toy import make_toy_config
+from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.project.project import load_project
 
 PYPROJECT = '[tool.patchgen]\nsearch_root = "models"\npackage_prefix = "models"\n'

@@ -18,7 +18,7 @@ from patchgen_core.checkpoint import (
     create_transposed_fused_converter,
 )
 from patchgen_core.checks.converter import check_converter
-from patchgen_core.models.toy import make_toy_config
+from patchgen_core.models.toy_config import make_toy_config
 from tests.checkpoint.checkpoints import generated
 
 pytestmark = pytest.mark.torch

@@ -18,13 +18,13 @@ from patchgen_core.checks.parity.request import ParityRequest, PatchedCode, pack
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.config.declarations import Tolerance
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.models.comparing import compare
-from patchgen_core.models.heads import find_heads
 from patchgen_core.models.implementations import offered
-from patchgen_core.models.models import build_model, in_float64, random_state
+from patchgen_core.models.model_heads import find_heads
+from patchgen_core.models.model_run import Run
 from patchgen_core.models.references import References
-from patchgen_core.models.running import Run
-from patchgen_core.models.toy import make_toy_config
+from patchgen_core.models.run_comparison import compare
+from patchgen_core.models.toy_config import make_toy_config
+from patchgen_core.models.toy_models import build_model, in_float64, random_state
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec
 from patchgen_core.registry import MODELING_REGISTRY
 

@@ -7,10 +7,10 @@ from torch import distributed
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, LlamaModel
 
 from patchgen_core.models.batches import ToyBatch, ToyModel
-from patchgen_core.models.builders import make_batches
-from patchgen_core.models.comparing import compare
-from patchgen_core.models.running import Run, run_model
-from patchgen_core.models.toy import toy_config_for
+from patchgen_core.models.model_run import Run, run_model
+from patchgen_core.models.run_comparison import compare
+from patchgen_core.models.toy_batches import make_batches
+from patchgen_core.models.toy_config import toy_config_for
 
 IDS = torch.tensor([[5, 9, 11, 30]])
 

@@ -17,14 +17,14 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, PreT
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.models.models import random_state
-from patchgen_core.models.toy import (
+from patchgen_core.models.toy_config import (
     describe_toy_config,
     load_toy_config,
     make_toy_config,
     part_of_toy_config,
     toy_config_for,
 )
+from patchgen_core.models.toy_models import random_state
 from patchgen_core.models.toy_sizes import FIRST_ORDINARY_TOKEN, ROPE_THETAS
 
 FAMILIES = [
@@ -281,7 +281,7 @@ def test_the_printed_config_makes_the_same_one(model_type: str, tmp_path: Path) 
 
 def test_the_same_in_another_process_with_another_hash_seed() -> None:
     code = (
-        "from patchgen_core.models.toy import *;"
+        "from patchgen_core.models.toy_config import *;"
         "print(describe_toy_config(toy_config_for('qwen3_omni_moe')), describe_toy_config(toy_config_for('llama4')))"
     )
     other = subprocess.run(

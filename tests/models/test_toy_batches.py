@@ -13,14 +13,14 @@ import torch
 import transformers
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.models.batch_trials import unseen
+from patchgen_core.models.batch_validation import unseen
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel
 from patchgen_core.models.batches_text import random_ids
-from patchgen_core.models.builders import load_builder, make_batches
-from patchgen_core.models.heads import KINDS
-from patchgen_core.models.models import build_model, forget_positions, random_state
-from patchgen_core.models.running import run_model
-from patchgen_core.models.toy import toy_config_for
+from patchgen_core.models.model_heads import KINDS
+from patchgen_core.models.model_run import run_model
+from patchgen_core.models.toy_batches import load_builder, make_batches
+from patchgen_core.models.toy_config import toy_config_for
+from patchgen_core.models.toy_models import build_model, forget_positions, random_state
 from patchgen_core.models.toy_sizes import FIRST_ORDINARY_TOKEN
 
 TEXT = {

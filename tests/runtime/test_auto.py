@@ -467,7 +467,7 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, conv
 
 from patchgen_core.auto import register_with_auto, unregister_from_auto
 from patchgen_core.checkpoint import detect_layout, to_hub_layout
-from patchgen_core.models.toy import toy_config_for
+from patchgen_core.models.toy_config import toy_config_for
 from patchgen_core.registry import resolve_model_class
 
 sys.path.insert(0, "examples")

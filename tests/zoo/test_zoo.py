@@ -132,7 +132,7 @@ AUTO = """
 import importlib, sys
 import torch, transformers
 from patchgen_core.auto import register_with_auto
-from patchgen_core.models.toy import toy_config_for
+from patchgen_core.models.toy_config import toy_config_for
 
 HEADS = (
     "ForCausalLM", "ForImageTextToText", "ForMultimodalLM", "ForSequenceClassification", "ForTextToWaveform",

@@ -24,11 +24,11 @@ from torch import nn
 
 from patchgen_core.config.loading import Loader
 from patchgen_core.models.batches import ToyBatch, ToyModel
-from patchgen_core.models.builders import make_batches
-from patchgen_core.models.heads import find_heads
-from patchgen_core.models.machine import use_loopback
-from patchgen_core.models.models import build_model, load_state, random_state
-from patchgen_core.models.toy import load_toy_config
+from patchgen_core.models.environment import use_loopback
+from patchgen_core.models.model_heads import find_heads
+from patchgen_core.models.toy_batches import make_batches
+from patchgen_core.models.toy_config import load_toy_config
+from patchgen_core.models.toy_models import build_model, load_state, random_state
 from patchgen_core.project.project import load_project
 from patchgen_core.syntax.source import SourceCache
 

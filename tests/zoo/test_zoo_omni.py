@@ -20,10 +20,10 @@ from transformers import AutoConfig, AutoModelForMultimodalLM
 from patchgen_core.auto import register_with_auto, unregister_from_auto
 from patchgen_core.checkpoint import load_state_dict_streaming
 from patchgen_core.checkpoint.headers import read_tensors
-from patchgen_core.models.machine import use_loopback
-from patchgen_core.models.models import build_model
+from patchgen_core.models.environment import use_loopback
 from patchgen_core.models.random_values import random_floats
-from patchgen_core.models.toy import toy_config_for
+from patchgen_core.models.toy_config import toy_config_for
+from patchgen_core.models.toy_models import build_model
 from patchgen_core.registry import resolve_model_class
 
 ROOT = Path(__file__).parents[2]

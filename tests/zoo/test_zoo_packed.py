@@ -7,8 +7,8 @@ import importlib
 import pytest
 import torch
 
-from patchgen_core.models.models import random_state
-from patchgen_core.models.toy import toy_config_for
+from patchgen_core.models.toy_config import toy_config_for
+from patchgen_core.models.toy_models import random_state
 
 LENGTHS = (2, 5, 20, 1)
 MODELS = {"qwen3_5": "Qwen3_5ForConditionalGeneration", "qwen3_5_moe": "Qwen3_5MoeForConditionalGeneration"}

@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from patchgen_core.checks.parity.failing import Failure, explain, raised
+from patchgen_core.checks.parity.failures import Failure, explain, raised
 from patchgen_core.checks.parity.findings import NOT_PATCHED, UNINITIALIZED
-from patchgen_core.checks.parity.reached import spans_of, uncalled, unreached
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Allowed, allowed
-from patchgen_core.checks.parity.unrun import unrun
+from patchgen_core.checks.parity.unreached_patches import spans_of, uncalled, unreached
+from patchgen_core.checks.parity.unrun_lines import unrun
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.checks.tables import Table
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.batches import ToyBatch
-from patchgen_core.models.builders import load_builder
-from patchgen_core.models.comparing import Difference, compare
-from patchgen_core.models.heads import Head, find_heads
+from patchgen_core.models.execution import Recorder
 from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, bound, why_not_here
 from patchgen_core.models.interpreter import device_type
-from patchgen_core.models.models import (
+from patchgen_core.models.model_heads import Head, find_heads
+from patchgen_core.models.model_run import EMBEDDINGS, GRADIENT, run_model
+from patchgen_core.models.process_state import unchanged
+from patchgen_core.models.references import Reference, References
+from patchgen_core.models.run_comparison import Difference, compare
+from patchgen_core.models.toy_batches import load_builder
+from patchgen_core.models.toy_config import load_toy_config, part_of_toy_config
+from patchgen_core.models.toy_models import (
     auto_models,
     build_model,
     initial_values,
     initialized_otherwise,
     load_state,
 )
-from patchgen_core.models.reach import Recorder
-from patchgen_core.models.references import Reference, References
-from patchgen_core.models.running import EMBEDDINGS, GRADIENT, run_model
-from patchgen_core.models.toy import load_toy_config, part_of_toy_config
-from patchgen_core.models.unchanged import unchanged
 from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
 from patchgen_core.workers.phases import phase

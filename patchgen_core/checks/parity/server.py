@@ -93,7 +93,7 @@ def _answer(request: Request) -> dict[str, Any]:
 def _checked(request: Request) -> dict[str, Any]:
     """The answer of a check, which changes nothing for the next one."""
     _set_up(request["device"])
-    from patchgen_core.models.unchanged import unchanged
+    from patchgen_core.models.process_state import unchanged
 
     with unchanged() as left:
         answer = _caught(lambda: _CHECKS[request["check"]](request))
@@ -139,7 +139,7 @@ def _verdict(verdict: CheckVerdict) -> dict[str, Any]:
 
 def _doctor(request: Request) -> dict[str, Any]:
     """What this machine has; tells of what is broken in it instead of failing."""
-    from patchgen_core.models.machine import look_around
+    from patchgen_core.models.environment import look_around
 
     return asdict(look_around(request["device"], lambda: _register(request)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.models.toy import describe_toy_config, toy_config_for
+from patchgen_core.models.toy_config import describe_toy_config, toy_config_for
 from patchgen_core.project.project import Project
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from patchgen_core.models.running import Run
+from patchgen_core.models.model_run import Run
 
 _Array = npt.NDArray[np.float64]
 _NONE = "none"
@@ -22,7 +22,7 @@ class Difference:
     """How one tensor of the patched model compares with upstream's.
 
     Attributes:
-        name: as in :class:`~patchgen_core.models.running.Run`.
+        name: as in :class:`~patchgen_core.models.model_run.Run`.
         shape, dtype: of upstream's; where the patched model's differ, both.
         absolute: largest difference of an element; infinite where one is not there or has another shape.
         relative: Euclidean norm of the difference over that of the reference.

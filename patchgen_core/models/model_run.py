@@ -12,16 +12,16 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from patchgen_core.models.batches import ToyBatch
-from patchgen_core.models.machine import use_loopback
-from patchgen_core.models.models import forget_positions
+from patchgen_core.models.environment import use_loopback
 from patchgen_core.models.random_values import reseed
 from patchgen_core.models.routing import Choices, Following, Recording
+from patchgen_core.models.toy_models import forget_positions
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from patchgen_core.models.reach import Recorder
+    from patchgen_core.models.execution import Recorder
 
 LOSS, NORM, EMBEDDINGS = "loss", "gradient norm", "gradient of the input embeddings"
 GRADIENT = "gradient of "

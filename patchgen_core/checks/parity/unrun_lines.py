@@ -11,7 +11,7 @@ from patchgen_core.checks.parity.findings import UNRUN, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import Problem
 from patchgen_core.files import read_text
-from patchgen_core.models.reach import Reached
+from patchgen_core.models.execution import Reached
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 
 _HINT = "Give a batch or a toy config that runs them, or allow it with config.allow('PG302', reason, target)."

@@ -10,15 +10,15 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.checks.parity.request import PatchedCode
-from patchgen_core.models.comparing import (
+from patchgen_core.models.execution import Reached
+from patchgen_core.models.model_run import GRADIENT, Run
+from patchgen_core.models.run_comparison import (
     Difference,
     first_parting,
     inputs_agree,
     layer_errors,
     layer_gradient_errors,
 )
-from patchgen_core.models.reach import Reached
-from patchgen_core.models.running import GRADIENT, Run
 
 _FAR = 1000
 

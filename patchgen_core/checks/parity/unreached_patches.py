@@ -11,7 +11,7 @@ from typing import Any
 from patchgen_core.checks.parity.findings import UNREACHED
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import Problem
-from patchgen_core.models.reach import Reached, Span
+from patchgen_core.models.execution import Reached, Span
 
 _HINT = "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
 

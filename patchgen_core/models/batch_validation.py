@@ -10,8 +10,8 @@ import torch
 
 from patchgen_core.models.batches import ToyBatch, ToyModel
 from patchgen_core.models.batches_text import random_ids
-from patchgen_core.models.models import forget_positions
 from patchgen_core.models.random_values import reseed
+from patchgen_core.models.toy_models import forget_positions
 
 _LONGEST = 240
 _CLOSE = 1e-3

@@ -16,7 +16,7 @@ from typing import Any, cast
 import torch
 
 from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_path
-from patchgen_core.models.batch_trials import mixing, refusal, shown, unseen
+from patchgen_core.models.batch_validation import mixing, refusal, shown, unseen
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel, Wanted
 from patchgen_core.models.batches_audio import audio_batches
 from patchgen_core.models.batches_pictures import picture_batches

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.checks.parity.blame import Blame, Runs, find_blame, find_suspects, fresh_lines, place_of
+from patchgen_core.checks.parity.divergence import Blame, Runs, find_blame, find_suspects, fresh_lines, place_of
 from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.tolerances import Allowed
 from patchgen_core.checks.tables import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.files import read_text
-from patchgen_core.models.comparing import Difference
-from patchgen_core.models.reach import Reached
-from patchgen_core.models.running import Run
+from patchgen_core.models.execution import Reached
+from patchgen_core.models.model_run import Run
+from patchgen_core.models.run_comparison import Difference
 
 _COLUMNS = ("shape", "dtype", "absolute", "relative", "allowed", "verdict")
 _ASKS = re.compile(r"\bif \w+\.(has_kernel|use_eager_impl|use_non_eager_impl|bound_kernel)\b.*:$")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import Location, PatchgenError, closest
+from patchgen_core.models.config_tree import declared_fields, make_default
 from patchgen_core.models.shrinking import shrink
-from patchgen_core.models.toy_parts import declared_fields, make_default
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
