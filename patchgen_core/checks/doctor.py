@@ -53,7 +53,7 @@ class Package:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundProject:
     """The project around the working directory.
 
     Attributes:
@@ -76,14 +76,14 @@ class Diagnosis:
     Attributes:
         python: version and path of the interpreter.
         packages: what is installed of what is needed.
-        machine: what :func:`patchgen_core.models.environment.look_around` found, as JSON types.
+        machine: what :func:`patchgen_core.models.environment.describe_environment` found, as JSON types.
         project: the project.
     """
 
     python: str
     packages: tuple[Package, ...]
     machine: Mapping[str, Any]
-    project: Found
+    project: FoundProject
 
 
 def examine(project: Project | None = None) -> Diagnosis:
@@ -95,9 +95,9 @@ def examine(project: Project | None = None) -> Diagnosis:
     try:
         project = project or load_project()
         file, root = display_path(project.base / "pyproject.toml"), display_path(project.search_root)
-        found = Found(file, len(project.find_configs()), root)
+        description = FoundProject(file, len(project.find_configs()), root)
     except PatchgenError as error:
-        found = Found(problems=tuple(map(str, error.problems)))
+        description = FoundProject(problems=tuple(map(str, error.problems)))
     nowhere = Project(Path.cwd(), "nowhere", root=Path.cwd())
     checks = ModelChecks(project or nowhere, time_limit=_TIME_LIMIT)
     try:
@@ -107,7 +107,7 @@ def examine(project: Project | None = None) -> Diagnosis:
     finally:
         checks.close()
     python = f"{platform.python_version()} ({sys.executable})"
-    return Diagnosis(python, tuple(_packages()), machine, found)
+    return Diagnosis(python, tuple(_packages()), machine, description)
 
 
 def _packages() -> Iterator[Package]:
@@ -174,7 +174,7 @@ def _kernel_row(kernel: Mapping[str, str]) -> Row:
     return (kernel["op"], "bold"), (kernel["variant"], ""), (kernel["name"], ""), here
 
 
-def _project_rows(project: Found) -> Iterator[Row]:
+def _project_rows(project: FoundProject) -> Iterator[Row]:
     if project.file:
         yield _row("settings", project.file)
         count = f"{project.configs} patch config{'s' * (project.configs != 1)}"

@@ -17,12 +17,12 @@ _LONGEST = 240
 _CLOSE = 1e-3
 
 
-def refusal(toy: ToyModel, inputs: Mapping[str, Any]) -> str:
+def why_refused(toy: ToyModel, inputs: Mapping[str, Any]) -> str:
     """Why the model does not run a batch; empty when it does."""
     try:
         output = _run(toy, inputs)
     except Exception as error:
-        return shown(error)
+        return describe_error(error)
     name = next((name for name in ("loss", "logits", "last_hidden_state") if output.get(name) is not None), None)
     if name is not None and not torch.isfinite(output[name]).all():
         return f"its {name} is not finite"
@@ -37,7 +37,7 @@ def _run(toy: ToyModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     return output if isinstance(output, Mapping) else {}
 
 
-def mixing(toy: ToyModel, inputs: Mapping[str, Any], first: int) -> str:
+def why_mixed(toy: ToyModel, inputs: Mapping[str, Any], first: int) -> str:
     """What is wrong with two sequences in one row, of which one is ``first`` tokens long; empty when nothing is."""
     if not first:
         return ""
@@ -52,7 +52,7 @@ def mixing(toy: ToyModel, inputs: Mapping[str, Any], first: int) -> str:
     return "transformers does not keep packed sequences apart: the second one sees the first"
 
 
-def unseen(toy: ToyModel, inputs: Mapping[str, Any], media: Sequence[str]) -> str:
+def why_unseen(toy: ToyModel, inputs: Mapping[str, Any], media: Sequence[str]) -> str:
     """Which of the media the outputs do not depend on, in words; empty when they do on all."""
     bare = {name: value for name, value in inputs.items() if name != "labels" or toy.config.is_encoder_decoder}
     for name in media:
@@ -68,7 +68,7 @@ def _tokens(output: Mapping[str, Any]) -> torch.Tensor | None:
     return value if value is not None else output.get("last_hidden_state")
 
 
-def shown(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """An error in a line, with the place that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename.replace(chr(92), '/').rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""

@@ -89,11 +89,11 @@ def declared_fields(config_class: type[PreTrainedConfig]) -> tuple[str, ...]:
     """The names that a configuration class takes, without those that every configuration takes."""
     from transformers import PreTrainedConfig
 
-    common = set(_names(PreTrainedConfig))
-    return tuple(name for name in _names(config_class) if name not in common or name in vars(config_class))
+    common = set(_parameter_names(PreTrainedConfig))
+    return tuple(name for name in _parameter_names(config_class) if name not in common or name in vars(config_class))
 
 
-def _names(config_class: type) -> list[str]:
+def _parameter_names(config_class: type) -> list[str]:
     if dataclasses.is_dataclass(config_class):
         return [field.name for field in dataclasses.fields(config_class) if field.init]
     return [name for name in inspect.signature(config_class).parameters if name != "kwargs"]

@@ -1,4 +1,4 @@
-"""What the machine of this process has for running models; tells of what is broken instead of failing."""
+"""The devices, packages and kernels that this process runs models with; what is broken is told instead of raised."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class KernelState:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """What a machine has.
+class Environment:
+    """What this process runs models with.
 
     Attributes:
         torch: torch's version and what it was built for; empty when it cannot be imported.
@@ -65,8 +65,8 @@ class Machine:
     problems: tuple[str, ...] = ()
 
 
-def look_around(device: str, register: Callable[[], None]) -> Machine:
-    """Look what this machine has.
+def describe_environment(device: str, register: Callable[[], None]) -> Environment:
+    """Find out what there is to run models with.
 
     Args:
         device: where models are to run: "auto", "cpu" or "cuda".
@@ -77,23 +77,28 @@ def look_around(device: str, register: Callable[[], None]) -> Machine:
     problems: list[str] = []
     if device == "cpu":
         interpreter.use_cpu()
-    version = _told(problems, "torch does not import", _torch) if is_installed("torch") else None
-    notes = _told(problems, "Triton's interpreter cannot be switched on", interpreter.switch_on) if version else None
+    version = _ask(problems, "torch does not import", _torch) if is_installed("torch") else None
+    notes = _ask(problems, "Triton's interpreter cannot be switched on", interpreter.switch_on) if version else None
     if version:
-        _told(problems, "the project's kernels cannot be registered", register)
-    kernels = _told(problems, "the kernels cannot be listed", lambda: tuple(_kernels(bool(version))))
+        _ask(problems, "the project's kernels cannot be registered", register)
+    kernels = _ask(problems, "the kernels cannot be listed", lambda: tuple(_kernels(bool(version))))
     if not version:
-        return Machine(kernels=kernels or (), problems=tuple(problems))
-    devices = _told(problems, "torch cannot list its devices", lambda: tuple(_devices()))
-    return Machine(
-        version, interpreter.device_type(), devices or (), notes or (), kernels or (), (*problems, *_unused(version))
+        return Environment(kernels=kernels or (), problems=tuple(problems))
+    devices = _ask(problems, "torch cannot list its devices", lambda: tuple(_devices()))
+    return Environment(
+        version,
+        interpreter.device_type(),
+        devices or (),
+        notes or (),
+        kernels or (),
+        (*problems, *_unused_gpu(version)),
     )
 
 
-def _told(problems: list[str], what: str, ask: Callable[[], _Answer]) -> _Answer | None:
+def _ask(problems: list[str], what: str, question: Callable[[], _Answer]) -> _Answer | None:
     """An answer; None when there is none, and why is added to the problems."""
     try:
-        return ask()
+        return question()
     except PatchgenError as error:
         problems.append(f"{what}: {error}")
     except (Exception, SystemExit) as error:  # a broken package may raise anything
@@ -115,10 +120,10 @@ def _devices() -> Iterator[Device]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Device("cpu", f"{cores} cores")
     for number in range(torch.cuda.device_count()):
-        found = torch.cuda.get_device_properties(number)
-        memory = f"{found.total_memory / 2**30:.0f} GiB"
-        capability = f"compute capability {found.major}.{found.minor}"
-        yield Device(f"cuda:{number}", f"{found.name}, {capability}, {memory}")
+        properties = torch.cuda.get_device_properties(number)
+        memory = f"{properties.total_memory / 2**30:.0f} GiB"
+        capability = f"compute capability {properties.major}.{properties.minor}"
+        yield Device(f"cuda:{number}", f"{properties.name}, {capability}, {memory}")
     others = [kind for kind in DEVICE_TYPES if kind not in ("cpu", "cuda")]
     yield from (Device(kind, "") for kind in others if HardwareRequirement(kind).is_met())
 
@@ -131,7 +136,7 @@ def _kernels(has_torch: bool) -> Iterator[KernelState]:
         yield KernelState(spec.op_name, spec.variant, spec.name, lacks)
 
 
-def _unused(torch: str) -> tuple[str, ...]:
+def _unused_gpu(torch: str) -> tuple[str, ...]:
     """A line for a GPU that this torch was not built for."""
     if _NVIDIA.exists() and "CUDA" not in torch:
         return (f"this machine has an NVIDIA GPU, and torch {torch} cannot use it",)

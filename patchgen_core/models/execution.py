@@ -22,7 +22,7 @@ class Span:
 
 
 @dataclass
-class Reached:
+class Execution:
     """What ran of one patch.
 
     Attributes:
@@ -40,22 +40,22 @@ class Reached:
     backward: bool = False
 
 
-class Recorder:
+class ExecutionRecorder:
     """Notes what runs of the code that is looked for.
 
     Args:
         spans: where the code of each patch stands, by the patch's target.
 
     Attributes:
-        reached: what ran so far, by target.
+        executions: what ran so far, by target.
         is_interpreted: whether Triton interpreted a kernel, which takes long.
     """
 
     def __init__(self, spans: Mapping[str, Sequence[Span]]) -> None:
-        self.reached = {target: Reached() for target in spans}
-        self._spans = [(span, target) for target, found in spans.items() for span in found]
+        self.executions = {target: Execution() for target in spans}
+        self._spans = [(span, target) for target, own in spans.items() for span in own]
         self._files = {span.file for span, _ in self._spans}
-        self._known: dict[CodeType, str | None] = {}
+        self._targets: dict[CodeType, str | None] = {}
         self._active: Sequence[str] = ()
         self.is_interpreted = False
 
@@ -76,36 +76,36 @@ class Recorder:
 
     def begin_model(self) -> None:
         """Forget in which modules patches ran: paths are those of one model, and another one comes."""
-        for reached in self.reached.values():
-            reached.modules.clear()
-            reached.built.clear()
+        for execution in self.executions.values():
+            execution.modules.clear()
+            execution.built.clear()
 
-    def place(self, kinds: Mapping[str, str]) -> None:
+    def note_places(self, kinds: Mapping[str, str]) -> None:
         """Note where the objects are that were made: the class names of a model's modules by path."""
-        for reached in self.reached.values():
-            reached.modules |= {path for path, kind in kinds.items() if kind in reached.built}
+        for execution in self.executions.values():
+            execution.modules |= {path for path, kind in kinds.items() if kind in execution.built}
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
         if code.co_filename not in self._files:
             return None
-        if code not in self._known:
-            self._known[code] = self._target(code)
-        target = self._known[code]
+        if code not in self._targets:
+            self._targets[code] = self._target(code)
+        target = self._targets[code]
         if target is None:
             return None
-        reached = self.reached[target]
-        reached.functions.add(code.co_name)
+        execution = self.executions[target]
+        execution.functions.add(code.co_name)
         if self._active:
-            reached.modules.add(self._active[-1])
+            execution.modules.add(self._active[-1])
         elif "self" in frame.f_locals:
-            reached.built.add(type(frame.f_locals["self"]).__name__)
+            execution.built.add(type(frame.f_locals["self"]).__name__)
 
         def trace(frame: FrameType, event: str, argument: Any) -> Any:
             if event == "line":
-                reached.lines.add((code.co_filename, frame.f_lineno))
+                execution.lines.add((code.co_filename, frame.f_lineno))
             elif event == "return":
-                _watch_gradient(reached, argument)
+                _watch_gradient(execution, argument)
             return trace
 
         return trace
@@ -145,16 +145,16 @@ class Recorder:
         return min(fitting)[1] if fitting else None
 
 
-def _watch_gradient(reached: Reached, value: Any) -> None:
+def _watch_gradient(execution: Execution, value: Any) -> None:
     def note(_: torch.Tensor) -> None:
-        reached.backward = True
+        execution.backward = True
 
     if isinstance(value, torch.Tensor):
         if value.requires_grad and not value.is_leaf:
             value.register_hook(note)  # type: ignore[no-untyped-call]
     elif isinstance(value, Mapping):
         for part in value.values():
-            _watch_gradient(reached, part)
+            _watch_gradient(execution, part)
     elif isinstance(value, (tuple, list)):
         for part in value:
-            _watch_gradient(reached, part)
+            _watch_gradient(execution, part)

@@ -22,7 +22,7 @@ kernel that runs here."""
 _SLOT = re.compile(r"""\bOpSlot\(\s*(?:op_name\s*=\s*)?["'](\w+)["']\s*(?:,\s*(?:variant\s*=\s*)?["'](\w+)["'])?""")
 
 
-def offered(text: str, kernels: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
+def list_implementations(text: str, kernels: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
     """The implementations of a module, as far as its text tells: what a run has to choose from before it begins.
 
     Args:
@@ -43,17 +43,17 @@ def offered(text: str, kernels: Sequence[tuple[str, str, str]]) -> tuple[str, ..
 
 def slots_in(module: ModuleType) -> dict[str, OpSlot]:
     """The slots of a module by name; those that stand in a table by the table's name and key."""
-    found: dict[str, OpSlot] = {}
+    slots: dict[str, OpSlot] = {}
     for name, value in vars(module).items():
         if isinstance(value, OpSlot):
-            found[name] = value
+            slots[name] = value
         elif isinstance(value, Mapping):
-            found.update({f"{name}[{key!r}]": one for key, one in value.items() if isinstance(one, OpSlot)})
-    return found
+            slots.update({f"{name}[{key!r}]": one for key, one in value.items() if isinstance(one, OpSlot)})
+    return slots
 
 
 @contextmanager
-def bound(module: ModuleType, implementation: str) -> Iterator[dict[str, int]]:
+def bind_implementation(module: ModuleType, implementation: str) -> Iterator[dict[str, int]]:
     """Bind the slots of a module that an implementation has kernels for, and no others; unbind all in the end.
 
     Yields:

@@ -21,7 +21,7 @@ from patchgen_core.workers.phases import phase
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from patchgen_core.models.execution import Recorder
+    from patchgen_core.models.execution import ExecutionRecorder
 
 LOSS, NORM, EMBEDDINGS = "loss", "gradient norm", "gradient of the input embeddings"
 GRADIENT = "gradient of "
@@ -58,7 +58,7 @@ class Run:
 def run_model(
     model: PreTrainedModel,
     batch: ToyBatch,
-    recorder: Recorder | None = None,
+    recorder: ExecutionRecorder | None = None,
     *,
     logits_alone: bool = True,
     like: Run | None = None,
@@ -87,24 +87,24 @@ def run_model(
     active: list[str] = []
     embedded: list[torch.Tensor] = []
     with ExitStack() as stack:
-        stack.enter_context(_process_group() if batch.as_rank else nullcontext())
-        stack.enter_context(_watched(model, embedded))
+        stack.enter_context(_group_of_one_rank() if batch.as_rank else nullcontext())
+        stack.enter_context(_record_embedding_gradients(model, embedded))
         if layers:
             stack.enter_context(_kept_layers(model, run))
         if recorder is not None:
-            stack.enter_context(_followed(model, active))
+            stack.enter_context(_track_active_modules(model, active))
             stack.enter_context(recorder.recording(active))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
         reseed(parameter.device)
         with phase("forward"):
-            output, run.choices = _routed(model, inputs, like)
-        outputs = dict(_floating(output))
+            output, run.choices = _run_routed(model, inputs, like)
+        outputs = dict(_floating_tensors(output))
         loss = outputs.get(LOSS)
-        loss = _objective(outputs) if loss is None else loss
+        loss = _substitute_loss(outputs) if loss is None else loss
         with phase("backward"):
             loss.backward()  # type: ignore[no-untyped-call]
-    run.loss = _kept(loss)
-    run.values.update({name: _kept(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
+    run.loss = _copy_to_cpu(loss)
+    run.values.update({name: _copy_to_cpu(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
     if "labels" in inputs and "logits" not in outputs:
         run.values.update(_logits(model, inputs, like) if logits_alone else {})
         run.left_out = frozenset() if logits_alone else frozenset({"logits"})
@@ -114,7 +114,7 @@ def run_model(
 
 
 @contextmanager
-def _process_group() -> Iterator[None]:
+def _group_of_one_rank() -> Iterator[None]:
     """Be the only rank of a group that reaches no network."""
     if not torch.distributed.is_available():
         raise ValueError("this torch is built without torch.distributed")
@@ -134,15 +134,15 @@ def _keep_gradients(model: PreTrainedModel, run: Run, embedded: list[torch.Tenso
     norms = [value.double().norm() for value in gradients.values() if value is not None]
     run.values[NORM] = torch.stack(norms).norm().cpu() if norms else None
     if embedded:
-        run.values[EMBEDDINGS] = _kept(embedded[-1])
-    run.values.update({f"{GRADIENT}{name}": None if v is None else _kept(v) for name, v in gradients.items()})
+        run.values[EMBEDDINGS] = _copy_to_cpu(embedded[-1])
+    run.values.update({f"{GRADIENT}{name}": None if v is None else _copy_to_cpu(v) for name, v in gradients.items()})
 
 
-def _kept(value: torch.Tensor) -> torch.Tensor:
+def _copy_to_cpu(value: torch.Tensor) -> torch.Tensor:
     return value.detach().to("cpu", copy=True)
 
 
-def _routed(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> tuple[Any, Choices]:
+def _run_routed(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> tuple[Any, Choices]:
     """What the model gives, and what its routers chose, where that is not what those of ``like`` did."""
     if like is not None and like.choices is not None:
         with Following(like.choices) if like.choices.indices else nullcontext():
@@ -150,17 +150,17 @@ def _routed(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None)
     with Recording() as recording:
         output = model(**inputs)
     eps = torch.finfo(next(model.parameters()).dtype).eps
-    return output, Choices(eps, tuple(recording.made))
+    return output, Choices(eps, tuple(recording.indices))
 
 
 def _logits(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> dict[str, torch.Tensor]:
     reseed(next(model.parameters()).device)
     with phase("forward for the logits"), torch.no_grad():
-        output, _ = _routed(model, {name: value for name, value in inputs.items() if name != "labels"}, like)
-    return {name: _kept(value) for name, value in _floating(output) if name == "logits"}
+        output, _ = _run_routed(model, {name: value for name, value in inputs.items() if name != "labels"}, like)
+    return {name: _copy_to_cpu(value) for name, value in _floating_tensors(output) if name == "logits"}
 
 
-def _floating(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+def _floating_tensors(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     """The floating tensors of an output, by the names of their fields; no caches."""
     if isinstance(output, torch.Tensor):
         if output.is_floating_point():
@@ -168,13 +168,13 @@ def _floating(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]
     elif isinstance(output, Mapping):
         for key, value in output.items():
             if key not in _CACHES:
-                yield from _floating(value, f"{name}.{key}" if name else str(key))
+                yield from _floating_tensors(value, f"{name}.{key}" if name else str(key))
     elif isinstance(output, (tuple, list)):
         for number, value in enumerate(output):
-            yield from _floating(value, f"{name}[{number}]")
+            yield from _floating_tensors(value, f"{name}[{number}]")
 
 
-def _objective(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+def _substitute_loss(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     parts = []
     for value in outputs.values():
@@ -187,7 +187,7 @@ def _objective(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 @contextmanager
-def _followed(model: PreTrainedModel, active: list[str]) -> Iterator[None]:
+def _track_active_modules(model: PreTrainedModel, active: list[str]) -> Iterator[None]:
     """Know which modules are at it."""
     paths = {module: path for path, module in model.named_modules()}
 
@@ -206,7 +206,7 @@ def _followed(model: PreTrainedModel, active: list[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _watched(model: PreTrainedModel, embedded: list[torch.Tensor]) -> Iterator[None]:
+def _record_embedding_gradients(model: PreTrainedModel, embedded: list[torch.Tensor]) -> Iterator[None]:
     """Keep the gradients that come to the input embeddings."""
 
     def note(_: nn.Module, __: Any, output: Any) -> None:
@@ -236,17 +236,17 @@ def _on_gradient(value: torch.Tensor, note: Callable[[torch.Tensor], None]) -> N
 
 def _keep(path: str, module: nn.Module, run: Run) -> Iterator[Any]:
     def enter(_: nn.Module, args: Any, kwargs: Any) -> None:
-        given = tuple(_kept(value) for _, value in _floating((args, kwargs)))
+        given = tuple(_copy_to_cpu(value) for _, value in _floating_tensors((args, kwargs)))
         run.layer_inputs[_nth(path, run.layer_inputs)] = given
 
     def leave(_: nn.Module, __: Any, output: Any) -> None:
-        value = next((value for _, value in _floating(output)), None)
+        value = next((value for _, value in _floating_tensors(output)), None)
         if value is None:
             return
         name = _nth(path, run.layers)
-        run.layers[name] = _kept(value)
+        run.layers[name] = _copy_to_cpu(value)
         if value.requires_grad:
-            _on_gradient(value, lambda gradient: run.layer_gradients.update({name: _kept(gradient)}))
+            _on_gradient(value, lambda gradient: run.layer_gradients.update({name: _copy_to_cpu(gradient)}))
 
     yield module.register_forward_pre_hook(enter, with_kwargs=True)
     yield module.register_forward_hook(leave)

@@ -49,7 +49,7 @@ _SETTINGS = (
 
 
 @contextmanager
-def unchanged() -> Iterator[list[str]]:
+def preserve_process_state() -> Iterator[list[str]]:
     """Run a check as the first one of its process, and put back what it changes.
 
     It begins with the same random numbers, warning filters, ``sys.path``, working directory and settings of torch as
@@ -58,39 +58,39 @@ def unchanged() -> Iterator[list[str]]:
     Yields:
         A list that holds, in the end, a line for each setting that the check left at another value.
     """
-    found: list[str] = []
-    _seed()
+    changes: list[str] = []
+    _reseed_everything()
     before = [setting.get() for setting in _SETTINGS]
     device, folder, path = torch.get_default_device(), os.getcwd(), list(sys.path)
     try:
         with warnings.catch_warnings():
-            yield found
+            yield changes
     finally:
         sys.path[:] = path
         for setting, value in zip(_SETTINGS, before):
-            if (left := setting.get()) != value:
+            if (now := setting.get()) != value:
                 setting.put(value)
-                found.append(_line(setting.name, left))
-        if (left := torch.get_default_device()) != device:
+                changes.append(_describe_change(setting.name, now))
+        if (now := torch.get_default_device()) != device:
             torch.set_default_device(None)
-            found.append(_line("torch's default device", left))
-        if (left := _folder()) != folder:
+            changes.append(_describe_change("torch's default device", now))
+        if (now := _working_directory()) != folder:
             os.chdir(folder)
-            found.append(_line("the working directory", left))
+            changes.append(_describe_change("the working directory", now))
 
 
-def _line(name: str, left: object) -> str:
+def _describe_change(name: str, left: object) -> str:
     return f"left {name} at {left}, which was put back"
 
 
-def _folder() -> str:
+def _working_directory() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:  # it was removed
         return "one that is gone"
 
 
-def _seed() -> None:
+def _reseed_everything() -> None:
     reseed(device_type())
     random.seed(0)
     if numpy := sys.modules.get("numpy"):

@@ -32,16 +32,16 @@ class Choices:
 
 
 class Recording(TorchFunctionMode):
-    """Notes the indices that each ``topk`` gives, in ``made``."""
+    """Notes the indices that each ``topk`` gives, in ``indices``."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: list[Tensor] = []
+        self.indices: list[Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         if func in _TOPK:
-            self.made.append(result.indices.detach().to("cpu", copy=True))
+            self.indices.append(result.indices.detach().to("cpu", copy=True))
         return result
 
 
@@ -57,14 +57,14 @@ class Following(TorchFunctionMode):
     def __init__(self, choices: Choices) -> None:
         super().__init__()
         self._eps = choices.eps
-        self._left: Iterator[Tensor] = iter(choices.indices)
+        self._remaining: Iterator[Tensor] = iter(choices.indices)
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
         result = func(*args, **given)
         if func not in _TOPK:
             return result
-        theirs = next(self._left, None)
+        theirs = next(self._remaining, None)
         if theirs is None or theirs.shape != result.indices.shape:
             return result
         values = args[0] if args else given["input"]

@@ -52,7 +52,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Parting:
+class FirstDifference:
     """Where two runs part.
 
     Attributes:
@@ -68,7 +68,7 @@ class Parting:
     difference: Difference
 
 
-def compare(patched: Run, eager: Run, reference: Run | None, multiple: float) -> list[Difference]:
+def compare_runs(patched: Run, eager: Run, reference: Run | None, multiple: float) -> list[Difference]:
     """Compare what two models computed of one batch.
 
     Args:
@@ -92,10 +92,10 @@ def compare(patched: Run, eager: Run, reference: Run | None, multiple: float) ->
     return [replace(row, allowed=max(row.allowed, multiple * worst)) if row.name in few else row for row in rows]
 
 
-def first_parting(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Parting | None:
+def find_first_difference(patched: Run, eager: Run, reference: Run | None, multiple: float) -> FirstDifference | None:
     """The first module, in the order in which upstream's finish, that gives something else."""
     known = reference.layers if reference is not None else {}
-    return _parting(eager.layers, patched.layers, eager.layers, known, multiple, eager.kinds)
+    return _first_difference(eager.layers, patched.layers, eager.layers, known, multiple, eager.kinds)
 
 
 def layer_errors(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Iterator[Difference]:
@@ -132,21 +132,21 @@ def inputs_agree(name: str, patched: Run, eager: Run, reference: Run | None, mul
     return True
 
 
-def _parting(
+def _first_difference(
     order: Iterable[str],
     patched: Mapping[str, torch.Tensor],
     eager: Mapping[str, torch.Tensor],
     reference: Mapping[str, torch.Tensor],
     multiple: float,
     kinds: Mapping[str, str],
-) -> Parting | None:
+) -> FirstDifference | None:
     after = ""
     for path in order:
         if path not in patched:
             continue
         difference = _compare(path, patched, eager, reference, multiple)
         if not difference.is_right and not _is_called_otherwise(path, patched, eager, reference, multiple):
-            return Parting(path, kinds.get(path.partition(" (")[0], ""), after, difference)
+            return FirstDifference(path, kinds.get(path.partition(" (")[0], ""), after, difference)
         after = path
     return None
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 import torch
 
 from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_path
-from patchgen_core.models.batch_validation import mixing, refusal, shown, unseen
+from patchgen_core.models.batch_validation import describe_error, why_mixed, why_refused, why_unseen
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel, Wanted
 from patchgen_core.models.batches_audio import audio_batches
 from patchgen_core.models.batches_pictures import picture_batches
@@ -39,20 +39,20 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
         PatchgenError: a project's builder fails, gives something else than batches or two of one name, or upstream's
             model does not run what it gives.
     """
-    with _unchanged(toy):
+    with _preserve_state(toy):
         own = _own_batches(toy, more)
-        found: dict[str, ToyBatch] = {}
+        batches: dict[str, ToyBatch] = {}
         refused: list[str] = []
         for wanted in _wanted(toy, refused):
-            made = own.get(wanted.name) or _first_that_runs(toy, wanted)
-            if isinstance(made, ToyBatch):
-                found[wanted.name] = made
+            batch = own.get(wanted.name) or _first_that_runs(toy, wanted)
+            if isinstance(batch, ToyBatch):
+                batches[wanted.name] = batch
             else:
-                refused.append(f"{wanted.name}: {made}")
-    batches = tuple((found | own).values())
-    if not batches and not refused:
+                refused.append(f"{wanted.name}: {batch}")
+    run = tuple((batches | own).values())
+    if not run and not refused:
         refused.append(f"there are no built-in batches for {type(toy.model).__name__}")
-    return Batches(batches, tuple(refused))
+    return Batches(run, tuple(refused))
 
 
 def _wanted(toy: ToyModel, refused: list[str]) -> Iterator[Wanted]:
@@ -61,11 +61,11 @@ def _wanted(toy: ToyModel, refused: list[str]) -> Iterator[Wanted]:
         try:
             yield from build(toy)
         except Exception as error:
-            refused.append(f"{build.__name__}: {shown(error)}")
+            refused.append(f"{build.__name__}: {describe_error(error)}")
 
 
 @contextmanager
-def _unchanged(toy: ToyModel) -> Iterator[None]:
+def _preserve_state(toy: ToyModel) -> Iterator[None]:
     """Leave the model's buffers and the random state as they were."""
     before = [(buffer, buffer.clone()) for buffer in toy.model.buffers()]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -83,9 +83,13 @@ def _first_that_runs(toy: ToyModel, wanted: Wanted) -> ToyBatch | str:
         try:
             inputs = form()
         except Exception as error:  # whatever a model says of what it does not take
-            reasons.append(shown(error))
+            reasons.append(describe_error(error))
             continue
-        reason = refusal(toy, inputs) or mixing(toy, inputs, wanted.separate) or unseen(toy, inputs, wanted.media)
+        reason = (
+            why_refused(toy, inputs)
+            or why_mixed(toy, inputs, wanted.separate)
+            or why_unseen(toy, inputs, wanted.media)
+        )
         if not reason:
             return ToyBatch(wanted.name, inputs, wanted.covered_by, wanted.as_rank, wanted.seen_in)
         reasons.append(reason)
@@ -94,26 +98,26 @@ def _first_that_runs(toy: ToyModel, wanted: Wanted) -> ToyBatch | str:
 
 def _own_batches(toy: ToyModel, builders: Sequence[Builder]) -> dict[str, ToyBatch]:
     """What a project's builders give, by name, all of which the model runs."""
-    found: dict[str, ToyBatch] = {}
+    batches: dict[str, ToyBatch] = {}
     for builder in builders:
         for batch in _built(toy, builder):
-            if batch.name in found:
+            if batch.name in batches:
                 raise _error(builder, f"gives a second toy batch '{batch.name}'", "Give each batch a name of its own.")
-            if reason := refusal(toy, batch.inputs):
+            if reason := why_refused(toy, batch.inputs):
                 message = f"gives the toy batch '{batch.name}' for {toy.model_type}, which upstream's "
                 message += f"{type(toy.model).__name__} does not run: {reason}"
                 raise _error(builder, message, f"It takes: {', '.join(sorted(toy.takes - {'kwargs'}))}.")
-            found[batch.name] = batch
-    return found
+            batches[batch.name] = batch
+    return batches
 
 
 def _built(toy: ToyModel, builder: Builder) -> list[ToyBatch]:
     hint = "Return a list of patchgen_core.models.batches.ToyBatch."
     try:
-        made: Any = builder(toy)
-        given = [made] if isinstance(made, ToyBatch) else list(made or ())
+        result: Any = builder(toy)
+        given = [result] if isinstance(result, ToyBatch) else list(result or ())
     except Exception as error:
-        message = f"fails for {type(toy.model).__name__} of {toy.model_type}: {shown(error)}"
+        message = f"fails for {type(toy.model).__name__} of {toy.model_type}: {describe_error(error)}"
         raise _error(builder, message, hint) from error
     for value in given:
         if not isinstance(value, ToyBatch):
@@ -147,10 +151,10 @@ def load_builder(reference: str) -> Builder:
     value = getattr(module, name, None)
     if callable(value):
         return cast(Builder, value)
-    said = "has no" if value is None else f"has a {type(value).__name__} instead of a function"
+    lack = "has no" if value is None else f"has a {type(value).__name__} instead of a function"
     functions = [known for known, own in vars(module).items() if callable(own)]
     near = did_you_mean(name, functions) or "It is to take a ToyModel and to return ToyBatches."
-    raise PatchgenError(f"{display_path(place)} {said} '{name}', which is to build toy batches", hint=near)
+    raise PatchgenError(f"{display_path(place)} {lack} '{name}', which is to build toy batches", hint=near)
 
 
 def _import_module(name: str) -> ModuleType:
@@ -191,4 +195,4 @@ def _run_file(path: Path) -> ModuleType:
 
 
 def _unloaded(place: str, error: Exception) -> PatchgenError:
-    return PatchgenError(f"{place}, which is to build toy batches, cannot be imported: {shown(error)}")
+    return PatchgenError(f"{place}, which is to build toy batches, cannot be imported: {describe_error(error)}")

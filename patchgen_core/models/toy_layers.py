@@ -23,7 +23,7 @@ def layer_fields(part: Part, values: Mapping[str, Any], fixed: Mapping[str, Any]
     if not counts:
         return {}
     kinds = _kinds_of_layers(part, part.fields[counts[0]])
-    picked = _picked(part, counts[0], kinds, fixed)
+    picked = _pick_layers(part, counts[0], kinds, fixed)
     fields: dict[str, Any] = dict.fromkeys(counts, len(picked))
     for name in kinds:
         sized = values.get(name)
@@ -37,7 +37,7 @@ def layer_fields(part: Part, values: Mapping[str, Any], fixed: Mapping[str, Any]
     return fields
 
 
-def _picked(part: Part, count_field: str, kinds: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> list[int]:
+def _pick_layers(part: Part, count_field: str, kinds: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> list[int]:
     """Indices of default layers that the toy's layers are like."""
     count = part.fields[count_field]
     traits = [layers for layers in kinds.values() if len({repr(layer) for layer in layers}) <= _MOST_KINDS]
@@ -55,10 +55,10 @@ def _kinds_of_layers(part: Part, count: int) -> dict[str, list[Any]]:
     """For each field that tells layers apart, what it says of each layer."""
     kinds: dict[str, list[Any]] = {}
     for name in part.fields:
-        value = _sought(part, name)
+        value = _value_or_sought(part, name)
         is_list = isinstance(value, (list, tuple))
         if name in sizes.INDEX_LISTS and is_list:
-            kinds[name] = [_place(name, value, index) for index in range(count)]
+            kinds[name] = [_rank_in_list(name, value, index) for index in range(count)]
         elif name in sizes.LAYER_REFERENCES and is_list:
             kinds[name] = [other == index for index, other in enumerate(value)]
         elif name in sizes.HEAD_COUNTS and isinstance(value, int):
@@ -70,11 +70,11 @@ def _kinds_of_layers(part: Part, count: int) -> dict[str, list[Any]]:
     return kinds
 
 
-def _sought(part: Part, name: str) -> Any:
+def _value_or_sought(part: Part, name: str) -> Any:
     return part.fields[name] or sizes.SOUGHT.get(name, part.fields[name])
 
 
-def _place(name: str, listed: Sequence[int], index: int) -> int:
+def _rank_in_list(name: str, listed: Sequence[int], index: int) -> int:
     if index not in listed:
         return 0
     return 1 + (min(list(listed).index(index), 1) if name in sizes.ORDERED_INDEX_LISTS else 0)
@@ -96,7 +96,7 @@ def _representatives(layers: Sequence[tuple[Any, ...]]) -> list[int]:
 
 def _subset(part: Part, name: str, picked: Sequence[int]) -> Any:
     """A per-layer field, for the picked layers alone."""
-    value = _sought(part, name)
+    value = _value_or_sought(part, name)
     if name in sizes.INDEX_LISTS:
         return [place for place, index in enumerate(picked) if index in value]
     if name in sizes.LAYER_REFERENCES:

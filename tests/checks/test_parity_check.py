@@ -18,11 +18,11 @@ from patchgen_core.checks.parity.request import ParityRequest, PatchedCode, pack
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.config.declarations import Tolerance
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.models.implementations import offered
+from patchgen_core.models.implementations import list_implementations
 from patchgen_core.models.model_heads import find_heads
 from patchgen_core.models.model_run import Run
 from patchgen_core.models.references import References
-from patchgen_core.models.run_comparison import compare
+from patchgen_core.models.run_comparison import compare_runs
 from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.models.toy_models import build_model, in_float64, random_state
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec
@@ -250,9 +250,9 @@ def test_a_slot_that_is_never_called_is_a_finding(port, kernel):
 def test_lines_for_kernels_run_with_the_eager_function_of_the_op(port, kernel):
     text = 'OpSlot("toy_gate", "plain")'
     kernels = [("toy_gate", "plain", "eager"), ("toy_gate", "plain", "mine"), ("toy_gate", "other", "theirs")]
-    assert offered(text, kernels) == ("eager", "eager_through_slots", "mine")
-    assert offered(text, kernels[1:]) == ("eager", "mine")
-    assert offered("", kernels) == ("patched",)
+    assert list_implementations(text, kernels) == ("eager", "eager_through_slots", "mine")
+    assert list_implementations(text, kernels[1:]) == ("eager", "mine")
+    assert list_implementations("", kernels) == ("patched",)
 
     kernel(lambda x, y: torch.nn.functional.silu(x) * y, "eager")
     made = port(SLOT, SLOTTED, targets=("LlamaMLP.forward",), implementation="eager_through_slots")
@@ -356,8 +356,8 @@ def test_what_a_mask_fills_in_is_the_same_in_every_dtype():
         return Run({"logits": torch.cat([filled, torch.tensor([1 + more, 2], dtype=dtype)])})
 
     eager, truth = run(torch.float32, 1e-6), run(torch.float64, 0)
-    assert compare(run(torch.float32, 2e-6), eager, truth, 4.0)[0].is_right
-    assert not compare(run(torch.float32, 1e-3), eager, truth, 4.0)[0].is_right
+    assert compare_runs(run(torch.float32, 2e-6), eager, truth, 4.0)[0].is_right
+    assert not compare_runs(run(torch.float32, 1e-3), eager, truth, 4.0)[0].is_right
 
 
 def test_a_tensor_that_is_zero_allows_no_more_than_eagers_own_noise():
@@ -365,9 +365,9 @@ def test_a_tensor_that_is_zero_allows_no_more_than_eagers_own_noise():
         return Run({"gradient of bias": torch.tensor([value, 0.0])})
 
     truth = run(0.0)
-    assert compare(run(3e-9), run(1e-9), truth, 4.0)[0].is_right
-    assert not compare(run(1e-8), run(1e-9), truth, 4.0)[0].is_right
-    assert not compare(run(1e-9), run(0.0), truth, 4.0)[0].is_right
+    assert compare_runs(run(3e-9), run(1e-9), truth, 4.0)[0].is_right
+    assert not compare_runs(run(1e-8), run(1e-9), truth, 4.0)[0].is_right
+    assert not compare_runs(run(1e-9), run(0.0), truth, 4.0)[0].is_right
 
 
 def test_an_infinity_of_eagers_own_allows_nothing_else():
@@ -375,9 +375,9 @@ def test_an_infinity_of_eagers_own_allows_nothing_else():
         return Run({"logits": torch.tensor(values)})
 
     eager, truth = run(float("inf"), 1.0), run(1.0, 1.0)
-    assert compare(run(float("inf"), 1.0), eager, truth, 4.0)[0].is_right
-    assert not compare(run(5.0, 1.0), eager, truth, 4.0)[0].is_right
-    assert not compare(run(float("inf"), 2.0), eager, truth, 4.0)[0].is_right
+    assert compare_runs(run(float("inf"), 1.0), eager, truth, 4.0)[0].is_right
+    assert not compare_runs(run(5.0, 1.0), eager, truth, 4.0)[0].is_right
+    assert not compare_runs(run(float("inf"), 2.0), eager, truth, 4.0)[0].is_right
 
 
 @pytest.mark.parametrize(
@@ -392,5 +392,5 @@ def test_an_infinity_of_eagers_own_allows_nothing_else():
 @pytest.mark.parametrize("multiple", [0.0, 4.0])
 def test_a_tensor_of_another_kind_differs(ours, multiple):
     eager = Run({"logits": torch.ones(2)})
-    assert not compare(Run({"logits": ours}), eager, eager, multiple)[0].is_right
-    assert not compare(Run({}), eager, eager, multiple)[0].is_right
+    assert not compare_runs(Run({"logits": ours}), eager, eager, multiple)[0].is_right
+    assert not compare_runs(Run({}), eager, eager, multiple)[0].is_right

@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Llam
 
 from patchgen_core.models.batches import ToyBatch, ToyModel
 from patchgen_core.models.model_run import Run, run_model
-from patchgen_core.models.run_comparison import compare
+from patchgen_core.models.run_comparison import compare_runs
 from patchgen_core.models.toy_batches import make_batches
 from patchgen_core.models.toy_config import toy_config_for
 
@@ -74,5 +74,5 @@ def test_logits_that_a_loss_leaves_out_are_made_on_their_own_or_left_out():
     assert torch.equal(run_model(model, batch).values["logits"], eager.values["logits"])
     short = run_model(model, batch, logits_alone=False)
     assert "logits" not in short.values
-    assert "logits" not in [difference.name for difference in compare(short, eager, None, 0.0)]
-    assert [d.name for d in compare(Run(), eager, None, 0.0) if not d.is_right][:2] == ["loss", "logits"]
+    assert "logits" not in [difference.name for difference in compare_runs(short, eager, None, 0.0)]
+    assert [d.name for d in compare_runs(Run(), eager, None, 0.0) if not d.is_right][:2] == ["loss", "logits"]

@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.models.batch_validation import unseen
+from patchgen_core.models.batch_validation import why_unseen
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel
 from patchgen_core.models.batches_text import random_ids
 from patchgen_core.models.model_heads import KINDS
@@ -291,8 +291,8 @@ def test_what_a_model_counts_in_buffers_is_put_back() -> None:
 def test_a_medium_that_a_model_does_not_look_at_is_told() -> None:
     toy, inputs = toy_of("llama"), batch_of("llama", "rows")
     ignored = inputs | {"pixel_values": torch.ones(2, 3)}  # llama takes any name, and says nothing of it
-    assert unseen(toy, ignored, ["pixel_values"]) == "the model does not look at pixel_values"
-    assert unseen(toy_of("llava"), batch_of("llava", "pictures"), ["pixel_values"]) == ""
+    assert why_unseen(toy, ignored, ["pixel_values"]) == "the model does not look at pixel_values"
+    assert why_unseen(toy_of("llava"), batch_of("llava", "pictures"), ["pixel_values"]) == ""
 
 
 def test_floating_inputs_are_the_same_in_bfloat16() -> None:

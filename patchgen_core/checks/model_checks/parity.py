@@ -14,7 +14,7 @@ from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text
-from patchgen_core.models.implementations import offered
+from patchgen_core.models.implementations import list_implementations
 from patchgen_core.project.project import Project
 
 _PYTHON_FILE = re.compile(r"""["']([\w.\-]+\.py)["']""")
@@ -86,7 +86,7 @@ class ParityCheck(ModelCheck):
             return ()
         project = self.session.project(path)
         kernels = model_process(self.session, project).kernels() if "OpSlot" in text else []
-        return offered(text, kernels)
+        return list_implementations(text, kernels)
 
     def _module_text(self, path: Path) -> str:
         """What tells whether a config's module has a model and which slots: the module itself, or else the config.

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from patchgen_core.checks.parity.failures import Failure, explain, raised
+from patchgen_core.checks.parity.failures import Failure, explain_exception, explain_failure
 from patchgen_core.checks.parity.findings import NOT_PATCHED, UNINITIALIZED
 from patchgen_core.checks.parity.request import ParityRequest
-from patchgen_core.checks.parity.tolerances import Allowed, allowed
-from patchgen_core.checks.parity.unreached_patches import spans_of, uncalled, unreached
-from patchgen_core.checks.parity.unrun_lines import unrun
+from patchgen_core.checks.parity.tolerances import Limit, find_limit
+from patchgen_core.checks.parity.unreached_patches import find_uncalled_slots, find_unreached_patches, spans_of
+from patchgen_core.checks.parity.unrun_lines import find_unrun_lines
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.checks.tables import Table
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.batches import ToyBatch
-from patchgen_core.models.execution import Recorder
-from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, bound, why_not_here
+from patchgen_core.models.execution import ExecutionRecorder
+from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, bind_implementation, why_not_here
 from patchgen_core.models.interpreter import device_type
 from patchgen_core.models.model_heads import Head, find_heads
 from patchgen_core.models.model_run import EMBEDDINGS, GRADIENT, run_model
-from patchgen_core.models.process_state import unchanged
+from patchgen_core.models.process_state import preserve_process_state
 from patchgen_core.models.references import Reference, References
-from patchgen_core.models.run_comparison import Difference, compare
+from patchgen_core.models.run_comparison import Difference, compare_runs
 from patchgen_core.models.toy_batches import load_builder
 from patchgen_core.models.toy_config import load_toy_config, part_of_toy_config
 from patchgen_core.models.toy_models import (
@@ -93,19 +93,21 @@ def _check(
         return CheckVerdict(skipped=f"{generated.__name__} has no model class that upstream has as well")
     if reason := why_not_here(generated, request.implementation):
         return CheckVerdict(skipped=f"{request.implementation} {reason}")
-    comparison = _Comparison(request, references, _device(request.device), Recorder(spans_of(request)))
-    with bound(generated, request.implementation) as calls:
+    comparison = _Comparison(request, references, _device(request.device), ExecutionRecorder(spans_of(request)))
+    with bind_implementation(generated, request.implementation) as calls:
         for head in heads:
             comparison.compare(head, is_main=head is heads[0])
     if not comparison.parts and not comparison.problems:
         reasons = "; ".join([*(warning.message for warning in comparison.warnings), *comparison.notes])
         raise PatchgenError(f"no toy batch runs upstream's {heads[0].name}: {reasons}", hint=_BATCH)
     if not comparison.problems:  # a model that stopped half-way reaches less
-        reached = comparison.recorder.reached
+        executions = comparison.recorder.executions
         if request.implementation in (EAGER, PATCHED):  # kernels run instead of what some patches are about
-            comparison.problems += unreached(request, reached, comparison.parts, list(comparison.batches))
-            comparison.warnings += unrun(request, reached, list(comparison.batches))
-        comparison.problems += uncalled(request, calls)
+            comparison.problems += find_unreached_patches(
+                request, executions, comparison.parts, list(comparison.batches)
+            )
+            comparison.warnings += find_unrun_lines(request, executions, list(comparison.batches))
+        comparison.problems += find_uncalled_slots(request, calls)
     return comparison.verdict()
 
 
@@ -148,7 +150,7 @@ class _Comparison:
     request: ParityRequest
     references: References
     device: str
-    recorder: Recorder
+    recorder: ExecutionRecorder
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
@@ -204,15 +206,15 @@ class _Comparison:
                         models[dtype] = self._build(head, reference, dtype)
                     kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
                     self.parts[head.name] = kinds
-                    self.recorder.place(kinds)
+                    self.recorder.note_places(kinds)
                 failure = self._run(head, reference, models[dtype], dtype, batch)
             except PatchgenError:  # it has other parameters
                 raise
             except Exception as error:
-                self.problems.append(raised(f"{head.name}, batch '{batch.name}', {dtype}", error, request))
+                self.problems.append(explain_exception(f"{head.name}, batch '{batch.name}', {dtype}", error, request))
                 return
             if failure is not None:
-                problem, tables = explain(failure, request, self.recorder.reached)
+                problem, tables = explain_failure(failure, request, self.recorder.executions)
                 self.problems.append(problem)
                 self.tables += tables
                 return
@@ -247,11 +249,11 @@ class _Comparison:
                     yield dtype, batch
 
     @contextmanager
-    def _apart(self) -> Iterator[None]:
+    def _isolated(self) -> Iterator[None]:
         """Run patched code, and put back what it changes for upstream's; a note tells."""
-        with unchanged() as left:
+        with preserve_process_state() as changes:
             yield
-        self.notes += [line for line in left if line not in self.notes]
+        self.notes += [line for line in changes if line not in self.notes]
 
     def _runs_upstream(self, reference: Reference, batch: ToyBatch, dtype: str) -> bool:
         """Whether there is something to compare with; a warning says why not."""
@@ -264,20 +266,20 @@ class _Comparison:
             return False
         return True
 
-    def _limit(self, dtype: str) -> Allowed:
+    def _limit(self, dtype: str) -> Limit:
         request = self.request
-        return allowed(request.implementation, dtype, request.tolerances, request.project_tolerances)
+        return find_limit(request.implementation, dtype, request.tolerances, request.project_tolerances)
 
     def _build(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
         """The patched model with upstream's parameters; also where AutoModel would put upstream's into it."""
-        model = self._made(head, reference, dtype)
-        given = self._upstreams_parts(head, model)
+        model = self._build_patched(head, reference, dtype)
+        given = self._find_upstream_parts(head, model)
         for own in given.values():
             heads = self.not_patched.setdefault(own, [])
             heads += [head.name] * (head.name not in heads)
         if given:
             with auto_models(given):
-                model = self._made(head, reference, dtype)
+                model = self._build_patched(head, reference, dtype)
         self._check_start(head, model, reference)
         load_state(model, reference.state)
         return model
@@ -295,7 +297,7 @@ class _Comparison:
             target = head.name
             self.warnings.append(Problem(message, self.request.declared, _START, code=UNINITIALIZED, target=target))
 
-    def _upstreams_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
+    def _find_upstream_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
         """The generated classes, by configuration class, for what AutoModel makes of upstream's.
 
         The model below a head is one, and so is any part for which there are patches, such as the text model of a
@@ -316,10 +318,10 @@ class _Comparison:
                 outer.append(path)
         return found
 
-    def _made(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
+    def _build_patched(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
         """Built as upstream's model was, from the same configuration: what fails here is the patched code."""
         try:
-            with self._apart(), self.recorder.recording():
+            with self._isolated(), self.recorder.recording():
                 return build_model(head.generated, reference.config, getattr(torch, dtype), self.device)
         except PatchgenError as error:
             raise error.__cause__ or error from None
@@ -331,11 +333,11 @@ class _Comparison:
         limit = self._limit(dtype)
         eager = reference.run(batch, getattr(torch, dtype))
         truth = reference.run(batch, torch.float64, like=getattr(torch, dtype)) if limit.multiple else None
-        with phase("patched models"), self._apart():
+        with phase("patched models"), self._isolated():
             in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
             patched = run_model(model, batch, self.recorder, logits_alone=in_full, like=eager)
         with phase("comparing"):
-            differences = compare(patched, eager, truth, limit.multiple)
+            differences = compare_runs(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))
         failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)
         return self._in_detail(failure, reference, model, batch) if failure.wrong else None
@@ -346,9 +348,9 @@ class _Comparison:
         with phase("explaining"):
             eager = reference.run(batch, dtype, layers=True)
             truth = reference.run(batch, torch.float64, like=dtype, layers=True) if multiple else None
-            with self._apart():
+            with self._isolated():
                 patched = run_model(model, batch, logits_alone=False, like=eager, layers=True)
-            is_again = not all(difference.is_right for difference in compare(patched, eager, truth, multiple))
+            is_again = not all(difference.is_right for difference in compare_runs(patched, eager, truth, multiple))
         return replace(failure, patched=patched, eager=eager, reference=truth, is_again=is_again)
 
 

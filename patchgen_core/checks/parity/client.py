@@ -100,7 +100,7 @@ class ModelChecks:
             raise PatchgenError(message, hint=hint)
 
     def look_around(self) -> dict[str, Any]:
-        """What this machine has, as :class:`~patchgen_core.models.environment.Machine` in JSON types.
+        """What this machine has, as :class:`~patchgen_core.models.environment.Environment` in JSON types.
 
         When looking takes the process with it, only ``problems``: lines of what happened.
         """

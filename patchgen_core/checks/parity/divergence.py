@@ -10,11 +10,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.checks.parity.request import PatchedCode
-from patchgen_core.models.execution import Reached
+from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import GRADIENT, Run
 from patchgen_core.models.run_comparison import (
     Difference,
-    first_parting,
+    find_first_difference,
     inputs_agree,
     layer_errors,
     layer_gradient_errors,
@@ -24,7 +24,7 @@ _FAR = 1000
 
 
 @dataclass(frozen=True)
-class Runs:
+class ComparedRuns:
     """The runs of one batch.
 
     Attributes:
@@ -51,7 +51,7 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Blame:
+class Divergence:
     """Where two runs part.
 
     Attributes:
@@ -76,7 +76,7 @@ def path_of(name: str) -> str:
     return name.partition(" (")[0]
 
 
-def find_blame(runs: Runs, differences: Sequence[Difference]) -> Blame:
+def find_divergence(runs: ComparedRuns, differences: Sequence[Difference]) -> Divergence:
     """Where the runs part.
 
     Args:
@@ -84,15 +84,15 @@ def find_blame(runs: Runs, differences: Sequence[Difference]) -> Blame:
         differences: of all that is compared; at least one is not right.
     """
     wrong = [difference.name for difference in differences if not difference.is_right]
-    parting = first_parting(runs.patched, runs.eager, runs.reference, runs.multiple)
-    if parting is not None and (parting.path or any(not name.startswith(GRADIENT) for name in wrong)):
+    first = find_first_difference(runs.patched, runs.eager, runs.reference, runs.multiple)
+    if first is not None and (first.path or any(not name.startswith(GRADIENT) for name in wrong)):
         done = [d.name for d in runs.forward()]
-        right = frozenset(map(path_of, done[: done.index(parting.path)]))
-        return Blame((_holder(runs, parting.path),), parting.path, parting.after, right=right)
+        right = frozenset(map(path_of, done[: done.index(first.path)]))
+        return Divergence((_holder(runs, first.path),), first.path, first.after, right=right)
     return _backward(runs, wrong)
 
 
-def _holder(runs: Runs, name: str) -> str:
+def _holder(runs: ComparedRuns, name: str) -> str:
     """The innermost module, from one outward, that is given what agrees."""
     path, _, call = name.partition(" (")
     for above in _outward(path):
@@ -112,7 +112,7 @@ def _outward(path: str) -> Iterator[str]:
     yield ""
 
 
-def _backward(runs: Runs, wrong: Sequence[str]) -> Blame:
+def _backward(runs: ComparedRuns, wrong: Sequence[str]) -> Divergence:
     """Follow the gradients from the loss back."""
     parameters = [name.removeprefix(GRADIENT) for name in wrong if name.startswith(GRADIENT)]
     after = ""
@@ -121,16 +121,16 @@ def _backward(runs: Runs, wrong: Sequence[str]) -> Blame:
         name = difference.name
         if not difference.is_right:
             places = _between(path_of(after), path_of(name), runs.eager)
-            return Blame(places, name, after, True, right=_acquitted(walk[: number + 1]))
+            return Divergence(places, name, after, True, right=_modules_that_did_right(walk[: number + 1]))
         own = next((p for p in parameters if name and p.rpartition(".")[0] == path_of(name)), "")
         if own:
-            return Blame((path_of(name),), "", name, True, own, _acquitted(walk[: number + 1]))
+            return Divergence((path_of(name),), "", name, True, own, _modules_that_did_right(walk[: number + 1]))
         after = name
     own = parameters[0] if parameters else ""
-    return Blame((own.rpartition(".")[0],), "", after, True, own, _acquitted(walk))
+    return Divergence((own.rpartition(".")[0],), "", after, True, own, _modules_that_did_right(walk))
 
 
-def _acquitted(walk: Sequence[Difference]) -> frozenset[str]:
+def _modules_that_did_right(walk: Sequence[Difference]) -> frozenset[str]:
     """The modules that got the right gradient and gave one, going back until the last step, where it went wrong."""
     paths = [path_of(difference.name) for difference in walk]
     right = set()
@@ -144,17 +144,20 @@ def _acquitted(walk: Sequence[Difference]) -> frozenset[str]:
 def _between(after: str, first: str, run: Run) -> tuple[str, ...]:
     """The modules whose code leads from one output to another: the later one, and outward to what holds both."""
     around = set(_outward(first))
-    found = []
+    between = []
     for path in _outward(after):
         if path in run.layer_inputs:
-            found.append(path)
+            between.append(path)
         if path in around and path != after:
             break
-    return tuple(found)
+    return tuple(between)
 
 
 def find_suspects(
-    blame: Blame, patches: Sequence[PatchedCode], reached: Mapping[str, Reached], asking: Container[int] = ()
+    divergence: Divergence,
+    patches: Sequence[PatchedCode],
+    executions: Mapping[str, Execution],
+    slot_checks: Container[int] = (),
 ) -> list[PatchedCode]:
     """The patches that ran where runs part, the one to look at first first.
 
@@ -162,45 +165,45 @@ def find_suspects(
     which a line ran that upstream does not have, and that did no right elsewhere.
 
     Args:
-        blame: where they part.
+        divergence: where they part.
         patches: all patches.
-        reached: where they ran.
-        asking: lines that only ask whether a slot has a kernel.
+        executions: where they ran.
+        slot_checks: lines that only ask whether a slot has a kernel.
     """
     ranked = []
     for patch in patches:
-        ran = reached[patch.target]
-        steps, _ = _nearest(blame, ran)
+        ran = executions[patch.target]
+        steps, _ = _nearest(divergence, ran)
         if steps >= _FAR:
             continue
-        did_right = bool(ran.modules & blame.right)
-        is_own = bool(fresh_lines(patch, ran, asking)) or not patch.lines
+        did_right = bool(ran.modules & divergence.right)
+        is_own = bool(fresh_lines(patch, ran, slot_checks)) or not patch.lines
         only_made = not ran.functions - {"__init__"}
-        rank = (did_right, steps) if blame.is_backward else (steps, did_right)
+        rank = (did_right, steps) if divergence.is_backward else (steps, did_right)
         ranked.append((*rank, only_made, not is_own, patch.declared.line, patch))
     return [row[-1] for row in sorted(ranked, key=lambda row: row[:-1])]
 
 
-def place_of(blame: Blame, reached: Reached | None) -> str:
+def suspected_module(divergence: Divergence, execution: Execution | None) -> str:
     """The module to name: of those to blame the one that a patch ran nearest to, or the likeliest one."""
-    return _nearest(blame, reached)[1] if reached is not None else blame.places[0]
+    return _nearest(divergence, execution)[1] if execution is not None else divergence.places[0]
 
 
-def _nearest(blame: Blame, reached: Reached) -> tuple[int, str]:
+def _nearest(divergence: Divergence, execution: Execution) -> tuple[int, str]:
     """How far what ran is from the places to blame, and from which it is that."""
     steps = [
         (number + _distance(place, module), number, place)
-        for number, place in enumerate(blame.places)
-        for module in reached.modules
+        for number, place in enumerate(divergence.places)
+        for module in execution.modules
     ]
     distance, _, place = min(steps, default=(_FAR, 0, ""))
     return distance, place
 
 
-def fresh_lines(patch: PatchedCode, reached: Reached, asking: Container[int] = ()) -> list[int]:
+def fresh_lines(patch: PatchedCode, execution: Execution, slot_checks: Container[int] = ()) -> list[int]:
     """The lines of a patch that ran and that upstream does not have, without those that only ask."""
-    ran = {line for _, line in reached.lines}
-    return [line for line in patch.fresh if line in ran and line not in asking]
+    ran = {line for _, line in execution.lines}
+    return [line for line in patch.fresh if line in ran and line not in slot_checks]
 
 
 def _distance(place: str, module: str) -> int:

@@ -8,14 +8,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.checks.parity.divergence import Blame, Runs, find_blame, find_suspects, fresh_lines, place_of
+from patchgen_core.checks.parity.divergence import (
+    ComparedRuns,
+    Divergence,
+    find_divergence,
+    find_suspects,
+    fresh_lines,
+    suspected_module,
+)
 from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
-from patchgen_core.checks.parity.tolerances import Allowed
+from patchgen_core.checks.parity.tolerances import Limit
 from patchgen_core.checks.tables import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.files import read_text
-from patchgen_core.models.execution import Reached
+from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
 from patchgen_core.models.run_comparison import Difference
 
@@ -44,7 +51,7 @@ class Failure:
     head: str
     batch: str
     dtype: str
-    allowed: Allowed
+    allowed: Limit
     differences: Sequence[Difference]
     patched: Run
     eager: Run
@@ -63,45 +70,49 @@ class Failure:
         return sorted(bad, key=lambda d: (-d.excess, -d.relative))
 
 
-def explain(failure: Failure, request: ParityRequest, reached: Mapping[str, Reached]) -> tuple[Problem, list[Table]]:
+def explain_failure(
+    failure: Failure, request: ParityRequest, executions: Mapping[str, Execution]
+) -> tuple[Problem, list[Table]]:
     """What to tell of a failure: the problem, at the declaration of the patch to look at first, and its figures."""
     if not failure.is_again:
         message = f"{failure.head} parts from Hugging Face eager, and agrees when the same batch is run again"
-        hint = "\n  ".join([*_figures(failure), _CHANGES])
+        hint = "\n  ".join([*_describe_figures(failure), _CHANGES])
         return Problem(message, request.declared, hint, excerpt_at(request.declared)), [_tensors(failure)]
-    runs = Runs(failure.patched, failure.eager, failure.reference, failure.allowed.multiple)
-    blame = find_blame(runs, failure.differences)
-    asking = _asking(request.path)
-    suspects = find_suspects(blame, request.patches, reached, asking)
+    runs = ComparedRuns(failure.patched, failure.eager, failure.reference, failure.allowed.multiple)
+    divergence = find_divergence(runs, failure.differences)
+    slot_checks = _slot_checks(request.path)
+    suspects = find_suspects(divergence, request.patches, executions, slot_checks)
     first = suspects[0] if suspects else None
-    place = place_of(blame, reached[first.target] if first else None)
+    place = suspected_module(divergence, executions[first.target] if first else None)
+    module = _describe_module(runs, place)
     named = f": look at the patch of '{first.target}'" if first else ", where no patch runs"
-    message = f"{failure.head} parts from Hugging Face eager {_direction(blame)}{_module(runs, place)}{named}"
+    message = f"{failure.head} parts from Hugging Face eager {_describe_direction(divergence)}{module}{named}"
     location = first.declared if first else request.declared
-    lines = [*_figures(failure), _story(runs, blame, failure.wrong[0]), _others(suspects[1:])]
-    hint = "\n  ".join(filter(None, lines))
-    shown = lines_of(request.path, fresh_lines(first, reached[first.target], asking)[:_MOST_LINES]) if first else None
-    return Problem(message, location, hint, excerpt_at(location), generated=shown), _tables(failure, runs, blame)
+    beginning = _describe_beginning(runs, divergence, failure.wrong[0])
+    hint = "\n  ".join(filter(None, [*_describe_figures(failure), beginning, _describe_other_suspects(suspects[1:])]))
+    fresh = fresh_lines(first, executions[first.target], slot_checks) if first else ()
+    shown = lines_of(request.path, fresh[:_MOST_LINES])
+    return Problem(message, location, hint, excerpt_at(location), generated=shown), _tables(failure, runs, divergence)
 
 
-def _direction(blame: Blame) -> str:
-    return "going backward in " if blame.is_backward else "in "
+def _describe_direction(divergence: Divergence) -> str:
+    return "going backward in " if divergence.is_backward else "in "
 
 
-def _asking(path: str) -> set[int]:
+def _slot_checks(path: str) -> set[int]:
     """The lines of a generated module that ask whether a slot has a kernel."""
     lines = (read_text(Path(path)) or "").split("\n")
     return {number for number, line in enumerate(lines, 1) if _ASKS.search(line)}
 
 
-def _figures(failure: Failure) -> Iterator[str]:
+def _describe_figures(failure: Failure) -> Iterator[str]:
     worst, count = failure.wrong[0], len(failure.differences)
-    said = f"Batch '{failure.batch}', {failure.dtype}: {len(failure.wrong)} of {count} tensors differ"
-    yield f"{said}, allowed {failure.allowed}."
-    yield f"The worst: {worst.name}{_said(worst)}."
+    summary = f"Batch '{failure.batch}', {failure.dtype}: {len(failure.wrong)} of {count} tensors differ"
+    yield f"{summary}, allowed {failure.allowed}."
+    yield f"The worst: {worst.name}{_describe_difference(worst)}."
 
 
-def _said(worst: Difference) -> str:
+def _describe_difference(worst: Difference) -> str:
     if worst.shape.endswith("none") or " instead of " in worst.shape:
         return f" is {worst.shape}"
     if " instead of " in worst.dtype:
@@ -110,38 +121,38 @@ def _said(worst: Difference) -> str:
     return f", relative error {worst.relative:.1e}{limit}"
 
 
-def _story(runs: Runs, blame: Blame, worst: Difference) -> str:
+def _describe_beginning(runs: ComparedRuns, divergence: Divergence, worst: Difference) -> str:
     """Where it begins."""
-    if not blame.is_backward:
-        after = f", right after '{blame.after}', where both agree" if blame.after else ""
-        return f"The first output that differs is that of {_module(runs, blame.first)}{after}."
-    if blame.first:
-        after = f", coming from '{blame.after}', where both agree" if blame.after else ""
-        where = _module(runs, blame.first)
+    if not divergence.is_backward:
+        after = f", right after '{divergence.after}', where both agree" if divergence.after else ""
+        return f"The first output that differs is that of {_describe_module(runs, divergence.first)}{after}."
+    if divergence.first:
+        after = f", coming from '{divergence.after}', where both agree" if divergence.after else ""
+        where = _describe_module(runs, divergence.first)
         return f"Forward agrees. The first gradient that differs is that by the output of {where}{after}."
-    if blame.parameter:
-        return f"Forward agrees, and so do the gradients that come there; that of '{blame.parameter}' does not."
+    if divergence.parameter:
+        return f"Forward agrees, and so do the gradients that come there; that of '{divergence.parameter}' does not."
     return f"All outputs and their gradients agree: look at what makes {worst.name}."
 
 
-def _others(suspects: Sequence[PatchedCode]) -> str:
+def _describe_other_suspects(suspects: Sequence[PatchedCode]) -> str:
     named = "; ".join(f"{patch.target} ({patch.declared})" for patch in suspects[:_MOST_OTHERS])
     return f"Other patches that may lead there: {named}." if named else ""
 
 
-def _module(runs: Runs, name: str) -> str:
+def _describe_module(runs: ComparedRuns, name: str) -> str:
     kind = runs.kind(name)
     if not name:
         return f"the model itself ({kind})"
     return f"'{name}' ({kind})" if kind else f"'{name}'"
 
 
-def _tables(failure: Failure, runs: Runs, blame: Blame) -> list[Table]:
+def _tables(failure: Failure, runs: ComparedRuns, divergence: Divergence) -> list[Table]:
     """All figures; those of the direction in which the runs part first."""
     tensors = _tensors(failure)
     forward = _layers(f"{failure.title}: {LAYERS}", runs, runs.forward())
     backward = _layers(f"{failure.title}: {BACKWARD}", runs, runs.backward())
-    return [tensors, backward, forward] if blame.is_backward else [tensors, forward, backward]
+    return [tensors, backward, forward] if divergence.is_backward else [tensors, forward, backward]
 
 
 def _tensors(failure: Failure) -> Table:
@@ -150,7 +161,7 @@ def _tensors(failure: Failure) -> Table:
     return Table(f"{failure.title}: {TENSORS}", ("tensor", *_COLUMNS), rows)
 
 
-def _layers(title: str, runs: Runs, differences: Sequence[Difference]) -> Table:
+def _layers(title: str, runs: ComparedRuns, differences: Sequence[Difference]) -> Table:
     rows = [(d.name or WHOLE, runs.kind(d.name), *_row(d)[1:]) for d in differences]
     return Table(title, ("module", "class", *_COLUMNS), tuple(rows))
 
@@ -162,9 +173,9 @@ def _row(difference: Difference) -> tuple[str, ...]:
     return (d.name, d.shape, d.dtype, *figures, verdict)
 
 
-def raised(where: str, error: Exception, request: ParityRequest) -> Problem:
+def explain_exception(where: str, error: Exception, request: ParityRequest) -> Problem:
     """The problem of a patched model that raises, at the patch whose code was running."""
-    said = " ".join(str(error).split())
+    text = " ".join(str(error).split())
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == request.path]
     shown = "\n".join(f"{display_path(f.filename)}:{f.lineno}, in {f.name}: {f.line}" for f in frames[-_MOST_FRAMES:])
     running = [
@@ -175,4 +186,4 @@ def raised(where: str, error: Exception, request: ParityRequest) -> Problem:
     ]
     location = running[0].declared if running else request.declared
     hint = f"The patch of '{running[0].target}' was running." if running else ""
-    return Problem(f"{where}: the patched model raises {type(error).__name__}: {said}", location, hint, shown)
+    return Problem(f"{where}: the patched model raises {type(error).__name__}: {text}", location, hint, shown)

@@ -93,9 +93,9 @@ def _answer(request: Request) -> dict[str, Any]:
 def _checked(request: Request) -> dict[str, Any]:
     """The answer of a check, which changes nothing for the next one."""
     _set_up(request["device"])
-    from patchgen_core.models.process_state import unchanged
+    from patchgen_core.models.process_state import preserve_process_state
 
-    with unchanged() as left:
+    with preserve_process_state() as left:
         answer = _caught(lambda: _CHECKS[request["check"]](request))
     if left:  # upstream's models may have run with it as well
         _references.cache_clear()
@@ -139,9 +139,9 @@ def _verdict(verdict: CheckVerdict) -> dict[str, Any]:
 
 def _doctor(request: Request) -> dict[str, Any]:
     """What this machine has; tells of what is broken in it instead of failing."""
-    from patchgen_core.models.environment import look_around
+    from patchgen_core.models.environment import describe_environment
 
-    return asdict(look_around(request["device"], lambda: _register(request)))
+    return asdict(describe_environment(request["device"], lambda: _register(request)))
 
 
 def _prepare(request: Request) -> dict[str, Any]:

@@ -18,7 +18,7 @@ PROJECT_KEY = "[tool.patchgen.parity] tolerance"
 
 
 @dataclass(frozen=True)
-class Allowed:
+class Limit:
     """What one implementation is allowed in one dtype.
 
     Attributes:
@@ -30,13 +30,13 @@ class Allowed:
     source: str = ""
 
     def __str__(self) -> str:
-        said = f"at most {self.multiple:g} x the error of eager" if self.multiple else "bit for bit"
-        return f"{said} ({self.source})" if self.source else said
+        limit = f"at most {self.multiple:g} x the error of eager" if self.multiple else "bit for bit"
+        return f"{limit} ({self.source})" if self.source else limit
 
 
-def allowed(
+def find_limit(
     implementation: str, dtype: str, declared: Sequence[Tolerance] = (), project: Mapping[str, float] | None = None
-) -> Allowed:
+) -> Limit:
     """What an implementation is allowed in a dtype.
 
     The config's own word comes first (the last one that fits), then the project's: its keys are
@@ -50,9 +50,9 @@ def allowed(
     """
     for own in reversed(declared):
         if own.covers(implementation, dtype):
-            return Allowed(own.multiple, own.reason)
+            return Limit(own.multiple, own.reason)
     keys = [f"{implementation}-{dtype}", implementation] + ([dtype] if implementation != EAGER else [])
     for key in keys:
         if project and key in project:
-            return Allowed(project[key], f"{PROJECT_KEY} '{key}'")
-    return Allowed(0.0 if implementation == EAGER else MULTIPLE)
+            return Limit(project[key], f"{PROJECT_KEY} '{key}'")
+    return Limit(0.0 if implementation == EAGER else MULTIPLE)

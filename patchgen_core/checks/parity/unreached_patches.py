@@ -11,18 +11,18 @@ from typing import Any
 from patchgen_core.checks.parity.findings import UNREACHED
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import Problem
-from patchgen_core.models.execution import Reached, Span
+from patchgen_core.models.execution import Execution, Span
 
 _HINT = "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
 
 
 def spans_of(request: ParityRequest) -> dict[str, list[Span]]:
     """Where the code of each patch stands, by target; that of an external patch in its own file."""
-    found: dict[str, list[Span]] = {}
+    spans: dict[str, list[Span]] = {}
     for patch in request.patches:
         own = [Span(request.path, first, last) for first, last in patch.lines]
-        found.setdefault(patch.target, []).extend(own or _external(patch))
-    return found
+        spans.setdefault(patch.target, []).extend(own or _external(patch))
+    return spans
 
 
 def _external(patch: PatchedCode) -> Iterator[Span]:
@@ -47,9 +47,9 @@ def _functions(value: Any) -> Iterator[Any]:
                     yield member
 
 
-def unreached(
+def find_unreached_patches(
     request: ParityRequest,
-    reached: Mapping[str, Reached],
+    executions: Mapping[str, Execution],
     parts: Mapping[str, Mapping[str, str]],
     batches: Sequence[str],
 ) -> Iterator[Problem]:
@@ -57,22 +57,22 @@ def unreached(
 
     Args:
         request: what was compared.
-        reached: what ran, by target.
+        executions: what ran, by target.
         parts: of every head that ran, the class names of its modules by path.
         batches: the names of the batches that ran.
     """
     for patch in request.patches:
-        what = reached[patch.target]
-        made = {"__init__"} if not patch.target.endswith(".__init__") else set()
-        is_run = bool(what.functions - made)
+        execution = executions[patch.target]
+        constructors = {"__init__"} if not patch.target.endswith(".__init__") else set()
+        is_run = bool(execution.functions - constructors)
         if is_run or not patch.is_computed:
             continue
-        where = _where(patch, parts)
+        where = _describe_place(patch, parts)
         message = f"no toy batch reaches the patch of '{patch.target}': {where} (batches: {', '.join(batches)})"
         yield Problem(message, patch.declared, _HINT, code=UNREACHED, target=patch.target)
 
 
-def _where(patch: PatchedCode, parts: Mapping[str, Mapping[str, str]]) -> str:
+def _describe_place(patch: PatchedCode, parts: Mapping[str, Mapping[str, str]]) -> str:
     """Where the patched code is, in words."""
     name = patch.target.partition(".")[0]
     for head, kinds in parts.items():
@@ -84,7 +84,7 @@ def _where(patch: PatchedCode, parts: Mapping[str, Mapping[str, str]]) -> str:
     return f"it is in none of the heads that ran ({heads}){used}"
 
 
-def uncalled(request: ParityRequest, calls: Mapping[str, int]) -> Iterator[Problem]:
+def find_uncalled_slots(request: ParityRequest, calls: Mapping[str, int]) -> Iterator[Problem]:
     """The slots that were bound and never called; a patch's code may have run around them."""
     for name, count in calls.items():
         if not count:

@@ -11,7 +11,7 @@ from patchgen_core.checks.parity.findings import UNRUN, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import Problem
 from patchgen_core.files import read_text
-from patchgen_core.models.execution import Reached
+from patchgen_core.models.execution import Execution
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 
 _HINT = "Give a batch or a toy config that runs them, or allow it with config.allow('PG302', reason, target)."
@@ -20,7 +20,9 @@ _STATES = ("has_kernel", "use_non_eager_impl", "use_eager_impl", "bound_kernel")
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def unrun(request: ParityRequest, reached: Mapping[str, Reached], batches: Sequence[str]) -> Iterator[Problem]:
+def find_unrun_lines(
+    request: ParityRequest, executions: Mapping[str, Execution], batches: Sequence[str]
+) -> Iterator[Problem]:
     """The patches of which some lines did not run although the functions that they stand in did.
 
     Only lines that upstream does not have count. What depends on whether a slot has a kernel is left out, because
@@ -28,7 +30,7 @@ def unrun(request: ParityRequest, reached: Mapping[str, Reached], batches: Seque
 
     Args:
         request: what was compared.
-        reached: what ran, by target.
+        executions: what ran, by target.
         batches: the names of the batches that ran.
     """
     text = read_text(Path(request.path)) or ""
@@ -39,12 +41,12 @@ def unrun(request: ParityRequest, reached: Mapping[str, Reached], batches: Seque
     except SyntaxError:  # what ran is not what stands there
         return
     functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
-    slots = _slots(tree)
+    slots = _slot_names(tree)
     for patch in request.patches:
-        ran = {line for file, line in reached[patch.target].lines if file == request.path}
+        ran = {line for file, line in executions[patch.target].lines if file == request.path}
         own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
-        found = {line for function in own for line in _missed(function, ran, slots)}
-        if missed := sorted(found & code & set(patch.fresh)):
+        unrun = {line for function in own for line in _unrun_lines_of(function, ran, slots)}
+        if missed := sorted(unrun & code & set(patch.fresh)):
             yield _problem(patch, missed, request.path, batches)
 
 
@@ -76,27 +78,29 @@ def _executable(code: CodeType) -> Iterator[int]:
             yield from _executable(constant)
 
 
-def _slots(tree: ast.Module) -> set[str]:
+def _slot_names(tree: ast.Module) -> set[str]:
     """The names that a module has for its slots, or for tables of them."""
     return {
         name.id
         for node in tree.body
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None and _names(node.value) & {"OpSlot"}
+        if isinstance(node, (ast.Assign, ast.AnnAssign))
+        and node.value is not None
+        and _mentioned_names(node.value) & {"OpSlot"}
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         for name in ast.walk(target)
         if isinstance(name, ast.Name)
     }
 
 
-def _missed(function: Function, ran: set[int], slots: set[str]) -> Iterator[int]:
+def _unrun_lines_of(function: Function, ran: set[int], slots: set[str]) -> Iterator[int]:
     """The lines of a function's statements that did not run; none when the function did not."""
-    if not any(_ran(statement, ran) for statement in function.body):
+    if not any(_did_run(statement, ran) for statement in function.body):
         return
-    known = slots | _told_by(function, slots)
-    yield from _in_block(function.body, ran, known)
+    known = slots | _slot_flags(function, slots)
+    yield from _unrun_lines_in(function.body, ran, known)
 
 
-def _told_by(function: Function, slots: set[str]) -> set[str]:
+def _slot_flags(function: Function, slots: set[str]) -> set[str]:
     """The local names that say whether a slot has a kernel."""
     return {
         target.id
@@ -108,16 +112,16 @@ def _told_by(function: Function, slots: set[str]) -> set[str]:
 
 
 def _is_about(test: ast.AST, slots: set[str]) -> bool:
-    return bool(_names(test) & {*slots, *_STATES})
+    return bool(_mentioned_names(test) & {*slots, *_STATES})
 
 
-def _names(tree: ast.AST) -> set[str]:
+def _mentioned_names(tree: ast.AST) -> set[str]:
     nodes = list(ast.walk(tree))
     return {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
-def _in_block(block: Sequence[ast.stmt], ran: set[int], slots: set[str]) -> Iterator[int]:
-    if block and isinstance(block[-1], ast.Raise) and not _ran(block[0], ran):
+def _unrun_lines_in(block: Sequence[ast.stmt], ran: set[int], slots: set[str]) -> Iterator[int]:
+    if block and isinstance(block[-1], ast.Raise) and not _did_run(block[0], ran):
         return
     for statement in block:
         if isinstance(statement, ast.If) and _is_about(statement.test, slots):
@@ -126,12 +130,12 @@ def _in_block(block: Sequence[ast.stmt], ran: set[int], slots: set[str]) -> Iter
             continue
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Global, ast.Nonlocal)) or _is_text(statement):
             continue  # a function in a function is one of its own
-        if not _ran(statement, ran):
+        if not _did_run(statement, ran):
             if not isinstance(statement, ast.Raise):
                 yield from range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
             continue
         for inner in _blocks(statement):
-            yield from _in_block(inner, ran, slots)
+            yield from _unrun_lines_in(inner, ran, slots)
 
 
 def _leaves(block: Sequence[ast.stmt]) -> bool:
@@ -142,7 +146,7 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _ran(statement: ast.stmt, ran: set[int]) -> bool:
+def _did_run(statement: ast.stmt, ran: set[int]) -> bool:
     return any(line in ran for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
 
 
