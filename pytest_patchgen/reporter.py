@@ -24,7 +24,7 @@ from patchgen_core.report.gate.closing import (
     summary_line,
     warnings_of,
 )
-from patchgen_core.report.gate.github import commands, is_github, write_step_summary
+from patchgen_core.report.gate.github import is_github, workflow_commands, write_step_summary
 from patchgen_core.report.gate.report import GateReport, with_unused
 from patchgen_core.report.gate.terminal import gate_lines
 from pytest_patchgen.failure import console_for, make_failure, write_console, write_lines
@@ -215,7 +215,7 @@ class Reporter:
         self._print(self.config.get_terminal_writer(), report)
         if is_github(os.environ):
             workspace = Path(os.environ.get("GITHUB_WORKSPACE") or self.config.rootpath)
-            for command in commands(report, workspace):
+            for command in workflow_commands(report, workspace):
                 terminalreporter.write_line(command)
 
     def _lines(self, report: GateReport) -> Iterator[Line]:

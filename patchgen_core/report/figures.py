@@ -98,11 +98,10 @@ def _fitted(
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """A table no wider than a width, as far as it can be."""
     for name in _DISPENSABLE:
-        if _total(columns, rows) <= width:
-            break
-        is_telling = any(" instead of " in row[columns.index(name)] for row in rows) if name in columns else True
-        if not is_telling and _excess(columns, rows, width) > 0:
-            at = columns.index(name)
+        if name not in columns or _total(columns, rows) <= width:
+            continue
+        at = columns.index(name)
+        if not any(" instead of " in row[at] for row in rows):
             columns = columns[:at] + columns[at + 1 :]
             rows = tuple(row[:at] + row[at + 1 :] for row in rows)
     over = _total(columns, rows) - width
@@ -114,10 +113,6 @@ def _fitted(
 
 def _total(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     return sum(_widths(columns, rows)) + len(_GAP) * len(columns)
-
-
-def _excess(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> int:
-    return _total(columns, rows) - width
 
 
 def shorten(name: str, width: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 from patchgen_core.build.results import Cause
 from patchgen_core.checks.result import CheckResult, FileDifference, Status
 from patchgen_core.errors import Location, Problem, Snippet
-from patchgen_core.report.gate.github import commands, is_github, write_step_summary
+from patchgen_core.report.gate.github import is_github, workflow_commands, write_step_summary
 from patchgen_core.report.gate.markdown import gate_markdown
 from patchgen_core.report.gate.report import GateReport
 
@@ -24,7 +24,7 @@ def record(
 
 
 def told(*records: CheckResult) -> list[str]:
-    return list(commands(GateReport(records), WORKSPACE))
+    return list(workflow_commands(GateReport(records), WORKSPACE))
 
 
 def test_each_cause_is_an_error_at_the_config() -> None:

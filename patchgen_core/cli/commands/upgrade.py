@@ -164,7 +164,7 @@ class _Front:
         return next_steps(self.report, self._written, *([self.shifts.now] if self.shifts is not None else []))
 
     def _apply(self) -> None:
-        from patchgen_core.report.upgrade.applied import print_applied
+        from patchgen_core.report.upgrade.terminal import print_applied
         from patchgen_core.upgrade.shifts import Shifts
         from patchgen_core.upgrade.writing.applying import apply
 
@@ -197,7 +197,7 @@ class _Front:
 
     def _run_gate(self) -> None:
         """The gate, whose output is shown as it comes to someone who waits for it, and else when it is red."""
-        from patchgen_core.report.upgrade.applied import print_gate_run
+        from patchgen_core.report.upgrade.terminal import print_gate_run
         from patchgen_core.upgrade.writing.gating import run_gate
 
         options, console = self.options, self.console
@@ -214,8 +214,7 @@ class _Front:
         options = self.options
         if options.markdown is not None:
             from patchgen_core.files import write_files
-            from patchgen_core.report.upgrade.applied import applied_markdown
-            from patchgen_core.report.upgrade.markdown import upgrade_markdown
+            from patchgen_core.report.upgrade.markdown import applied_markdown, upgrade_markdown
 
             more = [applied_markdown(self._shown(self.applied), self.gate)] if self.applied is not None else []
             write_files([(options.markdown, upgrade_markdown(self.report, self._steps(), more))])
@@ -225,8 +224,7 @@ class _Front:
             write_upgrade(self.report, options.html)
 
     def _data(self) -> dict[str, Any]:
-        from patchgen_core.report.upgrade.applied import applied_data
-        from patchgen_core.report.upgrade.json import upgrade_data
+        from patchgen_core.report.upgrade.json import applied_data, upgrade_data
 
         applied = applied_data(self._shown(self.applied), self.gate) if self.applied is not None else None
         return {**upgrade_data(self.report), "exit_code": self._exit_code(), "applied": applied}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from patchgen_core.checks.result import BAD, CheckResult
+from patchgen_core.checks.result import BAD, CheckResult, relative_to, with_paths
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.report.gate.report import GateReport
 
@@ -15,50 +15,44 @@ def is_github(environment: Mapping[str, str]) -> bool:
     return environment.get("GITHUB_ACTIONS") == "true"
 
 
-def commands(report: GateReport, workspace: Path) -> Iterator[str]:
+def workflow_commands(report: GateReport, workspace: Path) -> Iterator[str]:
     """A workflow command for each thing found; GitHub shows it at the line it names.
 
     Source of the format: docs.github.com, "Workflow commands for GitHub Actions".
     """
     for result in report.results:
-        title = f"patchgen {result.name}: {result.config}"
-        found = [("error", *entry) for entry in _found(result, workspace)] if result.status in BAD else []
-        found += [("warning", *_told(result, problem, workspace)) for problem in result.warnings]
-        for kind, file, line, message in found:
-            place = f"file={_property(_shown(file, workspace))}" + (f",line={line}" if line else "")
-            yield f"::{kind} {place},title={_property(title)}::{_data(message)}"
+        result = with_paths(result, relative_to(workspace))
+        title = _escape_property(f"patchgen {result.name}: {result.config}")
+        messages = [("error", *message) for message in _error_messages(result)] if result.status in BAD else []
+        messages += [("warning", *_problem_message(result, problem)) for problem in result.warnings]
+        for kind, at, message in messages:
+            place = f"file={_escape_property(at.file)}" + (f",line={at.line}" if at.line else "")
+            yield f"::{kind} {place},title={title}::{_escape(message)}"
 
 
-def _found(result: CheckResult, workspace: Path) -> Iterator[tuple[str, int, str]]:
+def _error_messages(result: CheckResult) -> Iterator[tuple[Location, str]]:
+    at = Location(result.path, result.line)
     if result.reason and not result.causes and not result.errors:
-        yield result.path, result.line, result.headline
-    for cause in result.causes:
-        yield result.path, result.line, str(cause)
-    for problem in result.errors:
-        yield _told(result, problem, workspace)
+        yield at, result.headline
+    yield from ((at, str(cause)) for cause in result.causes)
+    yield from (_problem_message(result, problem) for problem in result.errors)
 
 
-def _told(result: CheckResult, problem: Problem, workspace: Path) -> tuple[str, int, str]:
-    """The file and the line to show a problem at, and what to say there."""
-    where = problem.location or Location(result.path, result.line)
+def _problem_message(result: CheckResult, problem: Problem) -> tuple[Location, str]:
+    """Where to show a problem, and what to say there."""
     lines = [problem.title, problem.hint]
     if problem.generated is not None:
         generated = problem.generated.location
-        lines.insert(1, f"in {_shown(generated.file, workspace)}, line {generated.line}")
-    return where.file, where.line, "\n".join(filter(None, lines))
+        lines.insert(1, f"in {generated.file}, line {generated.line}")
+    return problem.location or Location(result.path, result.line), "\n".join(filter(None, lines))
 
 
-def _shown(file: str, workspace: Path) -> str:
-    path = Path(file)
-    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
-
-
-def _data(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def write_step_summary(report: GateReport, environment: Mapping[str, str]) -> None:

@@ -6,27 +6,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchgen_core.checks.result import BAD, CheckResult, Status, relative_to, retitled, with_paths
-from patchgen_core.errors import display_path
-from patchgen_core.report.gate.report import GateReport
+from patchgen_core.checks.result import BAD, CheckResult, relative_to, retitled, with_paths
+from patchgen_core.errors import Location, display_path
+from patchgen_core.report.gate.report import WORST_FIRST, GateReport
+from patchgen_core.report.html.components import HeatCell, HeatMap, badge, bullet_list, problems_view
 from patchgen_core.report.html.diffs import diff_view
 from patchgen_core.report.html.figures import figures_view, tables_view
-from patchgen_core.report.html.markup import Markup, joined, tag
+from patchgen_core.report.html.markup import Markup, join_markup, tag
 from patchgen_core.report.html.page import Facet, Page, Section, render
-from patchgen_core.report.html.parts import HeatCell, HeatMap, badge, listed, problems_view
+from patchgen_core.report.words import quantity
 
-_TONES: dict[Status, str] = {
+_WARNED = "warned"
+_TONES = {
     "error": "bad",
     "drifted": "bad",
     "failed": "bad",
     "fixed": "warn",
-    "skipped": "none",
+    _WARNED: "warn",
     "clean": "good",
+    "skipped": "none",
 }
-"""From the worst on."""
-_WARNED = "warned"
-_STATUSES = (("error", "bad"), ("drifted", "bad"), ("failed", "bad"), ("fixed", "warn"), (_WARNED, "warn"))
-_MILD = (("clean", "good"), ("skipped", "none"))
+"""The statuses that a config may have, in the order of their sections, each with its colour."""
 
 
 def html_text(report: GateReport, path: Path, root: Path) -> str:
@@ -50,9 +50,9 @@ def gate_page(report: GateReport, kind: str = "gate") -> Page:
         report.summary(),
         _facts(report),
         (
-            Facet("status", "Status", (*_STATUSES, *_MILD), is_chips=True),
-            Facet("kind", "Cause or rule", _plain(_sorted(sections, "kind"))),
-            Facet("check", "Check", _plain(check for check in checks if _has(sections, check))),
+            Facet("status", "Status", tuple(_TONES.items()), is_chips=True),
+            Facet("kind", "Cause or rule", _colourless(_sorted(sections, "kind"))),
+            Facet("check", "Check", _colourless(check for check in checks if _has(sections, check))),
         ),
         heat,
         _left_out(report),
@@ -67,22 +67,15 @@ def _by_config(report: GateReport) -> list[tuple[str, list[CheckResult]]]:
         found.setdefault((result.config, result.path), []).append(result)
     order = {check: number for number, check in enumerate(report.checks)}
     rows = [(key[0], sorted(results, key=lambda r: order[r.check])) for key, results in found.items()]
-    return sorted(rows, key=lambda row: _rank(_status(row[1])))
-
-
-def _rank(status: str) -> int:
-    return [name for name, _ in (*_STATUSES, *_MILD)].index(status)
+    return sorted(rows, key=lambda row: list(_TONES).index(_status(row[1])))
 
 
 def _status(results: Sequence[CheckResult]) -> str:
     """The worst that was found out; skipped where nothing else was."""
-    statuses = {result.status for result in results}
-    worst = next((name for name, _ in _STATUSES if name in statuses), "")
-    if worst:
-        return worst
+    statuses: set[str] = {result.status for result in results}
     if any(result.warnings for result in results):
-        return _WARNED
-    return "clean" if "clean" in statuses else "skipped"
+        statuses.add(_WARNED)
+    return next(status for status in _TONES if status in statuses)
 
 
 def _facts(report: GateReport) -> tuple[tuple[str, str], ...]:
@@ -102,7 +95,7 @@ def _left_out(report: GateReport) -> Markup:
         if names:
             parts.append(tag("h2", f"{title}: {len(names)}"))
             parts.append(tag("ul", *(tag("li", tag("code", name)) for name in names), class_="plain"))
-    return joined(parts)
+    return join_markup(parts)
 
 
 def _heat_row(results: Sequence[CheckResult], checks: Sequence[str]) -> tuple[HeatCell, ...]:
@@ -113,50 +106,49 @@ def _heat_cell(results: Sequence[CheckResult]) -> HeatCell:
     """A check of a config; of parity all implementations."""
     if not results:
         return HeatCell("\u2013", "", "not run")
-    status = next(status for status in _TONES if any(result.status == status for result in results))
+    status = next(status for status in WORST_FIRST if any(result.status == status for result in results))
     bad = [result for result in results if result.status in BAD]
     warnings = sum(len(result.warnings) for result in results)
     text: str = "ok" if status == "clean" else status
     if len(results) > 1:
         text += f" {len(bad)} of {len(results)}" if bad else f" {len(results)}" if status == "clean" else ""
     if warnings and not bad:
-        return HeatCell(f"{text}, {warnings} warning{'s' * (warnings > 1)}", "warn")
+        return HeatCell(f"{text}, {quantity(warnings, 'warning')}", "warn")
     return HeatCell(text, _TONES[status], "; ".join(f"{result.name}: {result.headline}" for result in bad))
 
 
 def _section(label: str, results: Sequence[CheckResult], number: int) -> Section:
     first = results[0]
     status = _status(results)
-    telling = [result for result in results if result.status in BAD or result.warnings or result.status == "fixed"]
+    notable = [result for result in results if result.status in BAD or result.warnings or result.status == "fixed"]
     kinds: list[str] = [cause.kind for result in results for cause in result.causes]
     kinds += [problem.code for result in results for problem in (*result.errors, *result.warnings) if problem.code]
     problems = [problem for result in results for problem in (*result.errors, *result.warnings)]
-    path = display_path(first.path)
     return Section(
         label,
-        f"{path}:{first.line}" if first.line else path,
+        str(Location(first.path, first.line)),
         status,
-        dict((*_STATUSES, *_MILD))[status],
-        _summary(results, telling),
-        joined(_body(results, f"r{number}")),
+        _TONES[status],
+        _summary(results, notable),
+        join_markup(_body(results, f"r{number}")),
         {
             "status": (status,),
             "kind": tuple(dict.fromkeys(kinds)),
-            "check": tuple(dict.fromkeys(result.check for result in telling)),
+            "check": tuple(dict.fromkeys(result.check for result in notable)),
         },
         (
-            *(result.status for result in telling),
+            *(result.status for result in notable),
             *(problem.message for problem in problems),
             *(str(cause) for result in results for cause in result.causes),
         ),
     )
 
 
-def _summary(results: Sequence[CheckResult], telling: Sequence[CheckResult]) -> str:
-    if not telling:
-        return f"{len(results)} check{'s' * (len(results) != 1)}"
-    return "; ".join(f"{result.name}: {_headline(result)}" for result in telling[:2]) + (
-        f"; {len(telling) - 2} more" if len(telling) > 2 else ""
+def _summary(results: Sequence[CheckResult], notable: Sequence[CheckResult]) -> str:
+    if not notable:
+        return quantity(len(results), "check")
+    return "; ".join(f"{result.name}: {_headline(result)}" for result in notable[:2]) + (
+        f"; {len(notable) - 2} more" if len(notable) > 2 else ""
     )
 
 
@@ -168,33 +160,33 @@ def _headline(result: CheckResult) -> str:
 
 def _body(results: Sequence[CheckResult], name: str) -> Iterator[Markup]:
     """Each check; those that say nothing but that they are clean in one line, after the others."""
-    said = [_result(result, f"{name}-{number}") for number, result in enumerate(results)]
-    yield from (markup for markup in said if markup)
-    quiet = [result.name for result, markup in zip(results, said) if not markup]
-    if quiet:
-        yield tag("p", badge("clean", "good"), f" {', '.join(quiet)}", class_="quiet")
+    views = [_result(result, f"{name}-{number}") for number, result in enumerate(results)]
+    yield from filter(None, views)
+    clean = [result.name for result, view in zip(results, views) if not view]
+    if clean:
+        yield tag("p", badge("clean", "good"), f" {', '.join(clean)}", class_="quiet")
 
 
 def _result(result: CheckResult, name: str) -> Markup:
     """What a check says; empty for a clean one that says nothing more."""
     tone = _TONES[result.status]
     time = tag("span", f"{result.seconds:.2f} s", class_="dim time") if result.seconds >= 0.01 else None
-    said = result.reason or (f"imported for real: {result.loading_reason}" if result.loading_reason else "")
+    reason = result.reason or (f"imported for real: {result.loading_reason}" if result.loading_reason else "")
     parts = [
-        listed(map(str, result.causes), "causes"),
+        bullet_list(map(str, result.causes), "causes"),
         problems_view(result.errors),
         problems_view(result.warnings, "warning"),
-        listed([f"rewrote {display_path(path)}" for path in result.written]),
-        listed([f"removed {display_path(path)}" for path in result.removed]),
+        bullet_list([f"rewrote {display_path(path)}" for path in result.written]),
+        bullet_list([f"removed {display_path(path)}" for path in result.removed]),
         tables_view(result.tables, name),
         *_diffs(result),
         figures_view(result.figures),
-        listed(result.notes),
+        bullet_list(result.notes),
     ]
-    if result.status == "clean" and not said and not any(parts):
+    if result.status == "clean" and not reason and not any(parts):
         return Markup()
     title = tag("h4", result.name)
-    head = tag("div", title, badge(result.status, tone), tag("span", said, class_="dim") if said else None, time)
+    head = tag("div", title, badge(result.status, tone), tag("span", reason, class_="dim") if reason else None, time)
     return tag("div", head, *parts, class_="record")
 
 
@@ -210,7 +202,7 @@ def _diffs(result: CheckResult) -> Iterator[Markup]:
             yield diff_view(file.telling or file.diff, display_path(file.path), is_file_open)
 
 
-def _plain(values: Iterable[str]) -> tuple[tuple[str, str], ...]:
+def _colourless(values: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((value, "none") for value in values)
 
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
 from patchgen_core.report.diff import FileDiff, Fold, Hunk, Line, changed_words, parse_diff, visible
-from patchgen_core.report.html.markup import Markup, escaped, joined, tag
+from patchgen_core.report.html.markup import Markup, as_markup, join_markup, tag
 from patchgen_core.report.html.syntax import Token, code_lines, marked_up
 
 _MOST_LINES = 400
@@ -49,7 +49,7 @@ def _counts(added: int, removed: int) -> Markup:
     def part(count: int, sign: str, name: str) -> Markup:
         return tag("span", f"{sign}{count}", tag("span", f" {name}", class_="unseen"), class_=f"count {name}")
 
-    return joined([part(added, "+", "added"), part(removed, "\u2212", "removed")], " ")
+    return join_markup([part(added, "+", "added"), part(removed, "\u2212", "removed")], " ")
 
 
 def _lines(hunk: Hunk | Fold) -> list[Line]:
@@ -159,7 +159,7 @@ def _changed(lines: Sequence[Line], tokens: Sequence[tuple[Token, ...]]) -> list
     found = []
     for number, (line, code) in enumerate(zip(lines, tokens)):
         if line.kind == "\\":
-            found.append(Markup(f"<span class=x>{escaped(line.text.strip())}</span>"))
+            found.append(Markup(f"<span class=x>{as_markup(line.text.strip())}</span>"))
             continue
         name = "del" if line.kind == "-" else "ins"
         text = marked_up(code, words.get(number, ()))

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from patchgen_core.checks.tables import Table
 from patchgen_core.report.figures import is_wrong
+from patchgen_core.report.html.components import fact_list, scrolled_table, table_cell
 from patchgen_core.report.html.layer_plot import layers_plot
-from patchgen_core.report.html.markup import Markup, joined, tag
-from patchgen_core.report.html.parts import cell, scrolled_table
+from patchgen_core.report.html.markup import Markup, join_markup, tag
 from patchgen_core.report.layers import find_layers, has_layers
 
 _SHARE = "largest part of what is allowed"
@@ -24,7 +24,7 @@ def tables_view(tables: Sequence[Table], name: str) -> Markup:
         tables: the tables.
         name: beginning of the ids of its elements.
     """
-    return joined(_table(table, f"{name}-{number}", number == 0) for number, table in enumerate(_ordered(tables)))
+    return join_markup(_table(table, f"{name}-{number}", number == 0) for number, table in enumerate(_ordered(tables)))
 
 
 def _ordered(tables: Sequence[Table]) -> list[Table]:
@@ -50,7 +50,7 @@ def _table(table: Table, name: str, is_first: bool) -> Markup:
 def _rows(table: Table) -> Iterator[Markup]:
     for row in table.rows:
         cells = [
-            cell(text, "number" if column in _NUMBERS else "", is_head=number == 0, is_code=number == 0)
+            table_cell(text, "number" if column in _NUMBERS else "", is_head=number == 0, is_code=number == 0)
             for number, (column, text) in enumerate(zip(table.columns, row))
         ]
         yield tag("tr", *cells, class_="wrong" if is_wrong(table, row) else None)
@@ -67,7 +67,7 @@ def figures_view(figures: Mapping[str, float]) -> Markup:
             runs.setdefault(run, {})[quantity] = value
         else:
             plain[key] = value
-    return joined([_shares(runs), _worst(runs), _plain(plain)])
+    return join_markup([_shares(runs), _worst(runs), _plain(plain)])
 
 
 def _shares(runs: Mapping[str, Mapping[str, float]]) -> Markup:
@@ -81,7 +81,7 @@ def _shares(runs: Mapping[str, Mapping[str, float]]) -> Markup:
     if not found or len(columns) > _MOST_COLUMNS:
         return Markup()
     rows = (
-        tag("tr", cell(model, is_head=True, is_code=True), *(_share(row.get(batch)) for batch in columns))
+        tag("tr", table_cell(model, is_head=True, is_code=True), *(_share(row.get(batch)) for batch in columns))
         for model, row in found.items()
     )
     return scrolled_table("Largest part of what is allowed", ("model", *columns), rows, is_titled=True)
@@ -89,12 +89,12 @@ def _shares(runs: Mapping[str, Mapping[str, float]]) -> Markup:
 
 def _share(value: float | None) -> Markup:
     if value is None:
-        return cell("\u2013", "number dim")
+        return table_cell("\u2013", "number dim")
     if not math.isfinite(value):
-        return cell("no number" if math.isnan(value) else "\u221e", "number t-bad")
+        return table_cell("no number" if math.isnan(value) else "\u221e", "number t-bad")
     text = f"{value:.0%}" if value >= 0.01 or value == 0 else "< 1%"
     tone = "t-bad" if value > 1 else "t-warn" if value > 0.5 else ""
-    return cell(text, f"number {tone}".strip())
+    return table_cell(text, f"number {tone}".strip())
 
 
 def _worst(runs: Mapping[str, Mapping[str, float]]) -> Markup:
@@ -105,7 +105,7 @@ def _worst(runs: Mapping[str, Mapping[str, float]]) -> Markup:
             if quantity != _SHARE and (quantity not in worst or not value <= worst[quantity][0]):
                 worst[quantity] = (value, run)
     rows = [
-        tag("tr", cell(quantity, is_head=True), cell(_number(value), "number"), cell(run))
+        tag("tr", table_cell(quantity, is_head=True), table_cell(_number(value), "number"), table_cell(run))
         for quantity, (value, run) in worst.items()
     ]
     if not rows:
@@ -117,11 +117,8 @@ def _worst(runs: Mapping[str, Mapping[str, float]]) -> Markup:
 
 
 def _plain(figures: Mapping[str, float]) -> Markup:
-    pairs = (tag("div", tag("dt", key), tag("dd", _number(value))) for key, value in figures.items())
-    return tag("dl", *pairs, class_="facts") if figures else Markup()
+    return fact_list((name, _number(value)) for name, value in figures.items()) if figures else Markup()
 
 
 def _number(value: float) -> str:
-    if value == int(value) if math.isfinite(value) else False:
-        return f"{int(value):,}"
-    return f"{value:.2e}"
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:.2e}"

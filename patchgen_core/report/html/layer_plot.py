@@ -77,6 +77,8 @@ def layers_picture(table: Table, title: str) -> str:
         *legend,
         xmlns="http://www.w3.org/2000/svg",
         viewBox=f"0 {-_HEAD} {_WIDTH} {_HEAD + _HEIGHT + _FOOT}",
+        width=_WIDTH,
+        height=_HEAD + _HEIGHT + _FOOT,
     )
     return f"{picture}\n"
 
@@ -141,8 +143,8 @@ class _Drawing:
     def _y(self, value: float) -> float:
         if value <= 0:
             return _FLOOR
-        place = math.log10(value) if math.isfinite(value) else self.high
-        share = (min(max(place, self.low), self.high) - self.low) / (self.high - self.low)
+        power = math.log10(value) if math.isfinite(value) else self.high
+        share = (min(max(power, self.low), self.high) - self.low) / (self.high - self.low)
         return _FLOOR - share * (_FLOOR - _TOP)
 
     def axis(self) -> Iterator[Markup]:
@@ -186,8 +188,8 @@ class _Drawing:
         x = _LEFT + self.step * first
         yield tag("path", d=f"M{_figure(x)} {_TOP - 6}V{_FLOOR}", class_="parting")
         text, is_left = f"they part at {self.layers[first].name}", x < _WIDTH / 2
-        place = _figure(x + 4 if is_left else x - 4)
-        yield tag("text", text, x=place, y=_TOP - 8, text_anchor="start" if is_left else "end", class_="parting")
+        x, anchor = (x + 4, "start") if is_left else (x - 4, "end")
+        yield tag("text", text, x=_figure(x), y=_TOP - 8, text_anchor=anchor, class_="parting")
 
     def points(self) -> Iterator[Markup]:
         """A mark for every layer: round where it agrees, square where it differs, hollow for zero."""

@@ -23,7 +23,7 @@ class Markup(str):
 Child: TypeAlias = "str | int | None"
 
 
-def escaped(text: str) -> Markup:
+def as_markup(text: str) -> Markup:
     """A text as HTML shows it; control characters as their pictures, what is not valid Unicode escaped."""
     if isinstance(text, Markup):
         return text
@@ -32,9 +32,9 @@ def escaped(text: str) -> Markup:
     return Markup(html.escape(clean(text).translate(_CONTROL)))
 
 
-def joined(parts: Iterable[Child], between: str = "") -> Markup:
+def join_markup(parts: Iterable[Child], between: str = "") -> Markup:
     """Markup one after the other; text among it is escaped."""
-    return Markup(between.join(escaped(str(part)) if not isinstance(part, Markup) else part for part in parts if part))
+    return Markup(between.join(as_markup(part if isinstance(part, str) else str(part)) for part in parts if part))
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
@@ -47,10 +47,10 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
             one without a value; False and None leave it out.
     """
     given = "".join(
-        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escaped(str(value))}"')
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{as_markup(str(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
     if name in _VOID:
         return Markup(f"<{name}{given}>")
-    return Markup(f"<{name}{given}>{joined(children)}</{name}>")
+    return Markup(f"<{name}{given}>{join_markup(children)}</{name}>")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from patchgen_core.files import write_files
-from patchgen_core.report.html.markup import Markup, joined, tag
-from patchgen_core.report.html.parts import HeatMap, badge, config_name, heat_cell
+from patchgen_core.report.html.components import HeatMap, badge, config_name, fact_list, heat_cell
+from patchgen_core.report.html.markup import Markup, join_markup, tag
 
 _FOLDER = Path(__file__).parent
 _ICON = (
@@ -145,13 +145,13 @@ def _policy(style: str, script: str) -> str:
 
 def _ids(sections: Sequence[Section]) -> list[str]:
     """An id for each section that stays the same from report to report."""
-    found: list[str] = []
+    names: list[str] = []
     counts: Counter[str] = Counter()
     for section in sections:
         name = "c-" + re.sub(r"[^\w.]+", "-", section.label)
         counts[name] += 1
-        found.append(name if counts[name] == 1 else f"{name}--{counts[name]}")
-    return found
+        names.append(name if counts[name] == 1 else f"{name}--{counts[name]}")
+    return names
 
 
 def _header(page: Page) -> Markup:
@@ -170,13 +170,12 @@ def _overview(page: Page) -> Markup:
     tiles = [
         tag("li", tag("b", count), " ", value, class_=f"tile t-{tone}") for (value, tone), count in counts if count
     ]
-    facts = [tag("div", tag("dt", name), tag("dd", value)) for name, value in page.facts]
     return tag(
         "section",
         title,
         _share_bar([(tone, count) for (_, tone), count in counts]),
         tag("ul", *tiles, class_="tiles", aria_label=f"How many by {page.facets[0].label.lower()}") if tiles else None,
-        tag("dl", *facts, class_="facts"),
+        fact_list(page.facts),
         page.before,
         class_="overview",
     )
@@ -204,8 +203,12 @@ def _share_bar(parts: Sequence[tuple[str, int]]) -> Markup:
 def _counts(page: Page) -> list[tuple[tuple[str, str], int]]:
     """How many sections have each value of the first facet."""
     facet = page.facets[0]
-    found = Counter(value for section in page.sections for value in section.values.get(facet.key, ()))
-    return [((value, tone), found[value]) for value, tone in facet.values]
+    counts = _value_counts(facet, page.sections)
+    return [((value, tone), counts[value]) for value, tone in facet.values]
+
+
+def _value_counts(facet: Facet, sections: Sequence[Section]) -> Counter[str]:
+    return Counter(value for section in sections for value in section.values.get(facet.key, ()))
 
 
 def _heat(page: Page, ids: Sequence[str]) -> Markup:
@@ -225,7 +228,7 @@ def _heat(page: Page, ids: Sequence[str]) -> Markup:
     table = tag(
         "table",
         tag("caption", heat.title, class_="unseen"),
-        tag("thead", tag("tr", tag("th", heat.corner, scope="col"), *heads)),
+        tag("thead", tag("tr", tag("th", "config", scope="col"), *heads)),
         tag("tbody", *rows),
         id="heat",
     )
@@ -252,20 +255,20 @@ def _is_useful(facet: Facet, sections: Sequence[Section]) -> bool:
 
 
 def _facet(facet: Facet, sections: Sequence[Section]) -> Markup:
-    found = Counter(value for section in sections for value in section.values.get(facet.key, ()))
+    counts = _value_counts(facet, sections)
     if facet.is_chips:
         chips = (
             tag(
                 "label",
                 tag("input", type="checkbox", name=facet.key, value=value),
-                tag("span", value, " ", tag("b", found[value])),
+                tag("span", value, " ", tag("b", counts[value])),
                 class_=f"chip t-{tone}",
             )
             for value, tone in facet.values
-            if found[value]
+            if counts[value]
         )
         return tag("fieldset", tag("legend", facet.label), *chips)
-    entries = (tag("option", f"{value} ({found[value]})", value=value) for value, _ in facet.values if found[value])
+    entries = (tag("option", f"{value} ({counts[value]})", value=value) for value, _ in facet.values if counts[value])
     select = tag("select", tag("option", "any", value=""), *entries, name=facet.key)
     return tag("label", tag("span", facet.label), select)
 
@@ -275,7 +278,7 @@ def _configs(page: Page, ids: Sequence[str]) -> Markup:
     count = tag("output", f"{total} in all", id="count", aria_live="polite")
     unfold = tag("button", "Unfold all", type="button", id="unfold", hidden=True)
     title = tag("div", tag("h2", "Results", id="results", tabindex=-1), count, unfold, class_="bar")
-    sections = joined(_section(section, name) for section, name in zip(page.sections, ids))
+    sections = join_markup(_section(section, name) for section, name in zip(page.sections, ids))
     none = tag("p", "Nothing fits these filters.", id="none", hidden=True)
     return tag("section", title, sections, none, aria_labelledby="results")
 

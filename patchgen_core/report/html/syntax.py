@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from patchgen_core.report.html.markup import Markup, escaped
+from patchgen_core.report.html.markup import Markup, as_markup
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -54,7 +54,7 @@ def marked_up(tokens: Iterable[Token], changed: Sequence[Span] = ()) -> Markup:
 
 @lru_cache(maxsize=65536)
 def _span(name: str, text: str) -> str:
-    return f"<i class={name}>{escaped(text)}</i>" if name else escaped(text)
+    return f"<i class={name}>{as_markup(text)}</i>" if name else as_markup(text)
 
 
 def _united(spans: Sequence[Span]) -> list[Span]:
@@ -71,19 +71,19 @@ def _united(spans: Sequence[Span]) -> list[Span]:
 def _cut(tokens: Iterable[Token], spans: Sequence[Span]) -> Iterator[tuple[bool, list[Token]]]:
     """Tokens by whether they lie in a span, cut at its borders."""
     borders = [border for span in spans for border in span]
-    place, passed = 0, 0
+    column, passed = 0, 0
     group: list[Token] = []
     for name, text in tokens:
-        while passed < len(borders) and place + len(text) > borders[passed]:
-            at = borders[passed] - place
+        while passed < len(borders) and column + len(text) > borders[passed]:
+            at = borders[passed] - column
             if at:
                 group.append((name, text[:at]))
             if group:
                 yield passed % 2 == 1, group
-            name, text, place, group = name, text[at:], borders[passed], []
+            name, text, column, group = name, text[at:], borders[passed], []
             passed += 1
         group.append((name, text))
-        place += len(text)
+        column += len(text)
     if group:
         yield passed % 2 == 1, group
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from patchgen_core.errors import Location
 from patchgen_core.project.project import CONFIG_SUFFIX
@@ -16,10 +16,17 @@ from patchgen_core.upstream.versions import parse_version
 if TYPE_CHECKING:
     from packaging.version import Version
 
-Edge = tuple[int, str, str, bool]
-"""Which kind of break it is, the versions in which it breaks and works, and whether that is exact."""
-
 _EVERYWHERE, _BREAKS, _WORKS = range(3)
+
+
+class Edge(NamedTuple):
+    """Where something stops or starts to work: which kind of break it is, the versions in which it breaks and works,
+    and whether that is exact."""
+
+    kind: int
+    broken: str
+    works: str
+    is_exact: bool
 
 
 @dataclass(frozen=True)
@@ -71,17 +78,17 @@ class Break:
 def find_breaks(report: MatrixReport) -> tuple[Break, ...]:
     """What breaks: in all versions, in newer ones from the oldest on, in older ones from the newest on."""
     names = short_names([row.config for row in report.rows])
-    found: dict[Edge, dict[tuple[str, ...], list[Place]]] = {}
+    places: dict[Edge, dict[tuple[str, ...], list[Place]]] = {}
     for row in report.rows:
         entries: list[MatrixRow | PatchRow] = [row, *row.patches]
         for entry in entries:
             place = _place(entry, names[row.config])
             for edge, lines in _edges(entry, row):
-                found.setdefault(edge, {}).setdefault(lines, []).append(place)
+                places.setdefault(edge, {}).setdefault(lines, []).append(place)
     breaks = []
-    for edge in _sorted(found):
-        reasons = (Reason(lines, tuple(places)) for lines, places in found[edge].items())
-        breaks.append(Break(_title(edge), edge[0] != _WORKS, tuple(reasons)))
+    for edge in _sort_edges(places):
+        reasons = tuple(Reason(lines, tuple(at)) for lines, at in places[edge].items())
+        breaks.append(Break(_title(edge), edge.kind != _WORKS, reasons))
     return tuple(breaks)
 
 
@@ -96,26 +103,31 @@ def _edges(entry: MatrixRow | PatchRow, row: MatrixRow) -> Iterator[tuple[Edge, 
     edges: list[tuple[Edge, tuple[str, ...]]] = []
     older = entry.reasons
     if entry.first_broken:
-        edges.append(((_BREAKS, entry.first_broken, entry.last_working, entry.is_exact), entry.reasons))
+        edges.append((Edge(_BREAKS, entry.first_broken, entry.last_working, entry.is_exact), entry.reasons))
         older = next((reasons_of(cell) for cell in entry.cells if cell.version == entry.last_broken), ())
     if entry.first_working:
-        edges.append(((_WORKS, entry.last_broken, entry.first_working, entry.is_exact), older))
+        edges.append((Edge(_WORKS, entry.last_broken, entry.first_working, entry.is_exact), older))
     if not edges and entry.cells and entry.cells[-1].state in BROKEN:
         cell = entry.cells[-1]
         patched = {problem for patch in row.patches for problem in patch.cells[-1].problems}
         own = cell.problems if entry is not row else [problem for problem in cell.problems if problem not in patched]
-        edges.append(((_EVERYWHERE, cell.version, "", True), reasons_of(cell, own)))
+        edges.append((Edge(_EVERYWHERE, cell.version, "", True), reasons_of(cell, own)))
     for edge, reasons in edges:
         if reasons and (entry is row or reasons != (NO_MODULE,)):
             yield edge, reasons
 
 
-def _sorted(edges: Iterable[Edge]) -> list[Edge]:
+def _sort_edges(edges: Iterable[Edge]) -> list[Edge]:
     def version(edge: Edge) -> Version:
-        return parse_version(edge[1].partition(" ")[0])
+        return label_version(edge.broken)
 
-    groups = [[edge for edge in edges if edge[0] == kind] for kind in (_EVERYWHERE, _BREAKS, _WORKS)]
+    groups = [[edge for edge in edges if edge.kind == kind] for kind in (_EVERYWHERE, _BREAKS, _WORKS)]
     return [*groups[0], *sorted(groups[1], key=version), *sorted(groups[2], key=version, reverse=True)]
+
+
+def label_version(label: str) -> Version:
+    """The version that a column is of, which may also say where it is from."""
+    return parse_version(label.partition(" ")[0])
 
 
 def _title(edge: Edge) -> str:

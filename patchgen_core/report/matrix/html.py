@@ -7,21 +7,23 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
-from patchgen_core.errors import display_path
-from patchgen_core.report.html.markup import Child, Markup, joined, tag
-from patchgen_core.report.html.page import Facet, Page, Section, write_page
-from patchgen_core.report.html.parts import (
+from patchgen_core.errors import Location
+from patchgen_core.report.html.components import (
     HeatCell,
     HeatMap,
     badge,
-    cell,
+    bullet_list,
+    fact_list,
+    folded_list,
     heat_cell,
-    listed,
-    place,
+    location_code,
     problems_view,
     scrolled_table,
+    table_cell,
 )
-from patchgen_core.report.matrix.breaks import Reason, find_breaks
+from patchgen_core.report.html.markup import Child, Markup, join_markup, tag
+from patchgen_core.report.html.page import Facet, Page, Section, write_page
+from patchgen_core.report.matrix.breaks import Reason, find_breaks, label_version
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import STATES, Cell, MatrixReport, MatrixRow, PatchRow, State
 
@@ -59,7 +61,7 @@ def matrix_page(report: MatrixReport) -> Page:
         _facts(report, rows),
         facets,
         HeatMap("Configs and releases", report.versions, tuple(map(_heat_row, rows))),
-        joined([problems_view(report.failed), _skipped(report.skipped)]),
+        join_markup([problems_view(report.failed), folded_list("Left out", report.skipped)]),
         sections,
         _breaks(report),
     )
@@ -76,16 +78,11 @@ def _is_found(sections: Sequence[Section], state: State) -> bool:
 def _edges(rows: Iterable[MatrixRow], name: str) -> list[str]:
     """The releases from which on a config or a patch breaks, or works, in their order."""
     found = {getattr(entry, name) for row in rows for entry in (row, *row.patches)}
-    return sorted(found - {""}, key=_order)
-
-
-def _order(version: str) -> tuple[tuple[int, str], ...]:
-    """Numbers in a version compare as numbers."""
-    return tuple((int(part), "") if part.isdigit() else (0, part) for part in version.split("."))
+    return sorted(found - {""}, key=label_version)
 
 
 def _facts(report: MatrixReport, rows: Sequence[MatrixRow]) -> tuple[tuple[str, str], ...]:
-    bases = sorted({row.base for row in rows if row.base}, key=_order)
+    bases = sorted({row.base for row in rows if row.base}, key=label_version)
     facts = (
         ("releases", ", ".join(report.versions)),
         ("made for", ", ".join(bases)),
@@ -95,12 +92,6 @@ def _facts(report: MatrixReport, rows: Sequence[MatrixRow]) -> tuple[tuple[str, 
         ("exit code", str(report.exit_code)),
     )
     return tuple((name, value) for name, value in facts if value)
-
-
-def _skipped(skipped: Sequence[str]) -> Markup:
-    if not skipped:
-        return Markup()
-    return tag("details", tag("summary", f"Left out: {len(skipped)}"), listed(skipped, "plain"))
 
 
 def _breaks(report: MatrixReport) -> Markup:
@@ -118,7 +109,7 @@ def _breaks(report: MatrixReport) -> Markup:
 def _reason(reason: Reason) -> Markup:
     """Why something breaks, and its places; folded away where there are several."""
     said = "; ".join(reason.lines)
-    places = [joined([str(p), " ", place(p.location)]) for p in reason.places]
+    places = [join_markup([str(p), " ", location_code(p.location)]) for p in reason.places]
     if len(places) == 1:
         return tag("li", said, tag("p", places[0], class_="dim"))
     summary = tag("summary", said, " ", tag("span", quantity(len(places), "place"), class_="dim"))
@@ -144,17 +135,16 @@ def _heat_cell(entry: Cell) -> HeatCell:
 
 def _section(row: MatrixRow) -> Section:
     state = _newest(row)
-    path = display_path(row.path)
     cells = [*row.cells, *(entry for patch in row.patches for entry in patch.cells)]
     states = {entry.state for entry in cells}
     problems = dict.fromkeys(problem.title for entry in cells for problem in entry.problems)
     return Section(
         row.config,
-        f"{path}:{row.line}" if row.line else path,
+        str(Location(row.path, row.line)),
         state,
         _TONES[state],
         _summary(row),
-        joined(_body(row)),
+        join_markup(_body(row)),
         {
             "status": (state,),
             "kind": tuple(name for name in STATES if name in states),
@@ -170,21 +160,21 @@ def _summary(row: MatrixRow) -> str:
     entries: list[MatrixRow | PatchRow] = [row, *row.patches]
     broken = [entry for entry in entries if entry.first_broken]
     if broken:
-        first = min(broken, key=lambda entry: _order(entry.first_broken))
+        first = min(broken, key=lambda entry: label_version(entry.first_broken))
         more = f"; so do {len(broken) - 1} more patches later on" if len(broken) > 1 else ""
         name = first.target if isinstance(first, PatchRow) else "it"
         return f"{name} breaks in {first.first_broken}{more}"
     works = [entry.first_working for entry in entries if entry.first_working]
     if works:
-        return f"works from {max(works, key=_order)} on"
+        return f"works from {max(works, key=label_version)} on"
     counts = [f"{sum(entry.state == state for entry in row.cells)} {state}" for state in STATES]
     return ", ".join(text for text in counts if not text.startswith("0 "))
 
 
 def _body(row: MatrixRow) -> Iterator[Child]:
     facts = (("module", row.module), ("made for", row.base or "unknown"))
-    yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
-    yield listed(row.notes)
+    yield fact_list(facts)
+    yield bullet_list(row.notes)
     versions = [entry.version for entry in row.cells]
     if row.patches:
         rows = (_patch_row(patch) for patch in row.patches)
@@ -197,7 +187,7 @@ def _body(row: MatrixRow) -> Iterator[Child]:
 def _patch_row(patch: PatchRow) -> Markup:
     return tag(
         "tr",
-        cell(patch.target, is_head=True, is_code=True),
+        table_cell(patch.target, is_head=True, is_code=True),
         *(heat_cell(_heat_cell(entry)) for entry in patch.cells),
         tag("td", _range(patch)),
     )
@@ -236,9 +226,9 @@ def _reasons(title: str, cells: Sequence[Cell], patch: PatchRow | None = None) -
         versions = [entry.version for entry in group]
         span = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
         line = tag("p", badge(state, _TONES[state]), f" {span}")
-        parts.append(tag("li", line, listed(reasons), problems_view(problems)))
+        parts.append(tag("li", line, bullet_list(reasons), problems_view(problems)))
     if not parts:
         return Markup()
-    at = place(patch.location) if patch is not None else None
+    at = location_code(patch.location) if patch is not None else None
     head = tag("div", tag("h4", title), at, class_="head")
     return tag("div", head, tag("ul", *parts, class_="findings"), class_="record")

@@ -7,11 +7,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
-from patchgen_core.errors import display_path
+from patchgen_core.errors import Location
+from patchgen_core.report.html.components import (
+    HeatCell,
+    HeatMap,
+    badge,
+    bullet_list,
+    fact_list,
+    folded_list,
+    location_code,
+    problems_view,
+)
 from patchgen_core.report.html.diffs import diff_view, text_view
-from patchgen_core.report.html.markup import Child, Markup, joined, tag
+from patchgen_core.report.html.markup import Child, Markup, join_markup, tag
 from patchgen_core.report.html.page import Facet, Page, Section, write_page
-from patchgen_core.report.html.parts import HeatCell, HeatMap, badge, listed, place, problems_view
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import (
     RISKS,
@@ -78,7 +87,7 @@ def upgrade_page(report: UpgradeReport) -> Page:
             Facet("merge", "Merge", tuple((name, "none") for name in merges)),
         ),
         HeatMap("Configs and verdicts", (*kinds, *merges), rows),
-        joined([problems_view(report.failed), _skipped(report.skipped)]),
+        join_markup([problems_view(report.failed), folded_list("Left out", report.skipped)]),
         sections,
     )
 
@@ -102,12 +111,6 @@ def _facts(report: UpgradeReport) -> tuple[tuple[str, str], ...]:
         ("exit code", str(report.exit_code)),
     ]
     return tuple((name, value) for name, value in facts if value)
-
-
-def _skipped(skipped: Sequence[str]) -> Markup:
-    if not skipped:
-        return Markup()
-    return tag("details", tag("summary", f"Left out: {len(skipped)}"), listed(skipped, "plain"))
 
 
 def _heat_row(config: ConfigVerdict, kinds: Sequence[Kind], merges: Sequence[str]) -> tuple[HeatCell, ...]:
@@ -136,14 +139,13 @@ def _section(config: ConfigVerdict) -> Section:
     findings = [*config.findings, *(finding for patch in config.patches for finding in patch.findings)]
     kinds = {*(patch.verdict for patch in config.patches), *(finding.kind for finding in findings)}
     problems = [*config.problems, *(problem for patch in config.patches for problem in patch.problems)]
-    path = display_path(config.path)
     return Section(
         config.config,
-        f"{path}:{config.line}" if config.line else path,
+        str(Location(config.path, config.line)),
         config.risk,
         _TONES[config.risk],
         config.summary,
-        joined(_body(config)),
+        join_markup(_body(config)),
         {
             "status": (config.risk,),
             "kind": tuple(kind for kind in _KINDS if kind in kinds),
@@ -161,11 +163,11 @@ def _section(config: ConfigVerdict) -> Section:
 def _body(config: ConfigVerdict) -> Iterator[Child]:
     origin = f" (from {config.origin})" if config.origin else ""
     facts = (("module", config.module), ("compared", f"{config.old or 'unknown'}{origin} \u2192 {config.new}"))
-    yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
+    yield fact_list(facts)
     of_patches = {problem for patch in config.patches for problem in patch.problems}
     yield problems_view([problem for problem in config.problems if problem not in of_patches])
     yield _findings(config.findings)
-    yield listed(config.notes)
+    yield bullet_list(config.notes)
     telling = [patch for patch in config.patches if not _is_quiet(patch)]
     yield from (_patch(patch) for patch in telling)
     yield _quiet([patch for patch in config.patches if _is_quiet(patch)])
@@ -183,9 +185,9 @@ def _quiet(patches: Sequence[PatchVerdict]) -> Markup:
     for kind in _KINDS:
         targets = [patch.target for patch in patches if patch.verdict == kind]
         if targets:
-            names = joined((tag("code", target) for target in targets), ", ")
+            names = join_markup((tag("code", target) for target in targets), ", ")
             lines.append(tag("p", badge(f"{len(targets)} {kind}", "good"), " ", names, class_="quiet"))
-    return joined(lines)
+    return join_markup(lines)
 
 
 def _patch(patch: PatchVerdict) -> Markup:
@@ -194,7 +196,7 @@ def _patch(patch: PatchVerdict) -> Markup:
         said.append(tag("span", patch.risk, class_="dim"))
     if patch.new_name:
         said.append(tag("span", "now ", tag("code", patch.new_name)))
-    head = tag("div", tag("h4", patch.target), *said, place(patch.location), class_="head")
+    head = tag("div", tag("h4", patch.target), *said, location_code(patch.location), class_="head")
     reason = tag("p", f"{patch.kind}: {patch.description}" if patch.description else patch.kind, class_="dim")
     parts = [
         problems_view(patch.problems),
@@ -228,11 +230,11 @@ def _rebase(rebase: Rebase) -> Markup:
     else:
         verdict = badge(quantity(len(merged.conflicts), "conflict"), "bad")
         said = "both sides changed the same place"
-    line = tag("p", verdict, " ", place(rebase.location), f" {said}.")
+    line = tag("p", verdict, " ", location_code(rebase.location), f" {said}.")
     needs = [tag("p", "Its file then needs:"), text_view("\n".join(rebase.needs))] if rebase.needs else []
     conflicts = (_conflict(conflict, rebase) for conflict in merged.conflicts)
     diff = diff_view(rebase.diff, "The replacement, as it is and as it would be", True)
-    return tag("div", line, listed(merged.notes), *needs, *conflicts, diff, class_="rebase")
+    return tag("div", line, bullet_list(merged.notes), *needs, *conflicts, diff, class_="rebase")
 
 
 def _conflict(conflict: Conflict, rebase: Rebase) -> Markup:

@@ -8,6 +8,8 @@ from patchgen_core.errors import display_path
 from patchgen_core.report.data import SCHEMA, problem_data
 from patchgen_core.report.upgrade.texts import conflict_location
 from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, UpgradeReport
+from patchgen_core.upgrade.writing.applying import Applied
+from patchgen_core.upgrade.writing.gating import GateRun
 from patchgen_core.upstream.versions import ascending
 
 
@@ -72,8 +74,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 def _rebase(rebase: Rebase) -> dict[str, Any]:
     return {
-        "file": display_path(rebase.location.file),
-        "line": rebase.location.line,
+        **_location_data(rebase),
         "clean": rebase.merged.is_clean,
         "how": rebase.merged.how,
         "diff": rebase.diff or None,
@@ -91,3 +92,31 @@ def _rebase(rebase: Rebase) -> dict[str, Any]:
             for conflict in rebase.merged.conflicts
         ],
     }
+
+
+def applied_data(applied: Applied, gate: GateRun | None = None) -> dict[str, Any]:
+    """What was applied, and what the gate says, as JSON types."""
+    return {
+        "written": [display_path(path) for path in applied.written],
+        "generated": [display_path(path) for path in applied.generated],
+        "merged": [_location_data(rebase) for rebase in applied.merged],
+        "marked": [_location_data(rebase) for rebase in applied.marked],
+        "left": [{**_location_data(rebase), "reason": reason} for rebase, reason in applied.left],
+        "errors": problem_data(applied.problems),
+        "gate": _gate_data(gate) if gate is not None else None,
+    }
+
+
+def _gate_data(gate: GateRun) -> dict[str, Any]:
+    return {
+        "exit_code": gate.exit_code,
+        "is_exact": gate.is_exact,
+        "lines": list(gate.lines),
+        "results": [
+            {"config": r.config, "check": r.check, "status": r.status, "said": r.said or None} for r in gate.results
+        ],
+    }
+
+
+def _location_data(rebase: Rebase) -> dict[str, Any]:
+    return {"file": display_path(rebase.location.file), "line": rebase.location.line}

@@ -9,23 +9,27 @@ from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.markdown import cell, code, details, diff_fence, escape, fence, table_head, table_row
 from patchgen_core.report.upgrade.texts import (
     Step,
-    by_risk,
+    applied_summary,
+    config_problems,
     conflict_location,
     conflict_text,
-    is_quiet,
-    is_said,
+    count_verdicts,
+    list_changes,
     merge_lines,
+    needs_nothing,
     origins,
-    own_problems,
     patches_summary,
-    quiet_summary,
+    repeats_verdict,
     risk_counts,
+    sort_by_risk,
 )
 from patchgen_core.report.upgrade.texts import (
     versions as compared,
 )
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, UpgradeReport
+from patchgen_core.upgrade.writing.applying import Applied
+from patchgen_core.upgrade.writing.gating import GateRun
 
 LIMIT = 60_000
 """The most characters. GitHub takes 65,536 as a pull request's text, to which a workflow adds what the gate says."""
@@ -98,6 +102,21 @@ def _fitted(blocks: Sequence[_Block], limit: int) -> str:
     return "\n\n".join([*kept, f"> {remark}"]) + "\n"
 
 
+def applied_markdown(applied: Applied, gate: GateRun | None = None) -> str:
+    """What was applied as a paragraph of Markdown, what the gate says, and below it, folded away, the files."""
+    lines = [escape(applied_summary(applied))]
+    if gate is not None:
+        lines += ["", f"The gate is {'red' if gate.exit_code else 'green'}:", ""]
+        lines += [f"- {escape(line)}" for line in gate.lines]
+    if applied.problems:
+        lines += ["", *fence("\n".join(map(str, applied.problems)))]
+    changes = [
+        f"- {change.word} {code(change.place)}" + (f": {escape(change.remark)}" if change.remark else "")
+        for change in list_changes(applied)
+    ]
+    return "\n".join([*lines, "", *details("what was written", changes)] if changes else lines)
+
+
 # --- the parts -------------------------------------------------------------------------------------
 
 
@@ -155,15 +174,15 @@ class _Config:
         config = self.config
         place = f"{code(display_path(config.path))}, from {code(config.module)}"
         lines = [place, *_list(escape(note) for note in config.notes)]
-        lines += _spaced(_problems(own_problems(config)))
+        lines += _spaced(_problems(config_problems(config)))
         lines += self._findings(config.findings)
-        quiet = [patch for patch in config.patches if is_quiet(patch)]
+        quiet = [patch for patch in config.patches if needs_nothing(patch)]
         for patch in config.patches:
             if patch not in quiet:
                 lines += ["", *self._patch(patch)]
         if quiet:
             others = "The other patches" if len(quiet) < len(config.patches) else "All patches"
-            lines += ["", f"{others}: {quiet_summary(quiet)}."]
+            lines += ["", f"{others}: {count_verdicts(quiet)}."]
         return details(f"{config.risk}: {config.config} ({patches_summary(config)})", lines)
 
     def _patch(self, patch: PatchVerdict) -> list[str]:
@@ -177,9 +196,10 @@ class _Config:
         return lines
 
     def _findings(self, findings: Sequence[Finding], verdict: str = "") -> list[str]:
-        told = by_risk(findings)
-        lines = _list(f"{finding.risk}: {escape(str(finding))}" for finding in told if not is_said(finding, verdict))
-        for finding in told if self.is_whole else ():
+        findings = sort_by_risk(findings)
+        new = (finding for finding in findings if not repeats_verdict(finding, verdict))
+        lines = _list(f"{finding.risk}: {escape(str(finding))}" for finding in new)
+        for finding in findings if self.is_whole else ():
             if finding.diff and finding.diff not in self._shown:
                 self._shown.add(finding.diff)
                 lines += ["", f"Upstream's own change of {code(finding.about)}:", "", *diff_fence(finding.diff)]

@@ -11,21 +11,25 @@ from patchgen_core.errors import Problem
 from patchgen_core.report.terminal import print_diff, print_problems, problem_text
 from patchgen_core.report.upgrade.texts import (
     Step,
+    applied_summary,
     applying,
-    by_risk,
+    config_problems,
     conflict_location,
     conflict_text,
+    count_verdicts,
     headline,
-    is_quiet,
-    is_said,
     is_same,
+    list_changes,
     merge_lines,
+    needs_nothing,
     origins,
-    own_problems,
     patches_summary,
-    quiet_summary,
+    repeats_verdict,
+    sort_by_risk,
 )
 from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, Risk, UpgradeReport
+from patchgen_core.upgrade.writing.applying import Applied
+from patchgen_core.upgrade.writing.gating import GateRun
 
 RISK_STYLE: dict[Risk, str] = {"must change": "red", "review": "yellow", "safe": "green"}
 _MERGE_STYLE = {"conflict": "red", "merges": "green", "merged": "green"}
@@ -72,16 +76,16 @@ class _Printer:
         self.console.print(line, soft_wrap=True)
         for note in config.notes:
             self._print("note", note, "dim")
-        self._problems(own_problems(config))
+        self._problems(config_problems(config))
         self._findings(config.findings)
-        quiet = [patch for patch in config.patches if is_quiet(patch) and not self.verbose]
+        quiet = [patch for patch in config.patches if needs_nothing(patch) and not self.verbose]
         for number, patch in enumerate(patch for patch in config.patches if patch not in quiet):
             if number:
                 self.console.print()
             self._patch(patch)
         if quiet:
             others = "the other patches: " if len(quiet) < len(config.patches) else "all patches: "
-            self._print("safe", f"{others}{quiet_summary(quiet)}", "dim")
+            self._print("safe", f"{others}{count_verdicts(quiet)}", "dim")
 
     def _patch(self, patch: PatchVerdict) -> None:
         line = Text.assemble((f"{patch.location}: ", "bold"), f"{patch.kind} ", (patch.target, "bold"))
@@ -114,9 +118,9 @@ class _Printer:
 
     def _findings(self, findings: Iterable[Finding], verdict: str = "") -> None:
         """Findings, worst first, a line each, but for what the verdict says; then what upstream changed."""
-        shown = by_risk(findings, self.verbose)
+        shown = sort_by_risk(findings, self.verbose)
         for finding in shown:
-            if not is_said(finding, verdict):
+            if not repeats_verdict(finding, verdict):
                 self._print(finding.risk, str(finding), RISK_STYLE[finding.risk])
         for finding in shown:
             if finding.diff:
@@ -170,3 +174,20 @@ def _print_step(console: Console, step: Step, verbose: bool) -> None:
 def _print_line(console: Console, text: str, style: str) -> None:
     if text:
         console.print(Text(text, style), soft_wrap=True)
+
+
+def print_applied(console: Console, applied: Applied) -> None:
+    """Print what was written, what was left and why, and what does not generate after all."""
+    for change in list_changes(applied):
+        line = f"{change.place}: {change.remark}" if change.remark else change.place
+        style = "yellow" if change.remark else "green"
+        console.print(Text.assemble((f"{change.word:<13}", style), line), soft_wrap=True)
+    print_problems(console, applied.problems)
+    style = "yellow" if applied.left or applied.marked or applied.problems else "green"
+    console.print(Text(applied_summary(applied), style), soft_wrap=True)
+
+
+def print_gate_run(console: Console, gate: GateRun) -> None:
+    """Print what the gate says after all."""
+    for line in gate.lines:
+        console.print(Text.assemble(("gate         ", "red" if gate.exit_code else "green"), line), soft_wrap=True)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from patchgen_core.errors import Location, Problem
+from patchgen_core.errors import Location, Problem, display_path
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import (
     RISKS,
@@ -18,6 +18,7 @@ from patchgen_core.upgrade.results import (
     Risk,
     UpgradeReport,
 )
+from patchgen_core.upgrade.writing.applying import Applied
 from patchgen_core.upstream.versions import ascending, same_version
 
 WORDS: dict[Risk, str] = {"must change": "must change", "review": "review", "safe": "safe to regenerate"}
@@ -127,18 +128,18 @@ def _first_lines(text: str, most: int) -> list[str]:
     return [*lines[:most], f"[{left} more lines]"] if left > 1 else lines
 
 
-def own_problems(config: ConfigVerdict) -> tuple[Problem, ...]:
+def config_problems(config: ConfigVerdict) -> tuple[Problem, ...]:
     """The problems of a config that are no patch's."""
     known = {problem for patch in config.patches for problem in patch.problems}
     return tuple(problem for problem in config.problems if problem not in known)
 
 
-def by_risk(findings: Iterable[Finding], with_safe: bool = False) -> list[Finding]:
+def sort_by_risk(findings: Iterable[Finding], with_safe: bool = False) -> list[Finding]:
     """Findings, worst first; those that need nothing only on demand."""
     return sorted((f for f in findings if with_safe or f.risk != "safe"), key=lambda f: RISKS.index(f.risk))
 
 
-def is_said(finding: Finding, verdict: str) -> bool:
+def repeats_verdict(finding: Finding, verdict: str) -> bool:
     """Whether a finding says no more than the verdict on the patch's target."""
     return finding.relation == "target" and finding.kind == verdict and not finding.detail
 
@@ -148,12 +149,12 @@ def patches_summary(config: ConfigVerdict) -> str:
     return config.summary if config.origin is not None else "nothing was compared"
 
 
-def is_quiet(patch: PatchVerdict) -> bool:
+def needs_nothing(patch: PatchVerdict) -> bool:
     """Whether there is nothing to say of a patch but its verdict."""
     return patch.risk == "safe" and not patch.problems and not (patch.rebase is not None and patch.rebase.diff)
 
 
-def quiet_summary(patches: Iterable[PatchVerdict]) -> str:
+def count_verdicts(patches: Iterable[PatchVerdict]) -> str:
     """Patches with nothing to say, by their verdicts: ``2 unchanged, 1 cosmetic``."""
     counts: dict[str, int] = {}
     for patch in patches:
@@ -209,9 +210,9 @@ def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now
             if step is not None:
                 what, said = step
                 found[what][patch.location, f"{patch.target}: {said}"] = None
-        for problem in own_problems(config):
+        for problem in config_problems(config):
             found[_CHANGE][problem.location or Location(config.path, config.line), problem.title] = None
-        for finding in by_risk(config.findings):
+        for finding in sort_by_risk(config.findings):
             what = _CHANGE if finding.risk == "must change" else _LOOK
             found[what][Location(config.path, config.line), str(finding)] = None
     return [Step(what, tuple((now(at), said) for at, said in places)) for what, places in found.items() if places]
@@ -224,9 +225,9 @@ def _step(patch: PatchVerdict, is_written: bool) -> tuple[str, str] | None:
     rebase = patch.rebase
     if rebase is not None and not rebase.merged.is_clean:
         return _MERGE, quantity(len(rebase.merged.conflicts), "conflict")
-    is_merged = is_carried(patch)
+    is_merged = is_applied(patch)
     others = [problem.title for problem in patch.problems if not is_merged]
-    others += [_short(f) for f in by_risk(patch.findings) if not (is_merged and f.relation == "target")]
+    others += [_short(f) for f in sort_by_risk(patch.findings) if not (is_merged and f.relation == "target")]
     said = others[0] + (f"; and {len(others) - 1} more" if len(others) > 1 else "") if others else ""
     if is_merged:  # what does not hold after that is told by applying it
         return (_LOOK if is_written or patch.risk == "review" else _CHECK, said) if said else None
@@ -240,7 +241,7 @@ def _short(finding: Finding) -> str:
     return str(finding).removeprefix(f"{finding.about} ") if finding.relation == "target" else str(finding)
 
 
-def is_carried(patch: PatchVerdict) -> bool:
+def is_applied(patch: PatchVerdict) -> bool:
     """Whether ``--apply`` changes a patch: its replacement, or the name of its target."""
     rebase = patch.rebase
     return rebase is not None and rebase.merged.is_clean and bool(rebase.diff or patch.new_name)
@@ -248,7 +249,49 @@ def is_carried(patch: PatchVerdict) -> bool:
 
 def applying(report: UpgradeReport) -> str:
     """What ``--apply`` would do."""
-    carried = [patch.rebase for config in report.configs for patch in config.patches if is_carried(patch)]
+    carried = [patch.rebase for config in report.configs for patch in config.patches if is_applied(patch)]
     merges = len({rebase.location for rebase in carried if rebase is not None})
     written = f"carries over {quantity(merges, 'replacement')}, " if merges else ""
     return f"{written}generates the files and runs the gate"
+
+
+# --- what was applied ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that was written, or was not.
+
+    Attributes:
+        word: what became of it.
+        place: the file, or where in it.
+        remark: what remains to be done, or why nothing was written; empty where all is well.
+    """
+
+    word: str
+    place: str
+    remark: str = ""
+
+
+def list_changes(applied: Applied) -> Iterator[Change]:
+    """What was written into a project, and what was not."""
+    yield from (Change("wrote", display_path(path)) for path in applied.written)
+    yield from (Change("generated", display_path(path)) for path in applied.generated)
+    yield from (Change("merged", str(rebase.location)) for rebase in applied.merged)
+    for rebase in applied.marked:
+        conflicts = quantity(len(rebase.merged.conflicts), "conflict")
+        yield Change("marked", str(rebase.location), f"{conflicts} to resolve")
+    yield from (Change("left", str(rebase.location), reason) for rebase, reason in applied.left)
+
+
+def applied_summary(applied: Applied) -> str:
+    """What was written and what was not, in one sentence."""
+    parts = [
+        f"{quantity(len(applied.merged), 'replacement')} merged",
+        f"{quantity(len(applied.generated), 'file')} generated",
+    ]
+    if applied.marked:
+        parts.append(f"{len(applied.marked)} written with conflict markers")
+    if applied.left:
+        parts.append(f"{len(applied.left)} left as they are")
+    return f"Applied: {', '.join(parts)}."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from patchgen_core.errors import Location, Problem, display_path
+from patchgen_core.errors import Location, Problem
 from patchgen_core.project.project import CONFIG_SUFFIX
-from patchgen_core.report.html.markup import Child, Markup, joined, tag
+from patchgen_core.report.html.markup import Child, Markup, join_markup, tag
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,11 @@ class HeatMap:
         title: its caption.
         columns: the heads of its columns.
         rows: a row for each section of the page, in their order; empty cells for what there is nothing to say of.
-        corner: the head of the column that names them.
     """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[HeatCell, ...], ...]
-    corner: str = "config"
 
 
 def badge(text: str, tone: str) -> Markup:
@@ -52,15 +50,12 @@ def config_name(label: str) -> Markup:
     end = CONFIG_SUFFIX.removesuffix(".py")
     stem, suffix = (label[: -len(end)], end) if label.endswith(end) and label != end else (label, "")
     start, dot, name = stem.rpartition(".")
-    return joined([tag("span", start + dot, class_="dim"), name, tag("span", suffix, class_="dim end")])
+    return join_markup([tag("span", start + dot, class_="dim"), name, tag("span", suffix, class_="dim end")])
 
 
-def place(location: Location | None) -> Markup:
+def location_code(location: Location | None) -> Markup:
     """A file and a line."""
-    if location is None:
-        return Markup()
-    path = display_path(location.file)
-    return tag("code", f"{path}:{location.line}" if location.line else path, class_="place")
+    return tag("code", str(location), class_="place") if location is not None else Markup()
 
 
 def problems_view(problems: Sequence[Problem], kind: str = "error") -> Markup:
@@ -78,12 +73,12 @@ def _problem(problem: Problem, kind: str, tone: str) -> Markup:
         " ",
         tag("span", problem.message, class_="message"),
         " ",
-        place(problem.location),
+        location_code(problem.location),
     )
     shown = problem.generated
     parts: list[Child] = [head, _excerpt(problem.excerpt)]
     if shown is not None:
-        parts += [tag("p", "In the generated module: ", place(shown.location)), _excerpt(shown.text)]
+        parts += [tag("p", "In the generated module: ", location_code(shown.location)), _excerpt(shown.text)]
     if problem.hint:
         parts.append(tag("p", problem.hint, class_="hint"))
     return tag("li", *parts, class_=f"problem t-{tone}")
@@ -93,28 +88,33 @@ def _excerpt(text: str) -> Markup:
     return tag("pre", tag("code", text), class_="excerpt", tabindex=0) if text else Markup()
 
 
-def listed(lines: Iterable[str], class_: str = "notes") -> Markup:
+def bullet_list(lines: Iterable[str], class_: str = "notes") -> Markup:
     """Sentences as a list; empty for none."""
     items = [tag("li", line) for line in lines]
     return tag("ul", *items, class_=class_) if items else Markup()
 
 
-def cell(text: Child, class_: str = "", is_head: bool = False, is_code: bool = False) -> Markup:
+def fact_list(facts: Iterable[tuple[str, Child]]) -> Markup:
+    """Names and their values."""
+    return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
+
+
+def folded_list(title: str, lines: Sequence[str]) -> Markup:
+    """Sentences that are folded away below a title and their number; empty for none."""
+    if not lines:
+        return Markup()
+    return tag("details", tag("summary", f"{title}: {len(lines)}"), bullet_list(lines, "plain"))
+
+
+def table_cell(text: Child, class_: str = "", is_head: bool = False, is_code: bool = False) -> Markup:
     """A cell of a table; the head of its row where it is one."""
     content = tag("code", text) if is_code else text
-    scope = "row" if is_head else None
-    return tag("th" if is_head else "td", content, scope=scope, class_=class_ or None)
+    name, scope = ("th", "row") if is_head else ("td", None)
+    return tag(name, content, scope=scope, class_=class_ or None)
 
 
 def scrolled_table(title: str, columns: Sequence[str], rows: Iterable[Markup], is_titled: bool = False) -> Markup:
-    """A table that scrolls where it is too wide.
-
-    Args:
-        title: what it shows.
-        columns: the heads of its columns.
-        rows: its rows.
-        is_titled: whether its title is to be seen.
-    """
+    """A table that scrolls where it is too wide; its title is to be seen, or only read by a screen reader."""
     heads = (tag("th", column, scope="col") for column in columns)
     caption = tag("caption", title, class_=None if is_titled else "unseen")
     table = tag("table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows))
