@@ -23,6 +23,7 @@ from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Outcome
 from patchgen_core.build.ruff_setup import run_ruff
 from patchgen_core.build.selection import Selection
+from patchgen_core.config.tracing import Input
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.files import digest, file_digest, text_digest, write_files
 from patchgen_core.project.cache_folder import RELEASES, cache_folder, prepare_folder
@@ -97,9 +98,10 @@ class Cache:
             with open(file, "rb") as stream:
                 entry = json.loads(stream.read())
                 is_old = os.fstat(stream.fileno()).st_mtime < time.time() - _DAY
-            if not all(reader.read(kind, name) == state for kind, name, state in entry["inputs"]):
+            inputs = {(kind, name): state for kind, name, state in entry["inputs"]}
+            if not all(reader.read(*each) == state for each, state in inputs.items()):
                 return []
-            results = [_result(selection, path, config) for config in entry["configs"]]
+            results = [_result(selection, path, config, inputs) for config in entry["configs"]]
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, PatchgenError):
             return []
         if is_old:
@@ -257,10 +259,10 @@ def _config(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _result(selection: Selection, path: Path, config: dict[str, Any]) -> ConfigResult | None:
+def _result(selection: Selection, path: Path, config: dict[str, Any], inputs: dict[Input, Any]) -> ConfigResult | None:
     """The verdict that a config's files are what they should be; None when they are not."""
     module = (selection.output or selection.project.output_folder(path)) / config["target"]
     if [file_digest(file) for file in (module, module.with_suffix(".diff"))] != config["files"]:
         return None
-    outcome = Outcome(path, config["label"], output=module, line=config["line"], loading="stubbed")
+    outcome = Outcome(path, config["label"], output=module, line=config["line"], loading="stubbed", inputs=inputs)
     return ConfigResult(outcome, "clean")

@@ -53,11 +53,13 @@ def watch(
                 if batch.folders:
                     watcher.forget()
                 _follow(watcher, session, console, options.verbose)
-            elif session.warm():
+            elif session.warm_up():
                 _collect()
     except KeyboardInterrupt:
         console.print("no longer watching")
         return 0
+    finally:
+        session.close()
 
 
 def _start(watcher: Watcher, session: Session, console: Console, verbose: bool) -> None:
@@ -66,11 +68,10 @@ def _start(watcher: Watcher, session: Session, console: Console, verbose: bool) 
     from patchgen_core.report.drift.terminal import print_drift
 
     print_drift(console, session.start(), verbose)
-    session.settle()
     _collect()
     _follow(watcher, session, console, verbose)
-    if session.cache is not None and session.cache.failure:
-        console.print(f"warning: results cannot be kept: {session.cache.failure}", style="yellow", soft_wrap=True)
+    if session.cache_failure:
+        console.print(f"warning: results cannot be kept: {session.cache_failure}", style="yellow", soft_wrap=True)
     where = display_path(session.project.search_root)
     console.print(f"Watching '{where}': what drifts is rewritten. Ctrl-C ends this.", style="cyan", soft_wrap=True)
     rich_diff("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")  # the first save need not wait for what this imports
@@ -88,7 +89,6 @@ def _show(session: Session, batch: Batch, console: Console, verbose: bool) -> No
     update = session.update(batch)
     if update:
         print_update(console, update, batch.files, began, verbose)
-    session.settle()
     _collect()
 
 

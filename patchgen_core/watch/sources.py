@@ -14,7 +14,7 @@ MOST_LINES = 60_000
 _State = tuple[int, int, int]
 
 
-class KeptSources(SourceCache):
+class ParsedFiles(SourceCache):
     """Parses a file again only when it has changed."""
 
     def __init__(self) -> None:

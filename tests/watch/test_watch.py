@@ -18,7 +18,7 @@ import pytest
 from patchgen_core.build.cache import Cache
 from patchgen_core.watch import events, sources
 from patchgen_core.watch.events import Batch, Watcher
-from patchgen_core.watch.sources import KeptSources
+from patchgen_core.watch.sources import ParsedFiles
 from tests.conftest import CONFIG, PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace, generated
 
 HEIR = "heir/heir_gpu_patch_gen_config.py"
@@ -447,7 +447,7 @@ def test_noise_is_passed_over(watcher: Watcher, tmp_path: Path) -> None:
 
 
 def test_a_file_is_parsed_again_only_when_it_has_changed(tmp_path: Path) -> None:
-    kept, path = KeptSources(), tmp_path / "a.py"
+    kept, path = ParsedFiles(), tmp_path / "a.py"
     path.write_text("x = 1\n")
     first = kept.get(path)
     kept.forget_changed([])
@@ -458,7 +458,7 @@ def test_a_file_is_parsed_again_only_when_it_has_changed(tmp_path: Path) -> None
 
 
 def test_a_changed_file_that_looks_the_same_is_parsed_again(tmp_path: Path) -> None:
-    kept, path = KeptSources(), tmp_path / "a.py"
+    kept, path = ParsedFiles(), tmp_path / "a.py"
     path.write_text("x = 1\n")
     times = os.stat(path)
     kept.get(path)
@@ -472,7 +472,7 @@ def test_the_files_that_were_used_least_recently_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "MOST_LINES", 4)
-    kept, paths = KeptSources(), [tmp_path / name for name in ("a.py", "b.py", "c.py")]
+    kept, paths = ParsedFiles(), [tmp_path / name for name in ("a.py", "b.py", "c.py")]
     for path in paths:
         path.write_text("x = 1\ny = 2\n")
     first, second, _ = map(kept.get, paths)

@@ -94,7 +94,7 @@ def _outcomes(results: _Results) -> list[Outcome]:
 
 def bare(result: ConfigResult) -> ConfigResult:
     """A result without what it was made from, which holds syntax trees."""
-    return replace(result, outcome=replace(result.outcome, loaded=None, artifact=None, inputs=None))
+    return replace(result, outcome=replace(result.outcome, loaded=None, artifact=None))
 
 
 def _make(selection: Selection, paths: Sequence[Path], loader: Loader | None, progress: Progress | None) -> _Results:
