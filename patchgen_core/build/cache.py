@@ -202,15 +202,18 @@ class Cache:
             *(Path(os.path.relpath(path, project.base)).as_posix() for path in roots),
         ]
         python = [sys.implementation.name, *sys.version_info, sys.flags.optimize]
-        return [_FORMAT, _generator(), python, run_ruff(["--version"], project.base), options]
+        return [_FORMAT, _hash_generator(), python, run_ruff(["--version"], project.base), options]
 
 
-def _generator() -> str:
-    """A hash of the code that makes results: that of this package, less what works on them afterwards."""
+def generator_files() -> list[Path]:
+    """The code that makes results: that of this package, less what works on them afterwards."""
     root = Path(__file__).parents[1]
     folders = [root, *(root / room for room in _ROOMS)]
-    files = sorted(file for folder in folders for file in folder.glob("*.py"))
-    return digest("".join(file_digest(file) or "" for file in files).encode())
+    return sorted(file for folder in folders for file in folder.glob("*.py"))
+
+
+def _hash_generator() -> str:
+    return digest("".join(file_digest(file) or "" for file in generator_files()).encode())
 
 
 def _remove(files: Iterable[Path]) -> None:

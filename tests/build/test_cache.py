@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.build import artifacts, normalize
+from patchgen_core.build.cache import generator_files
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.codegen import generate
 from patchgen_core.project.cache_folder import ENVIRONMENT
 from patchgen_core.project.project import load_project
 from patchgen_core.report.drift.json import drift_data
@@ -363,3 +365,24 @@ def test_problem_is_told_where_ruff_is_missing(gated: Workspace) -> None:
     told = [gated.patchgen("--check", *options, PYTHONPATH=path) for options in ((), ("--no-cache",))]
     assert told[0].stdout == told[1].stdout
     assert "not valid Python" in told[0].stdout
+
+
+IMPORTED = """
+import sys
+from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.selection import Selection
+from patchgen_core.codegen import generate
+from patchgen_core.project.project import load_project
+
+assert all(outcome.artifact is not None for outcome in make_artifacts(Selection(load_project())))
+files = [getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("patchgen_core")]
+print("\\n".join(filter(None, files)))
+"""
+
+
+def test_all_code_that_makes_artifacts_decides_which_results_hold(gated: Workspace) -> None:
+    done = gated.python(IMPORTED)
+    assert done.returncode == 0, done.stderr
+    imported = set(map(Path, done.stdout.splitlines()))
+    assert Path(generate.__file__) in imported
+    assert sorted(imported.difference(generator_files())) == []
