@@ -26,8 +26,8 @@ def find_releases() -> Releases:
 
 
 def find_release(version: str) -> Release:
-    """A release, of which nothing is unpacked yet."""
-    return find_releases().find(version, ())
+    """A release."""
+    return find_releases().find(version)
 
 
 def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[str, Side]:

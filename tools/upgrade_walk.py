@@ -30,7 +30,7 @@ def walk(folder: Path, at_once: bool) -> int:
     """Walk in a folder."""
     releases = find_releases()
     project = older.make_project(folder, older.JOINING[RELEASES[0]], RELEASES[0])
-    first = releases.find(RELEASES[0], select_configs(project).modules)
+    first = releases.find(RELEASES[0])
     problems = older.generate(project, first)
     tell(f"{RELEASES[0]}: {len(select_configs(project).configs)} configs", problems)
     merged: Counter[str] = Counter()
@@ -44,7 +44,7 @@ def walk(folder: Path, at_once: bool) -> int:
         tell(f"{version}: {said(step)} ({time.perf_counter() - start:.1f} s)", step.problems)
         if version in older.JOINING and not at_once:
             older.join(folder, version, older.JOINING[version])
-            problems += older.generate(project, releases.find(version, select_configs(project).modules))
+            problems += older.generate(project, releases.find(version))
     print(f"in all: {', '.join(f'{number} {how}' for how, number in merged.items())}")
     different = older.differences(project, select_configs(project))
     for (file, target), diff in different.items():

@@ -171,7 +171,7 @@ class _Upgrade:
             message = f"no generated file says which version of {self.selection.package} this config is for"
             raise PatchgenError(message, loaded.config.location, "Name it with --from.")
         known = installed if installed is not None and same_version(installed.version, version) else None
-        known = known or self.releases.cached(version, self.selection.modules)
+        known = known or self.releases.cached(version)
         recorded = recorded_upstream(output) if known is None else None
         if recorded is not None and same_version(recorded.version, version):
             upstream = UpstreamModule(module, output, self.selection.package, recorded.version)
@@ -190,7 +190,7 @@ class _Upgrade:
             PatchgenError: it cannot be had; says why the generated file does not hold it either.
         """
         try:
-            return self.releases.find(version, self.selection.modules)
+            return self.releases.find(version)
         except PatchgenError as error:
             reason = why_not_recorded(output)
             if not reason or self.since is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from patchgen_core.files import digest
 from patchgen_core.project.cache_folder import RELEASES, cache_folder, prepare_folder
 from patchgen_core.project.project import Project
 from patchgen_core.upstream.downloading import WITHOUT_NETWORK, download_wheel, published_versions
-from patchgen_core.upstream.module import UpstreamModule, find_upstream
-from patchgen_core.upstream.needed import dotted_name
+from patchgen_core.upstream.module import find_upstream
 from patchgen_core.upstream.release_cache import FILES, downloading, remove_stale
 from patchgen_core.upstream.versions import Origin, ascending, newest, parse_version, same_version
 from patchgen_core.upstream.wheels import DamagedWheel, Wheel, package_name, read_wheel
@@ -25,21 +23,19 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class Release:
-    """A release of upstream, of which at least some modules can be read.
+    """A release of upstream.
 
     Attributes:
         distribution: its name, such as ``transformers``.
         version: its version.
         folder: the folder that holds the package, for ``Project.upstream``.
         origin: where it was read from.
-        archive: the wheel that further modules can be unpacked from; None where all are there.
     """
 
     distribution: str
     version: str
     folder: Path
     origin: Origin
-    archive: Wheel | None = field(default=None, repr=False, compare=False)
 
     @property
     def package(self) -> str:
@@ -48,36 +44,18 @@ class Release:
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """The dotted names of all its modules, sorted, whether they are unpacked or not."""
-        if self.archive is not None:
-            return self.archive.modules
+        """The dotted names of all its modules, sorted."""
         found = []
         for folder, folders, files in os.walk(self.folder / self.package):
             folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]
             below = Path(folder).relative_to(self.folder).as_posix()
-            found += [dotted_name(f"{below}/{name}") for name in files if name.endswith(".py")]
+            found += [_dotted_name(f"{below}/{name}") for name in files if name.endswith(".py")]
         return tuple(sorted(found))
 
-    def unpack(self, modules: Iterable[str]) -> None:
-        """See to it that modules, and what they import, can be read below :attr:`folder`.
 
-        Args:
-            modules: dotted names; those that the release lacks are passed over.
-
-        Raises:
-            PatchgenError: the wheel cannot be read, or the folder not written to.
-        """
-        if self.archive is not None:
-            self.archive.unpack(self.folder, modules)
-
-    def find(self, module: str, location: Location | None = None) -> UpstreamModule:
-        """A module of the release, unpacked when it was not.
-
-        Raises:
-            PatchgenError: the release lacks it; names the nearest one.
-        """
-        self.unpack([module])
-        return find_upstream(module, (self.folder,), location)
+def _dotted_name(file: str) -> str:
+    """The module that a file of a package is, given with forward slashes from the package's parent."""
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 class Releases:
@@ -91,7 +69,7 @@ class Releases:
 
     def __init__(self, folder: Path, distribution: str = "transformers", *, offline: bool = False) -> None:
         self.folder, self.distribution, self.offline = folder, distribution, offline
-        self._found: dict[tuple[str, frozenset[str]], Release] = {}
+        self._releases: dict[str, Release] = {}
         self._published: tuple[str, ...] = ()
 
     def installed(self) -> Release | None:
@@ -106,50 +84,45 @@ class Releases:
             return None
         return Release(self.distribution, package.version, package.path.parents[1], "installed")
 
-    def find(self, version: str, modules: Iterable[str]) -> Release:
+    def find(self, version: str) -> Release:
         """A release: the installed one, else one of the cache, else from pip.
 
         Args:
             version: its version, or ``latest`` for the newest that is no pre-release.
-            modules: dotted names of the modules that are to be looked at. Those that the release lacks are not there.
 
         Raises:
             PatchgenError: there is no such release, or it cannot be had.
         """
-        wanted = tuple(modules)
         version = self.latest() if version == LATEST else version
         parse_version(version)
         installed = self.installed()
         if installed is not None and same_version(installed.version, version):
             return installed
-        return self.cached(version, wanted) or self._remember(version, wanted, self._download(version, wanted))
+        return self.cached(version) or self._releases.setdefault(version, self._download(version))
 
-    def cached(self, version: str, modules: Iterable[str]) -> Release | None:
+    def cached(self, version: str) -> Release | None:
         """A release of the cache; None when it is not there. Nothing is downloaded.
 
         Raises:
             PatchgenError: its wheel cannot be read, or the folder not written to.
         """
-        wanted = tuple(modules)
-        known = self._found.get((version, frozenset(wanted)))
-        if known is not None:
-            return known
+        if version in self._releases:
+            return self._releases[version]
         for path in self._wheels():
             if same_version(path.parent.name, version):
                 try:
-                    release = self._unpacked(read_wheel(path, self.distribution), path.parent, wanted, "cache")
+                    release = self._unpacked(read_wheel(path, self.distribution), path.parent, "cache")
                 except DamagedWheel:
                     path.unlink(missing_ok=True)
                     continue
-                return self._remember(version, wanted, release)
+                return self._releases.setdefault(version, release)
         return None
 
-    def wheel(self, path: Path, modules: Iterable[str]) -> Release:
-        """The release of a wheel that is at hand; what is needed of it is unpacked into the cache.
+    def wheel(self, path: Path) -> Release:
+        """The release of a wheel that is at hand, unpacked into the cache.
 
         Args:
             path: its file.
-            modules: as for :meth:`find`.
 
         Raises:
             PatchgenError: it is no wheel, is damaged, or is one of another distribution.
@@ -160,7 +133,7 @@ class Releases:
         except OSError as error:
             raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
         folder = self._home / f"{wheel.version}-{mark}"
-        return self._unpacked(wheel, folder, modules, "wheel")
+        return self._unpacked(wheel, folder, "wheel")
 
     def source(self, path: Path) -> Release:
         """The release in a folder of sources, which is read where it is.
@@ -224,16 +197,12 @@ class Releases:
         prepare_folder(self.folder.parent)
         prepare_folder(self._home)
 
-    def _remember(self, version: str, modules: tuple[str, ...], release: Release) -> Release:
-        return self._found.setdefault((version, frozenset(modules)), release)
-
-    def _unpacked(self, wheel: Wheel, folder: Path, modules: Iterable[str], origin: Origin) -> Release:
+    def _unpacked(self, wheel: Wheel, folder: Path, origin: Origin) -> Release:
         self._prepare()
-        release = Release(self.distribution, wheel.version, folder / FILES, origin, wheel)
-        release.unpack(modules)
-        return release
+        wheel.unpack(folder / FILES)
+        return Release(self.distribution, wheel.version, folder / FILES, origin)
 
-    def _download(self, version: str, modules: tuple[str, ...]) -> Release:
+    def _download(self, version: str) -> Release:
         if self.offline:
             raise PatchgenError(
                 f"{self.distribution} {version} is neither installed nor in the cache, and nothing may be downloaded",
@@ -250,7 +219,7 @@ class Releases:
             except OSError as error:
                 if not place.is_file():  # on Windows, one that another process reads cannot be replaced
                     raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(place))) from None
-        return self._unpacked(read_wheel(place, self.distribution), place.parent, modules, "download")
+        return self._unpacked(read_wheel(place, self.distribution), place.parent, "download")
 
     def _at_hand(self) -> str:
         """The versions that need no network, in words."""

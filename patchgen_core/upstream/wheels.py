@@ -1,17 +1,16 @@
-"""Reading a wheel: what it holds, and the files of it that are needed, unpacked. Nothing of it is installed."""
+"""Reading and unpacking wheels. Nothing of them is installed."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.errors import Location, PatchgenError, display_path
-from patchgen_core.files import write_files
-from patchgen_core.upstream.needed import dotted_name, needed_files
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -34,48 +33,27 @@ class Wheel:
         path: its file.
         distribution: the name that its metadata has.
         version: the version that its metadata has.
-        package: name of its package that is of interest.
-        files: the package's Python files and the metadata, where they belong in a folder that it is unpacked to,
-            with forward slashes; each with its name in the wheel and its size.
+        files: where its files belong in a folder that it is unpacked to, with forward slashes; each with its name in
+            the wheel and its size.
     """
 
     path: Path
     distribution: str
     version: str
-    package: str
     files: Mapping[str, tuple[str, int]] = field(repr=False)
 
-    @property
-    def modules(self) -> tuple[str, ...]:
-        """The dotted names of the package's modules, sorted."""
-        return tuple(sorted(dotted_name(file) for file in self.files if file.endswith(".py")))
-
-    def unpack(self, folder: Path, modules: Iterable[str]) -> None:
-        """Write the files that are needed to look at some modules, where they are not there yet.
-
-        Args:
-            folder: the folder to write to.
-            modules: dotted names; what the wheel lacks is passed over.
+    def unpack(self, folder: Path) -> None:
+        """Write its files below a folder, where they are not there yet with their size.
 
         Raises:
             DamagedWheel: a file of it cannot be read.
             PatchgenError: a file cannot be written.
         """
-        code = [file for file in self.files if file.endswith(".py")]
-        texts: dict[str, str] = {}
-        with _opened(self.path) as archive:
-
-            def read(file: str) -> str:
-                if file not in texts:
-                    texts[file] = archive.read(self.files[file][0]).decode("utf-8", "surrogateescape")
-                return texts[file]
-
-            needed = needed_files(self.package, code, modules, read)
-            needed |= self.files.keys() - set(code)
-            lacking = [file for file in sorted(needed) if _size(folder / file) != self.files[file][1]]
-            for file in lacking:
-                read(file)
-        write_files((folder / file, texts[file]) for file in lacking)
+        lacking = [file for file, (_, size) in self.files.items() if _size(folder / file) != size]
+        if lacking:
+            with _opened(self.path) as archive:
+                for file in lacking:
+                    _write(folder / file, archive.read(self.files[file][0]))
 
 
 def package_name(distribution: str) -> str:
@@ -114,12 +92,12 @@ def read_wheel(path: Path, distribution: str) -> Wheel:
     files = {}
     for info in infos:
         place = _DATA.sub("", info.filename, count=1) if _DATA.match(info.filename) else info.filename
-        if (place.startswith(f"{package}/") and place.endswith(".py")) or info.filename == metadata[0]:
+        if ".data/" not in place.partition("/")[0] + "/":
             _check_place(path, place)
             files[place] = (info.filename, info.file_size)
-    if len(files) < 2:
+    if not any(place.startswith(f"{package}/") and place.endswith(".py") for place in files):
         raise PatchgenError(f"'{shown}', a wheel of {name} {version}, holds no package '{package}'")
-    return Wheel(path, name, version, package, files)
+    return Wheel(path, name, version, files)
 
 
 def _check_place(path: Path, place: str) -> None:
@@ -164,3 +142,14 @@ def _size(path: Path) -> int | None:
         return path.stat().st_size
     except OSError:
         return None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file as a whole: another process finds none or all of it."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(path))) from None

@@ -132,7 +132,6 @@ def generate(project: Project, release: Release) -> tuple[Problem, ...]:
     selection, sources = select_configs(project), SourceCache()
     imported = [loaded.label for loaded in selection.configs if loaded.mode != "stubbed"]
     assert not imported, f"a model that these import is not in the project: {imported}"
-    release.unpack(selection.modules)
     outcomes = make_outcomes(there, selection.configs, sources)
     contracts = Contracts(there, sources)
     problems = [problem for outcome in outcomes for problem in outcome.problems]
@@ -153,7 +152,7 @@ def take_step(project: Project, releases: Releases, version: str, *, passing: It
         passing: releases that the step passes over.
     """
     selection = select_configs(project)
-    release = releases.find(version, selection.modules)
+    release = releases.find(version)
     report = upgrade(selection, release, releases)
     applied = apply(project, report, release, allow_dirty=True)
     edits = tuple(edit for to in (*passing, version) for edit in finish_by_hand(project.base, to))

@@ -38,7 +38,7 @@ def of(work: Workspace, wanted: Wanted, *, offline: bool = False, bisect: bool =
     project = work.project
     selection = select_configs(project, package="acme")
     releases = Releases(release_folder(project), "acme", offline=offline)
-    columns = find_columns(releases, wanted, selection.modules, lambda _: None)
+    columns = find_columns(releases, wanted, lambda _: None)
     return make_matrix(selection, columns, releases, bisect=bisect)
 
 

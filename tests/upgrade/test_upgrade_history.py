@@ -32,7 +32,7 @@ def zoo() -> Selection:
 def upstream(version: str) -> dict[str, Side]:
     """The zoo's modules as a release has them."""
     modules = zoo().modules
-    return sides(zoo().project, find_releases().find(version, modules), modules)
+    return sides(zoo().project, find_releases().find(version), modules)
 
 
 @without_collector()

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
         raise PatchgenError(f"no config is about '{options.package}'", hint=hint)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     fetching = _fetching(options, releases)
-    columns = find_columns(releases, _wanted(options, selection, releases), selection.modules, fetching)
+    columns = find_columns(releases, _wanted(options, selection, releases), fetching)
     with show_progress(options) as progress:
         report = make_matrix(
             selection, columns, releases, bisect=not options.no_bisect, fetching=fetching, progress=progress

@@ -112,10 +112,10 @@ def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
 
 def _release(options: argparse.Namespace, releases: Releases, selection: Selection) -> Release:
     if options.wheel is not None:
-        return releases.wheel(options.wheel, selection.modules)
+        return releases.wheel(options.wheel)
     if options.source is not None:
         return releases.source(options.source)
-    return releases.find(options.to, selection.modules)
+    return releases.find(options.to)
 
 
 class _Front:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,13 +46,12 @@ class Wanted:
     sources: tuple[Path, ...] = ()
 
 
-def find_columns(releases: Releases, wanted: Wanted, modules: Sequence[str], fetching: Fetching) -> tuple[Column, ...]:
+def find_columns(releases: Releases, wanted: Wanted, fetching: Fetching) -> tuple[Column, ...]:
     """The columns, from the oldest release to the newest, each once.
 
     Args:
         releases: where they come from.
         wanted: which.
-        modules: dotted names of the modules that are to be looked at.
         fetching: told what is being looked for.
 
     Raises:
@@ -65,12 +64,12 @@ def find_columns(releases: Releases, wanted: Wanted, modules: Sequence[str], fet
             versions += expand(releases, word)
         except PatchgenError as error:
             problems += error.problems
-    found, failed = fetch(releases, ascending(versions), modules, fetching)
+    found, failed = fetch(releases, ascending(versions), fetching)
     problems += failed
-    for read, paths in ((releases.wheel, wanted.wheels), (lambda path, _: releases.source(path), wanted.sources)):
+    for read, paths in ((releases.wheel, wanted.wheels), (releases.source, wanted.sources)):
         for path in paths:
             try:
-                found.append(read(path, modules))
+                found.append(read(path))
             except PatchgenError as error:
                 problems += error.problems
     if problems:
@@ -122,9 +121,7 @@ def at_hand(releases: Releases) -> tuple[str, ...]:
     return ascending([*cached, *([installed.version] if installed is not None else [])])
 
 
-def fetch(
-    releases: Releases, versions: Iterable[str], modules: Sequence[str], fetching: Fetching
-) -> tuple[list[Release], list[Problem]]:
+def fetch(releases: Releases, versions: Iterable[str], fetching: Fetching) -> tuple[list[Release], list[Problem]]:
     """Releases, several of them downloaded at once, and what is wrong with those that cannot be had."""
     found: list[Release] = []
     problems: list[Problem] = []
@@ -132,7 +129,7 @@ def fetch(
     def find(version: str) -> Release | PatchgenError:
         fetching(version)
         try:
-            return releases.find(version, modules)
+            return releases.find(version)
         except PatchgenError as error:
             return error
 

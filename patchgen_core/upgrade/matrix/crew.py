@@ -8,7 +8,6 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
@@ -111,13 +110,13 @@ class Crew:
     def _apart(self, task: Task) -> dict[Key, Trial]:
         release, keys = task
         chunk = next(chunk for chunk in self._chunks if keys[0] in chunk)
-        bases = {key: _bare(self.bases[key]) for key in chunk}
+        bases = {key: self.bases[key] for key in chunk}
         server = self._idle.get()
         try:
             answer = server.ask(
                 {
                     "bench": pack(pickle.dumps((self.selection.project, bases))),
-                    "asked": pack(pickle.dumps((replace(release, archive=None), keys))),
+                    "asked": pack(pickle.dumps((release, keys))),
                     "search": list(map(os.path.abspath, sys.path)),
                 }
             )
@@ -134,11 +133,6 @@ class Crew:
                 configs = {key_of(loaded): loaded for loaded in self.selection.configs}
                 self._bench = Bench(self.selection.project, configs, self.bases, self.selection.sources)
             return self._bench.trials(*task)
-
-
-def _bare(base: Base) -> Base:
-    """A base that is quick to send: without what further modules would be unpacked from."""
-    return base if base.release is None else replace(base, release=replace(base.release, archive=None))
 
 
 def make_bench(project: Project, bases: Mapping[Key, Base]) -> Bench:

@@ -83,7 +83,7 @@ def _base(selection: Selection, loaded: LoadedConfig, columns: Sequence[Column],
         if same_version(release.version, version):
             return Base(version, release)
     try:
-        return Base(version, releases.find(version, selection.modules))
+        return Base(version, releases.find(version))
     except PatchgenError:
         return Base(version)
 
@@ -188,7 +188,7 @@ class _Matrix:
 
     def _ask(self, asked: Mapping[str, Collection[Edge]]) -> dict[str, set[Edge] | None]:
         """Which configs and patches still, or do not yet, work in some versions."""
-        found, _ = fetch(self.releases, asked.keys() - self.points.keys(), self.selection.modules, self.fetching)
+        found, _ = fetch(self.releases, asked.keys() - self.points.keys(), self.fetching)
         self.points |= {release.version: release for release in found}
         had = {version: edges for version, edges in asked.items() if version in self.points}
         self.crew.make([(self.points[version], {edge[0] for edge in edges}) for version, edges in had.items()])

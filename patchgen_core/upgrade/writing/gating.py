@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.checks.result import NO_MODULE
-from patchgen_core.errors import Location, PatchgenError
+from patchgen_core.errors import PatchgenError
 from patchgen_core.project.cache_folder import cache_folder, prepare_folder
 from patchgen_core.project.project import Project
 from patchgen_core.upstream.releases import Release
@@ -146,12 +146,12 @@ def run_gate(
     Args:
         project: the project.
         configs: the configs' files.
-        release: the release. What its wheel holds is unpacked in whole into its folder.
+        release: the release.
         echo: gets what the gate prints, as it comes.
         color: whether that is to be in colour.
 
     Raises:
-        PatchgenError: the release cannot be unpacked, or no process can be started.
+        PatchgenError: no process can be started.
     """
     version = f"{release.distribution} {release.version}"
     if not _has_pytest():
@@ -174,37 +174,8 @@ def _environment(release: Release) -> dict[str, str]:
     """The environment of a process that imports the release; the installed one needs nothing."""
     if release.origin == "installed":
         return dict(os.environ)
-    if release.archive is not None:
-        unpack_whole(release.archive.path, release.folder)
     path = os.pathsep.join(filter(None, [str(release.folder), os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path}
-
-
-def unpack_whole(wheel: Path, folder: Path) -> None:
-    """Write everything that a wheel holds into a folder, where it is not there yet.
-
-    Raises:
-        PatchgenError: the wheel cannot be read, or the folder not written to.
-    """
-    import zlib
-    from zipfile import BadZipFile, ZipFile
-
-    try:
-        with ZipFile(wheel) as archive:
-            for info in archive.infolist():
-                if not info.is_dir() and _size(folder / info.filename) != info.file_size:
-                    archive.extract(info, folder)
-    except (BadZipFile, zlib.error, EOFError) as error:
-        raise PatchgenError(f"is not a wheel, or is damaged: {error}", Location(str(wheel))) from None
-    except OSError as error:
-        raise PatchgenError(f"cannot be unpacked: {error.strerror}", Location(str(wheel))) from None
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
 
 
 # --- whether it imports ----------------------------------------------------------------------------
