@@ -43,7 +43,7 @@ class Wheel:
     files: Mapping[str, tuple[str, int]] = field(repr=False)
 
     def unpack(self, folder: Path) -> None:
-        """Write its files below a folder, where they are not there yet with their size.
+        """Write its files below a folder, where they are not there yet with their size; none if one is damaged.
 
         Raises:
             DamagedWheel: a file of it cannot be read.
@@ -52,8 +52,9 @@ class Wheel:
         lacking = [file for file, (_, size) in self.files.items() if _size(folder / file) != size]
         if lacking:
             with _opened(self.path) as archive:
-                for file in lacking:
-                    _write(folder / file, archive.read(self.files[file][0]))
+                contents = {file: archive.read(self.files[file][0]) for file in lacking}
+            for file, data in contents.items():
+                _write(folder / file, data)
 
 
 def package_name(distribution: str) -> str:
