@@ -154,6 +154,23 @@ def test_what_we_renamed_keeps_our_name_in_upstreams_code() -> None:
     assert_clean(merge(base, ours, theirs), ours.replace("    return", "    mine = self.drop(mine)\n    return"))
 
 
+def test_a_variable_that_both_sides_split_off_under_two_names() -> None:
+    """Qwen3-MoE's router between 5.2.0 and 5.9.0, and a replacement of VeoMni's."""
+    base = """
+        def forward(self, hidden_states):
+            router_logits = F.linear(hidden_states, self.weight)
+            router_logits = torch.nn.functional.softmax(router_logits, dtype=torch.float, dim=-1)
+            router_top_value, router_indices = torch.topk(router_logits, self.top_k, dim=-1)
+            router_top_value = router_top_value.to(router_logits.dtype)
+            return router_logits, router_top_value, router_indices
+    """
+    probs = changed(
+        base, ("router_logits = torch.nn", "router_probs = torch.nn"), ("topk(router_logits", "topk(router_probs")
+    )
+    ours = changed(probs, ("router_probs", "weights"), ("to(router_logits.dtype)", "to(weights.dtype)"))
+    assert_clean(merge(base, ours, probs), ours)
+
+
 def test_a_parameter_in_anothers_place_is_no_rename() -> None:
     base = "def f(self, x, old=None):\n    return self.g(x, old=old)"
     theirs = "def f(self, x, new=None):\n    return self.g(x, new=new)"

@@ -25,7 +25,6 @@ class Edits:
         conflicts: where it cannot be decided how.
         notes: what was assumed.
         same: upstream's new statements that are ours, changed or not.
-        copies: our statements that are the same as another one of ours, in another branch, with that one.
         changed: our statements that upstream had before and ours has changed.
     """
 
@@ -34,7 +33,6 @@ class Edits:
     conflicts: list[Conflict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     same: dict[ast.stmt, ast.stmt] = field(default_factory=dict)
-    copies: dict[object, ast.stmt] = field(default_factory=dict)
     changed: set[object] = field(default_factory=set)
 
     @property
@@ -50,12 +48,6 @@ class Edits:
         """Let a part of the text be another; ``origin`` are upstream's statements that it then holds."""
         if self.text.source.text[start:end] != new:
             self.edits.append(Edit(start, end, new, list(origin)))
-
-    def copied(self, first: ast.stmt, other: ast.stmt) -> None:
-        """Note that a statement of ours is a copy of another, with all that is in it."""
-        if ast.dump(first) == ast.dump(other):
-            pairs = zip(ast.walk(first), ast.walk(other))
-            self.copies |= {two: one for one, two in pairs if isinstance(one, ast.stmt)}
 
     def is_code(self, edit: Edit) -> bool:
         """Whether an edit changes more than comments and white space."""

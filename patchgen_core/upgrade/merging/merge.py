@@ -8,12 +8,10 @@ from typing import Literal
 
 from patchgen_core.config.replacement import HEAD
 from patchgen_core.errors import PatchgenError
-from patchgen_core.syntax.nodes import DEFINITIONS
-from patchgen_core.upgrade.merging.docstrings import without_docstring
+from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.lines import merge_lines
-from patchgen_core.upgrade.merging.names import find_lost_names
-from patchgen_core.upgrade.merging.origins import find_bypasses, find_new_uses
+from patchgen_core.upgrade.merging.origins import NewUse, find_bypasses, find_new_uses
 from patchgen_core.upgrade.merging.renames import align_names
 from patchgen_core.upgrade.merging.text import Text, read_text
 from patchgen_core.upgrade.merging.tree import TreeMerge
@@ -46,11 +44,7 @@ def merge_definition(base: str, ours: str, theirs: str) -> Merged:
         merged = read_text(edits.result)
     except PatchgenError as error:
         return Merged(ours, "syntax", (_broken(str(error), base, ours, theirs),))
-    conflicts = edits.placed() or tuple(_lost(merged, aligned.ours, aligned.theirs))
-    conflicts = conflicts or tuple(_met(edits, merged, aligned.theirs))
-    if not conflicts and not _is_same_in_plain(merged, sides):
-        reason = "the result would depend on how the code is laid out"
-        return Merged(ours, "syntax", (_broken(reason, base, ours, theirs),))
+    conflicts = edits.placed() or tuple(_conflicting_uses(edits, merged, aligned.theirs))
     how: Literal["same", "lines", "syntax"] = "syntax"
     result = merged.source.text
     if not conflicts:
@@ -60,29 +54,6 @@ def merge_definition(base: str, ours: str, theirs: str) -> Merged:
         how = "same" if result == aligned.ours.source.text else "lines" if by_lines else "syntax"
     result = result if ours.endswith("\n") else result.rstrip("\n")
     return Merged(result, how, conflicts, tuple(dict.fromkeys(edits.notes)))
-
-
-def _is_same_in_plain(merged: Text, sides: tuple[Text, Text, Text]) -> bool:
-    """Whether merging the same code without comments, and laid out in one way, means the same."""
-    plain = [read_text(ast.unparse(side.source.tree)) for side in sides]
-    edits = Edits(plain[1])
-    TreeMerge(edits, *plain).run()
-    try:
-        again = read_text(edits.result)
-    except PatchgenError:
-        return False
-    return not edits.conflicts and _meaning(again) == _meaning(merged)
-
-
-def _meaning(text: Text) -> str:
-    """The syntax of a definition without docstrings, and with named arguments in one order."""
-    tree = ast.parse(text.source.text)
-    for node in ast.walk(tree):
-        if isinstance(node, DEFINITIONS):
-            node.body = without_docstring(node)
-        elif isinstance(node, ast.Call):
-            node.keywords.sort(key=ast.dump)
-    return ast.dump(tree)
 
 
 def _by_lines(merged: Text, base: Text, ours: Text, theirs: Text) -> str:
@@ -111,17 +82,30 @@ def _doubled(text: Text) -> Iterator[int]:
             yield number
 
 
-def _met(edits: Edits, merged: Text, theirs: Text) -> Iterator[Conflict]:
+def _conflicting_uses(edits: Edits, merged: Text, theirs: Text) -> Iterator[Conflict]:
     """Values that a statement uses in the merged text only, as conflicts; one for each statement."""
-    seen = set()
+    unbound = (_local_names(edits.text) | _local_names(theirs)) - _local_names(merged)
+    targets = set()
     for new in find_new_uses(edits, merged, theirs):
-        if new.target in seen:
-            continue
-        seen.add(new.target)
-        by = "" if new.source is None else f": `{merged.source.lines[new.source.lineno - 1].strip()}`"
-        where = "in upstream's text" if new.is_lost else "in either text"
-        reason = f"'{new.use.name.lstrip('*')}' has another value here than {where}{by}"
-        yield _at(edits.text, merged, new.target.lineno, reason)
+        if new.target not in targets:
+            targets.add(new.target)
+            yield _at(edits.text, merged, new.target.lineno, _reason(new, merged, unbound))
+
+
+def _local_names(text: Text) -> frozenset[str]:
+    """The names that functions and classes bind anywhere in a definition."""
+    bindings = find_scopes(text.source.tree).bindings
+    return frozenset(name for name, scope in bindings if scope.kind in ("function", "class"))
+
+
+def _reason(new: NewUse, merged: Text, unbound: frozenset[str]) -> str:
+    """Why a new use is a conflict, where ``unbound`` are the names that the merged text binds no more."""
+    name = new.use.name.lstrip("*")
+    if new.source is None and name in unbound:
+        return f"'{name}' is used here, and nothing binds it any more: one side uses it, the other removed it"
+    by = "" if new.source is None else f": `{merged.source.lines[new.source.lineno - 1].strip()}`"
+    where = "in upstream's text" if new.is_lost else "in either text"
+    return f"'{name}' has another value here than {where}{by}"
 
 
 def _at(ours: Text, merged: Text, line: int, reason: str) -> Conflict:
@@ -130,12 +114,6 @@ def _at(ours: Text, merged: Text, line: int, reason: str) -> Conflict:
     known = [number for number, other in enumerate(ours.source.lines, 1) if other.strip() == text]
     at = min(known, key=lambda number: abs(number - line), default=min(line, len(ours.source.lines)))
     return Conflict(at, reason, "", text, "", merged_line=line)
-
-
-def _lost(merged: Text, ours: Text, theirs: Text) -> Iterator[Conflict]:
-    """Names that no longer stand for anything, as conflicts."""
-    for lost in find_lost_names(merged, ours, theirs):
-        yield _at(ours, merged, lost.line, lost.reason)
 
 
 def _broken(why: str, base: str, ours: str, theirs: str) -> Conflict:

@@ -41,7 +41,6 @@ def find_new_uses(edits: Edits, merged: Text, theirs: Text) -> list[NewUse]:
     labels: dict[ast.stmt, object] = {node: edits.same.get(node, node) for node in statements(theirs.definition)}
     labels |= {node: node for node in statements(ours.definition)}
     labels |= _origins(edits, merged, labels)
-    labels = {node: edits.copies.get(label, label) for node, label in labels.items()}
     by_label = {labels[node]: node for node in statements(merged.definition)}
     sides = [find_uses(t.definition, labels.__getitem__, own) for t, own in ((ours, edits.changed), (theirs, ()))]
     known = {use for side in sides for use in side}
@@ -87,7 +86,7 @@ def _is_class(how: str) -> bool:
 
 def find_bypasses(edits: Edits) -> Iterator[str]:
     """Notes on our own code that returns before upstream's change is reached."""
-    kept = {*edits.same.values(), *edits.copies}
+    kept = set(edits.same.values())
     source = edits.text.source
     for node in statements(edits.text.definition):
         own = node not in kept and isinstance(node, ast.If) and any(isinstance(n, ast.Return) for n in ast.walk(node))
