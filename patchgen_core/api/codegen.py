@@ -12,7 +12,7 @@ from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import Artifact, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.run import Contracts
-from patchgen_core.checks.contract.verdict import Verdict
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.config.loading import DEFAULT_NAME, LoadedConfig, Loader
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import PatchgenError
@@ -34,7 +34,7 @@ class CodegenResult:
 
     artifact: Artifact
     written: tuple[Path, ...]
-    verdict: Verdict
+    verdict: CheckResult
 
 
 def run_codegen(

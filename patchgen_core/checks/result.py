@@ -7,16 +7,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from patchgen_core.build.results import Cause, ConfigResult, Outcome
+from patchgen_core.build.results import Cause, ConfigResult
 from patchgen_core.checks.tables import Table
 from patchgen_core.errors import Location, Problem, display_path
-
-if TYPE_CHECKING:
-    from patchgen_core.checks.contract.verdict import Verdict
 
 Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
 _TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)
@@ -147,16 +144,6 @@ def drift_result(result: ConfigResult) -> CheckResult:
         loading_reason=outcome.loading_reason,
         notes=(f"not cached: {outcome.doubt}",) if outcome.doubt and outcome.loading == "stubbed" else (),
     )
-
-
-def contract_result(outcome: Outcome, verdict: Verdict | None) -> CheckResult:
-    """The record of a contract check; without a verdict, that of a config that makes nothing."""
-    bare = CheckResult(outcome.label, str(outcome.path), outcome.line, "contract", "skipped", reason=NO_MODULE)
-    if verdict is None:
-        return bare
-    status: Status = "failed" if verdict.errors else "clean"
-    more: dict[str, Any] = {"errors": verdict.errors, "warnings": verdict.warnings, "notes": verdict.notes}
-    return replace(bare, status=status, reason="", **more)
 
 
 def pack(result: CheckResult) -> dict[str, Any]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from patchgen_core.build.cache import Cache
-    from patchgen_core.build.results import DriftReport
+    from patchgen_core.build.results import DriftReport, Outcome
     from patchgen_core.build.selection import Selection
     from patchgen_core.checks.result import CheckResult
     from patchgen_core.config.loading import Loader
@@ -294,13 +294,16 @@ def _contracts(
     options: argparse.Namespace, project: Project, report: DriftReport, sources: SourceCache
 ) -> list[CheckResult]:
     """What the contract rules say of every config."""
-    from patchgen_core.checks.contract.run import Contracts
-    from patchgen_core.checks.result import contract_result
+    from patchgen_core.checks.contract.run import CONTRACT, Contracts
+    from patchgen_core.checks.result import NO_MODULE, CheckResult
+
+    def examine(outcome: Outcome) -> CheckResult:
+        if outcome.artifact is not None:
+            return contracts.examine(outcome.artifact, outcome.path)
+        return CheckResult(outcome.label, str(outcome.path), outcome.line, CONTRACT, "skipped", reason=NO_MODULE)
 
     contracts = Contracts(project, sources, options.select, options.ignore or ())
-    outcomes = [result.outcome for result in report.results]
-    verdicts = [contracts.examine(o.artifact, o.path) if o.artifact is not None else None for o in outcomes]
-    return [contract_result(outcome, verdict) for outcome, verdict in zip(outcomes, verdicts)]
+    return [examine(result.outcome) for result in report.results]
 
 
 def _warn(cache: Cache | None) -> None:

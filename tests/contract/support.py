@@ -8,14 +8,15 @@ from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.rule import Example
-from patchgen_core.checks.contract.run import Contracts, Verdict
+from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import write_files
 from patchgen_core.syntax.source import SourceCache
 from tests.conftest import CONFIG, UPSTREAM, Workspace
 
 
-def examine(work: Workspace, path: str = CONFIG, select: Sequence[str] | None = None) -> Verdict:
+def examine(work: Workspace, path: str = CONFIG, select: Sequence[str] | None = None) -> CheckResult:
     """What the rules say of a config that generates."""
     artifact = made(work, path)
     return Contracts(work.project, SourceCache(), select).examine(artifact, work.models / path)

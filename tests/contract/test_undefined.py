@@ -23,8 +23,7 @@ def test_helper_above_what_it_needs_at_import(work: Workspace, helper: str) -> N
     assert "'Norm' is not defined yet" in problem.message
     assert "add_helper_after" in problem.hint
     work.config(f"from acme import Norm\nconfig.allow('PG204', 'a test')\n@config.add_helper\n{helper}")
-    said = [problem.message for problem, _ in examine(work).allowed]
-    assert ["when it is imported, but line" in message for message in said] == [True]
+    assert ["when it is imported, but line" in note for note in examine(work).notes] == [True]
 
 
 @pytest.mark.parametrize(

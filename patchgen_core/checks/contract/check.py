@@ -7,8 +7,8 @@ from pathlib import Path
 
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.contract.run import Contracts
-from patchgen_core.checks.result import NO_MODULE, CheckResult, contract_result
+from patchgen_core.checks.contract.run import CONTRACT, Contracts
+from patchgen_core.checks.result import NO_MODULE, CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import Problem
 from patchgen_core.project.project import Project
@@ -20,7 +20,7 @@ UPSTREAM_MOVED = frozenset(["PG215"])
 class ContractCheck(Check):
     """The generated module keeps what upstream and its other patches rely on."""
 
-    name = "contract"
+    name = CONTRACT
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -51,7 +51,7 @@ class ContractCheck(Check):
         codes = {rule.code for rule in contracts.rules}
         if self.session.settings.fix and self.session.is_drift_checked(path):
             codes -= UPSTREAM_MOVED
-        return contract_result(result.outcome, contracts.examine(artifact, path, codes))
+        return contracts.examine(artifact, path, codes)
 
     def _moved(self, artifact: Artifact, path: Path) -> tuple[Problem, ...]:
         """What moved under the patches of a config."""

@@ -14,7 +14,7 @@ from patchgen_core.checks.contract.parity_rules import PARITY_RULES
 from patchgen_core.checks.contract.places import config_location
 from patchgen_core.checks.contract.rule import Finding, Rule, Severity, Subject
 from patchgen_core.checks.contract.rules import ALLOWANCE, RULES
-from patchgen_core.checks.contract.verdict import Verdict
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.config.declarations import Allowance
 from patchgen_core.errors import Location, PatchgenError, Problem, Snippet, closest, excerpt
 from patchgen_core.project.project import Project
@@ -22,6 +22,8 @@ from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.workers.collector import without_collector
 
+CONTRACT = "contract"
+"""The name of the check."""
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
 EVERY_RULE: tuple[Rule, ...] = (*RULES, *PARITY_RULES)
 """The rules of this check and of the item ``parity``, in the order of their codes."""
@@ -147,7 +149,7 @@ class Contracts:
         return read_kernels(self.project, self.sources)
 
     @without_collector()
-    def examine(self, artifact: Artifact, path: Path, codes: Container[str] | None = None) -> Verdict:
+    def examine(self, artifact: Artifact, path: Path, codes: Container[str] | None = None) -> CheckResult:
         """Run the rules over what a config makes.
 
         Args:
@@ -177,7 +179,16 @@ class Contracts:
             unused = [a for a in allowances if id(a) not in used]
             problems["error"] += [p for a in unused if (p := self._unused(a, rules)) is not None]
         errors, warnings = (tuple(sorted(problems[kind], key=_place)) for kind in SEVERITIES)
-        return Verdict(errors, warnings, tuple(allowed))
+        return CheckResult(
+            artifact.plan.label,
+            str(path),
+            artifact.plan.config.location.line,
+            CONTRACT,
+            "failed" if errors else "clean",
+            errors=errors,
+            warnings=warnings,
+            notes=tuple(f"allowed: {problem.title} ({reason})" for problem, reason in allowed),
+        )
 
     def subject(self, artifact: Artifact) -> Subject:
         """What the rules look at for a config."""
