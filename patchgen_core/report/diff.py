@@ -19,7 +19,7 @@ _LINE_STYLE = {"+": "green", "-": "red"}
 _CHANGED = {"+": "black on green", "-": "white on red"}
 _PICTURES = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 _MOST_LINES = 48
-_MOSTHUNKS = 12
+_MOST_HUNKS = 12
 _LONGEST = 500
 _TAIL = 8
 _MOST_WORDS = 1200
@@ -69,16 +69,16 @@ class FileDiff:
 
 def parse_diff(diff: str) -> list[FileDiff]:
     """The files of a unified diff."""
-    found: list[tuple[str, str, list[Hunk | Fold]]] = []
+    files: list[tuple[str, str, list[Hunk | Fold]]] = []
     lines = iter(diff.split("\n"))
     for line in lines:
         if line.startswith("--- "):
-            found.append((line[4:], next(lines, "")[4:], []))
+            files.append((line[4:], next(lines, "")[4:], []))
         elif match := HUNK.match(line):
             old, new = int(match[1]), int(match[3])
             counts = [int(match[group] or 1) for group in (2, 4)]
-            found[-1][2].append(Hunk(line, tuple(_body(lines, old, new, *counts))))
-    return [FileDiff(old, new, tuple(hunks)) for old, new, hunks in found]
+            files[-1][2].append(Hunk(line, tuple(_body(lines, old, new, *counts))))
+    return [FileDiff(old, new, tuple(hunks)) for old, new, hunks in files]
 
 
 def _body(lines: Iterator[str], old: int, new: int, old_count: int, new_count: int) -> Iterator[Line]:
@@ -95,8 +95,8 @@ def _body(lines: Iterator[str], old: int, new: int, old_count: int, new_count: i
 
 def fold(file: FileDiff) -> FileDiff:
     """The file with the middle of its long hunks, and its last hunks if there are many, folded."""
-    hunks = [_fold_hunk(hunk) if isinstance(hunk, Hunk) else hunk for hunk in file.hunks[:_MOSTHUNKS]]
-    rest = [hunk for hunk in file.hunks[_MOSTHUNKS:] if isinstance(hunk, Hunk)]
+    hunks = [_fold_hunk(hunk) if isinstance(hunk, Hunk) else hunk for hunk in file.hunks[:_MOST_HUNKS]]
+    rest = [hunk for hunk in file.hunks[_MOST_HUNKS:] if isinstance(hunk, Hunk)]
     if rest:
         hunks.append(Fold(tuple(line for hunk in rest for line in _lines(hunk)), len(rest)))
     return FileDiff(file.old, file.new, tuple(hunks))
@@ -147,10 +147,10 @@ def _plain_rows(file: FileDiff) -> Iterator[tuple[str, str]]:
 def rich_diff(diff: str, folded: bool = True) -> RenderableType:
     """A unified diff of Python as a terminal shows it best: line numbers, syntax, the words that changed."""
     files = [fold(file) if folded else file for file in parse_diff(diff)]
-    return Group(*(part for file in files for part in (_names(file), _table(file))))
+    return Group(*(part for file in files for part in (_file_names(file), _table(file))))
 
 
-def _names(file: FileDiff) -> Text:
+def _file_names(file: FileDiff) -> Text:
     return Text.assemble(("- ", "red"), (file.old, "bold"), "\n", ("+ ", "green"), (file.new, "bold"))
 
 
@@ -182,20 +182,20 @@ def _highlighted(hunk: Hunk) -> Iterator[tuple[Line | Fold, Text | None]]:
             continue
         changed = changed_words(block)
         for number, entry in enumerate(block):
-            text = _code(syntax, entry)
+            text = _highlight(syntax, entry)
             for start, end in changed.get(number, ()):
                 text.stylize(_CHANGED[entry.kind], start, end)
             yield entry, text
         block = []
         if isinstance(line, Line):
-            text = _code(syntax, line)
+            text = _highlight(syntax, line)
             text.stylize("dim")
             yield line, text
         elif line is not None:
             yield line, None
 
 
-def _code(syntax: Syntax, line: Line) -> Text:
+def _highlight(syntax: Syntax, line: Line) -> Text:
     text = syntax.highlight(visible(line.text))
     text.right_crop(1)  # the newline
     text.no_wrap = False

@@ -40,7 +40,7 @@ def is_wrong(table: Table, row: Sequence[str]) -> bool:
     return table.columns[-1] == "verdict" and row[-1] != RIGHT
 
 
-def cut(table: Table, is_whole: bool) -> Cut:
+def cut_table(table: Table, is_whole: bool) -> Cut:
     """The rows around the first that shows something wrong, or all."""
     kind = table.title.rpartition(": ")[2].partition(",")[0]
     most = _MOST.get(kind, _MOST_OTHERS)
@@ -61,10 +61,10 @@ def table_text(table: Table, width: int | None, is_whole: bool) -> Text:
             shortened in its middle. None for as wide as it is.
         is_whole: show all rows.
     """
-    shown = cut(table, is_whole)
+    shown = cut_table(table, is_whole)
     columns, rows = table.columns, shown.rows
     if width is not None:
-        columns, rows = _fitted(columns, rows, width)
+        columns, rows = _fit_width(columns, rows, width)
     widths = _widths(columns, rows)
     text = Text(f"{table.title}\n", "bold")
     text.append(f"{_line(columns, columns, widths)}\n", "dim")
@@ -93,7 +93,7 @@ def _line(row: Sequence[str], columns: Sequence[str], widths: Sequence[int]) -> 
     return ("  " + _GAP.join(cells)).rstrip()
 
 
-def _fitted(
+def _fit_width(
     columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], width: int
 ) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """A table no wider than a width, as far as it can be."""
@@ -125,7 +125,7 @@ def shorten(name: str, width: int) -> str:
 
 def table_markdown(table: Table, is_whole: bool = True) -> list[str]:
     """A table as lines of Markdown, folded away."""
-    shown = cut(table, is_whole)
+    shown = cut_table(table, is_whole)
     wrong = sum(is_wrong(table, row) for row in table.rows)
     count = f"{wrong} of {len(table.rows)} differ" if table.columns[-1] == "verdict" else f"{len(table.rows)} rows"
     lines = table_head(table.columns)

@@ -28,6 +28,7 @@ from patchgen_core.report.gate.closing import (
 from patchgen_core.report.gate.details import print_details, verdict_text
 from patchgen_core.report.gate.formats import check_report_name, write_report
 from patchgen_core.report.gate.json import gate_json
+from patchgen_core.report.gate.pictures import with_pictures
 from patchgen_core.report.gate.report import GateReport, with_unused
 
 
@@ -70,12 +71,14 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     finally:
         session.close()
     root = home.base if home is not None else Path.cwd()
+    no_picture = ""
     if options.report is not None:
+        report, no_picture = with_pictures(report, options.report)
         write_report(report, options.report, root)
     if options.json:
         print(gate_json(report, root), end="")
     else:
-        _print(options, report)
+        _print(options, report, no_picture)
     return report.exit_code
 
 
@@ -158,8 +161,9 @@ def _run(gate: Gate, items: Sequence[Item], options: argparse.Namespace) -> tupl
     return tuple(results)
 
 
-def _print(options: argparse.Namespace, report: GateReport) -> None:
+def _print(options: argparse.Namespace, report: GateReport, no_picture: str) -> None:
     console = make_console(options)
+    pictures = [result.picture for result in report.results if result.picture]
     for result in report.results:
         if result.status in BAD:
             console.print(verdict_text(result), soft_wrap=True)
@@ -169,7 +173,7 @@ def _print(options: argparse.Namespace, report: GateReport) -> None:
     lines = [
         *change_lines(report),
         summary_line(report),
-        *file_lines(options.report),
+        *file_lines(options.report, pictures, no_picture),
         *mending_lines(report, commands),
     ]
     print_closing(console, report, lines, table=bool(report.results), verbose=options.verbose, problems=())

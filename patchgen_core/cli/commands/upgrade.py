@@ -14,7 +14,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project, load_project
 
 if TYPE_CHECKING:
-    from patchgen_core.report.upgrade.texts import Step
+    from patchgen_core.report.upgrade.steps import Step
     from patchgen_core.upgrade.results import Rebase, UpgradeReport
     from patchgen_core.upgrade.selecting import Selection
     from patchgen_core.upgrade.shifts import Shifts
@@ -159,7 +159,7 @@ class _Front:
         return self.applied.merged if self.applied is not None else ()
 
     def _steps(self) -> list[Step]:
-        from patchgen_core.report.upgrade.texts import next_steps
+        from patchgen_core.report.upgrade.steps import next_steps
 
         return next_steps(self.report, self._written, *([self.shifts.now] if self.shifts is not None else []))
 

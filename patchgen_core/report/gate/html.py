@@ -62,11 +62,11 @@ def gate_page(report: GateReport, kind: str = "gate") -> Page:
 
 def _by_config(report: GateReport) -> list[tuple[str, list[CheckResult]]]:
     """The results of each config, the worst configs first, each config's in the order of its checks."""
-    found: dict[tuple[str, str], list[CheckResult]] = {}
+    by_config: dict[tuple[str, str], list[CheckResult]] = {}
     for result in sorted(report.results, key=lambda r: (r.config, r.path)):
-        found.setdefault((result.config, result.path), []).append(result)
+        by_config.setdefault((result.config, result.path), []).append(result)
     order = {check: number for number, check in enumerate(report.checks)}
-    rows = [(key[0], sorted(results, key=lambda r: order[r.check])) for key, results in found.items()]
+    rows = [(key[0], sorted(results, key=lambda r: order[r.check])) for key, results in by_config.items()]
     return sorted(rows, key=lambda row: list(_TONES).index(_status(row[1])))
 
 

@@ -54,7 +54,7 @@ class GateReport:
     def checks(self) -> tuple[str, ...]:
         """The names of the checks that ran, each once, in the order in which a config's run."""
         names = dict.fromkeys(result.check for result in self.results)
-        return tuple(sorted(names, key=_place))
+        return tuple(sorted(names, key=_check_order))
 
     @property
     def is_mendable(self) -> bool:
@@ -74,13 +74,13 @@ class GateReport:
 
     def by_config(self) -> dict[tuple[str, str], dict[str, CheckResult]]:
         """The worst result of each check by name and path of the config, in their order."""
-        found: dict[tuple[str, str], dict[str, CheckResult]] = {}
+        rows: dict[tuple[str, str], dict[str, CheckResult]] = {}
         for result in sorted(self.results, key=lambda r: (r.config, r.path)):
-            row = found.setdefault((result.config, result.path), {})
-            known = row.get(result.check)
-            if known is None or WORST_FIRST.index(result.status) < WORST_FIRST.index(known.status):
+            row = rows.setdefault((result.config, result.path), {})
+            worst = row.get(result.check)
+            if worst is None or WORST_FIRST.index(result.status) < WORST_FIRST.index(worst.status):
                 row[result.check] = result
-        return found
+        return rows
 
     def summary(self) -> str:
         """Configs, checks and how many of them came to what, in one line."""
@@ -97,7 +97,7 @@ class GateReport:
         return f"{quantity(configs, 'config')}, {quantity(checks, 'check')}: {', '.join(parts) or 'none ran'}."
 
 
-def _place(check: str) -> int:
+def _check_order(check: str) -> int:
     """Where a check stands among the built-in ones; others come last."""
     kind = check.partition("[")[0]
     return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
@@ -110,19 +110,19 @@ def is_config(result: CheckResult) -> bool:
 
 def with_unused(report: GateReport) -> GateReport:
     """A report that warns of the allowances that no item needed of all that may; once, with the first of these."""
-    found: dict[tuple[str, str], dict[str, CheckResult]] = {}
+    by_name: dict[tuple[str, str], dict[str, CheckResult]] = {}
     for result in report.results:
-        found.setdefault((result.config, result.path), {})[result.name] = result
+        by_name.setdefault((result.config, result.path), {})[result.name] = result
 
-    def settled(result: CheckResult) -> CheckResult:
-        siblings = [found[result.config, result.path].get(name) for name in result.siblings]
+    def add_warnings(result: CheckResult) -> CheckResult:
+        siblings = [by_name[result.config, result.path].get(name) for name in result.siblings]
         if not siblings or result.name != result.siblings[0]:
             return result
-        idle = [p for p in result.unused if all(s is not None and p in s.unused for s in siblings)]
-        new = tuple(problem for problem in idle if problem not in result.warnings)
+        unused = [p for p in result.unused if all(s is not None and p in s.unused for s in siblings)]
+        new = tuple(problem for problem in unused if problem not in result.warnings)
         return replace(result, warnings=(*result.warnings, *new))
 
-    return replace(report, results=tuple(map(settled, report.results)))
+    return replace(report, results=tuple(map(add_warnings, report.results)))
 
 
 def merge_reports(reports: Iterable[GateReport]) -> GateReport:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from patchgen_core.report.diff import FileDiff, Fold, Hunk, Line, changed_words, parse_diff, visible
 from patchgen_core.report.html.markup import Markup, as_markup, join_markup, tag
-from patchgen_core.report.html.syntax import Token, code_lines, marked_up
+from patchgen_core.report.html.syntax import Token, code_lines, mark_up
 
 _MOST_LINES = 400
 """Lines of one file's diff that a page has; the rest is only counted."""
@@ -41,7 +41,7 @@ def diff_view(diff: str, label: str, is_open: bool = False) -> Markup:
 def text_view(text: str) -> Markup:
     """A piece of Python as it stands."""
     lines = [visible(line) for line in text.split("\n")]
-    rows = (Markup(f"<span>{marked_up(tokens)}\n</span>") for tokens in code_lines(lines))
+    rows = (Markup(f"<span>{mark_up(tokens)}\n</span>") for tokens in code_lines(lines))
     return tag("pre", tag("code", *rows), class_="code", tabindex=0)
 
 
@@ -57,7 +57,7 @@ def _lines(hunk: Hunk | Fold) -> list[Line]:
 
 
 def _file(file: FileDiff) -> Markup:
-    parts, left = [tag("div", *(tag("span", name) for name in _names(file)), class_="names")], _MOST_LINES
+    parts, left = [tag("div", *(tag("span", name) for name in _side_names(file)), class_="names")], _MOST_LINES
     missing = 0
     for number, hunk in enumerate(file.hunks):
         lines = _lines(hunk)
@@ -73,7 +73,7 @@ def _file(file: FileDiff) -> Markup:
     return tag("div", *parts, class_="file")
 
 
-def _names(file: FileDiff) -> tuple[str, str]:
+def _side_names(file: FileDiff) -> tuple[str, str]:
     """What both sides are; without the file where only what stands after it in brackets differs."""
     path, _, old = file.old.partition(" (")
     same, _, new = file.new.partition(" (")
@@ -86,7 +86,7 @@ def _hunk(lines: Sequence[Line]) -> Iterator[Markup]:
         own, code = lines[first:last], tokens[first:last]
         if is_changed:
             marked = _changed(own, code)
-            yield from (_block(marked[number] for number in part) for part in _parts(own))
+            yield from (_block(marked[number] for number in part) for part in _pair_blocks(own))
             continue
         before, after = _BESIDE if first else 0, len(own) - (_BESIDE if last < len(lines) else 0)
         if after - before <= _LONG_CONTEXT:
@@ -100,12 +100,12 @@ def _hunk(lines: Sequence[Line]) -> Iterator[Markup]:
 
 def _tokens(lines: Sequence[Line]) -> list[tuple[Token, ...]]:
     """The code of each line, read as a line of the side that it belongs to."""
-    found: list[tuple[Token, ...]] = [()] * len(lines)
+    tokens: list[tuple[Token, ...]] = [()] * len(lines)
     for left_out in "+-":
         own = [number for number, line in enumerate(lines) if line.kind not in (left_out, "\\")]
         for number, code in zip(own, code_lines([visible(lines[number].text) for number in own])):
-            found[number] = code
-    return found
+            tokens[number] = code
+    return tokens
 
 
 def _runs(lines: Sequence[Line]) -> Iterator[tuple[int, int, bool]]:
@@ -122,7 +122,7 @@ def _block(lines: Iterable[Markup]) -> Markup:
     return Markup(f"<div class=g>{''.join(lines)}</div>")
 
 
-def _parts(lines: Sequence[Line]) -> list[list[int]]:
+def _pair_blocks(lines: Sequence[Line]) -> list[list[int]]:
     """Changed lines in blocks in which the first removed and the first added line stand side by side, and so on:
     where more are removed than added, or fewer, cut so that lines that are alike do."""
     old, new = ([number for number, line in enumerate(lines) if line.kind == kind] for kind in "-+")
@@ -156,22 +156,22 @@ def _pairs(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
 
 def _changed(lines: Sequence[Line], tokens: Sequence[tuple[Token, ...]]) -> list[Markup]:
     words = changed_words(lines)
-    found = []
+    markup = []
     for number, (line, code) in enumerate(zip(lines, tokens)):
         if line.kind == "\\":
-            found.append(Markup(f"<span class=x>{as_markup(line.text.strip())}</span>"))
+            markup.append(Markup(f"<span class=x>{as_markup(line.text.strip())}</span>"))
             continue
         name = "del" if line.kind == "-" else "ins"
-        text = marked_up(code, words.get(number, ()))
-        found.append(Markup(f"<{name} data-n={line.old or line.new}>{text}\n</{name}>"))
-    return found
+        text = mark_up(code, words.get(number, ()))
+        markup.append(Markup(f"<{name} data-n={line.old or line.new}>{text}\n</{name}>"))
+    return markup
 
 
 def _unchanged(lines: Sequence[Line], tokens: Sequence[tuple[Token, ...]]) -> Markup:
     """Lines that both columns have; a screen reader, and a narrow screen, has them once."""
     if not lines:
         return Markup()
-    texts = [marked_up(code) for code in tokens]
+    texts = [mark_up(code) for code in tokens]
     left = "".join(f"<span data-n={line.old}>{text}\n</span>" for line, text in zip(lines, texts))
     right = "".join(f"<span data-n={line.new}>{text}\n</span>" for line, text in zip(lines, texts))
     return Markup(f"<div class=g><div>{left}</div><div class=r aria-hidden=true>{right}</div></div>")

@@ -67,22 +67,22 @@ def figures_view(figures: Mapping[str, float]) -> Markup:
             runs.setdefault(run, {})[quantity] = value
         else:
             plain[key] = value
-    return join_markup([_shares(runs), _worst(runs), _plain(plain)])
+    return join_markup([_shares(runs), _worst(runs), _other_figures(plain)])
 
 
 def _shares(runs: Mapping[str, Mapping[str, float]]) -> Markup:
     """Models against batches: the share of what is allowed that the worst figure takes."""
-    found: dict[str, dict[str, float]] = {}
+    shares: dict[str, dict[str, float]] = {}
     for run, quantities in runs.items():
         model, _, batch = run.partition(", ")
         if _SHARE in quantities:
-            found.setdefault(model, {})[batch] = quantities[_SHARE]
-    columns = list(dict.fromkeys(batch for row in found.values() for batch in row))
-    if not found or len(columns) > _MOST_COLUMNS:
+            shares.setdefault(model, {})[batch] = quantities[_SHARE]
+    columns = list(dict.fromkeys(batch for row in shares.values() for batch in row))
+    if not shares or len(columns) > _MOST_COLUMNS:
         return Markup()
     rows = (
         tag("tr", table_cell(model, is_head=True, is_code=True), *(_share(row.get(batch)) for batch in columns))
-        for model, row in found.items()
+        for model, row in shares.items()
     )
     return scrolled_table("Largest part of what is allowed", ("model", *columns), rows, is_titled=True)
 
@@ -116,7 +116,7 @@ def _worst(runs: Mapping[str, Mapping[str, float]]) -> Markup:
     return tag("details", summary, table, class_="figures")
 
 
-def _plain(figures: Mapping[str, float]) -> Markup:
+def _other_figures(figures: Mapping[str, float]) -> Markup:
     return fact_list((name, _number(value)) for name, value in figures.items()) if figures else Markup()
 
 

@@ -46,11 +46,11 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
         attributes: its attributes, ``_`` for ``-`` and without one at the end: ``class_``, ``aria_label``. True for
             one without a value; False and None leave it out.
     """
-    given = "".join(
+    written = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{as_markup(str(value))}"')
         for key, value in attributes.items()
         if value is not None and value is not False
     )
     if name in _VOID:
-        return Markup(f"<{name}{given}>")
-    return Markup(f"<{name}{given}>{join_markup(children)}</{name}>")
+        return Markup(f"<{name}{written}>")
+    return Markup(f"<{name}{written}>{join_markup(children)}</{name}>")

@@ -33,20 +33,20 @@ _QUOTES = re.compile(r'"""|\'\'\'')
 
 def code_lines(lines: Sequence[str]) -> list[tuple[Token, ...]]:
     """The tokens of each line of a piece of Python, which may begin or end within a string."""
-    found = []
+    tokens = []
     quotes = _open_before(lines)
     for line in lines:
-        found.append(_tokens(line, quotes))
+        tokens.append(_tokens(line, quotes))
         quotes = _open_after(line, quotes)
-    return found
+    return tokens
 
 
-def marked_up(tokens: Iterable[Token], changed: Sequence[Span] = ()) -> Markup:
+def mark_up(tokens: Iterable[Token], changed: Sequence[Span] = ()) -> Markup:
     """Tokens as HTML, with ``<mark>`` around the spans of characters that changed."""
     parts: list[str] = []
     if not changed:
         return Markup("".join(_span(name, piece) for name, piece in tokens))
-    for inside, pieces in _cut(tokens, _united(changed)):
+    for inside, pieces in _cut_tokens(tokens, _unite(changed)):
         text = "".join(_span(name, piece) for name, piece in pieces)
         parts.append(f"<mark>{text}</mark>" if inside else text)
     return Markup("".join(parts))
@@ -57,18 +57,18 @@ def _span(name: str, text: str) -> str:
     return f"<i class={name}>{as_markup(text)}</i>" if name else as_markup(text)
 
 
-def _united(spans: Sequence[Span]) -> list[Span]:
+def _unite(spans: Sequence[Span]) -> list[Span]:
     """Spans in their order, those that touch as one."""
-    found: list[Span] = []
+    united: list[Span] = []
     for start, end in sorted(spans):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if united and start <= united[-1][1]:
+            united[-1] = (united[-1][0], max(end, united[-1][1]))
         else:
-            found.append((start, end))
-    return found
+            united.append((start, end))
+    return united
 
 
-def _cut(tokens: Iterable[Token], spans: Sequence[Span]) -> Iterator[tuple[bool, list[Token]]]:
+def _cut_tokens(tokens: Iterable[Token], spans: Sequence[Span]) -> Iterator[tuple[bool, list[Token]]]:
     """Tokens by whether they lie in a span, cut at its borders."""
     borders = [border for span in spans for border in span]
     column, passed = 0, 0

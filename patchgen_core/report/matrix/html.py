@@ -77,8 +77,8 @@ def _is_found(sections: Sequence[Section], state: State) -> bool:
 
 def _edges(rows: Iterable[MatrixRow], name: str) -> list[str]:
     """The releases from which on a config or a patch breaks, or works, in their order."""
-    found = {getattr(entry, name) for row in rows for entry in (row, *row.patches)}
-    return sorted(found - {""}, key=label_version)
+    versions = {getattr(entry, name) for row in rows for entry in (row, *row.patches)}
+    return sorted(versions - {""}, key=label_version)
 
 
 def _facts(report: MatrixReport, rows: Sequence[MatrixRow]) -> tuple[tuple[str, str], ...]:
@@ -97,10 +97,10 @@ def _facts(report: MatrixReport, rows: Sequence[MatrixRow]) -> tuple[tuple[str, 
 def _breaks(report: MatrixReport) -> Markup:
     """What breaks where, what has one reason together; what breaks in newer releases is unfolded."""
     parts: list[Markup] = []
-    for found in find_breaks(report):
-        reasons = (_reason(reason) for reason in found.reasons)
-        summary = tag("summary", found.title, " ", tag("span", quantity(len(found.reasons), "reason"), class_="dim"))
-        parts.append(tag("details", summary, tag("ul", *reasons, class_="plain"), class_="story", open=found.is_ahead))
+    for entry in find_breaks(report):
+        reasons = (_reason(reason) for reason in entry.reasons)
+        summary = tag("summary", entry.title, " ", tag("span", quantity(len(entry.reasons), "reason"), class_="dim"))
+        parts.append(tag("details", summary, tag("ul", *reasons, class_="plain"), class_="story", open=entry.is_ahead))
     if not parts:
         return Markup()
     return tag("section", tag("h2", "What breaks, and why", id="h-breaks"), *parts, aria_labelledby="h-breaks")
@@ -108,11 +108,11 @@ def _breaks(report: MatrixReport) -> Markup:
 
 def _reason(reason: Reason) -> Markup:
     """Why something breaks, and its places; folded away where there are several."""
-    said = "; ".join(reason.lines)
+    lines = "; ".join(reason.lines)
     places = [join_markup([str(p), " ", location_code(p.location)]) for p in reason.places]
     if len(places) == 1:
-        return tag("li", said, tag("p", places[0], class_="dim"))
-    summary = tag("summary", said, " ", tag("span", quantity(len(places), "place"), class_="dim"))
+        return tag("li", lines, tag("p", places[0], class_="dim"))
+    summary = tag("summary", lines, " ", tag("span", quantity(len(places), "place"), class_="dim"))
     return tag("li", tag("details", summary, tag("ul", *(tag("li", p) for p in places), class_="plain")))
 
 
@@ -120,16 +120,16 @@ def _heat_row(row: MatrixRow) -> tuple[HeatCell, ...]:
     """The cells of a config, each with how many things are that."""
     cells = []
     for number, entry in enumerate(row.cells):
-        found = _heat_cell(entry)
+        heat = _heat_cell(entry)
         count = row.count(number)
         is_counted = count and entry.state not in ("ok", "absent")
-        cells.append(replace(found, text=f"{found.text} {count}") if is_counted else found)
+        cells.append(replace(heat, text=f"{heat.text} {count}") if is_counted else heat)
     return tuple(cells)
 
 
 def _heat_cell(entry: Cell) -> HeatCell:
-    said = (*entry.reasons, *(problem.title for problem in entry.problems))
-    more = "; ".join(said[:4]) + (f"; {len(said) - 4} more" if len(said) > 4 else "")
+    reasons = (*entry.reasons, *(problem.title for problem in entry.problems))
+    more = "; ".join(reasons[:4]) + (f"; {len(reasons) - 4} more" if len(reasons) > 4 else "")
     return HeatCell(entry.state, _TONES[entry.state], more)
 
 
@@ -195,12 +195,12 @@ def _patch_row(patch: PatchRow) -> Markup:
 
 def _range(patch: PatchRow) -> str:
     """From which release on, or up to which, a patch breaks."""
-    found = []
+    ranges = []
     if patch.first_broken:
-        found.append(f"from {patch.first_broken} on, works in {patch.last_working}")
+        ranges.append(f"from {patch.first_broken} on, works in {patch.last_working}")
     if patch.first_working:
-        found.append(f"up to {patch.last_broken}, works from {patch.first_working} on")
-    text = "; ".join(found)
+        ranges.append(f"up to {patch.last_broken}, works from {patch.first_working} on")
+    text = "; ".join(ranges)
     return text if patch.is_exact or not text else f"{text} (not all between were looked at)"
 
 
@@ -210,10 +210,10 @@ def _own(row: MatrixRow) -> list[Cell]:
     for number, entry in enumerate(row.cells):
         of_patches = [patch.cells[number] for patch in row.patches]
         problems = {problem for cell in of_patches for problem in cell.problems}
-        said = {reason for cell in of_patches for reason in cell.reasons}
-        said |= {f"{patch.target}: {reason}" for patch in row.patches for reason in patch.cells[number].reasons}
+        reasons = {reason for cell in of_patches for reason in cell.reasons}
+        reasons |= {f"{patch.target}: {reason}" for patch in row.patches for reason in patch.cells[number].reasons}
         own = tuple(problem for problem in entry.problems if problem not in problems)
-        cells.append(replace(entry, reasons=tuple(r for r in entry.reasons if r not in said), problems=own))
+        cells.append(replace(entry, reasons=tuple(r for r in entry.reasons if r not in reasons), problems=own))
     return cells
 
 

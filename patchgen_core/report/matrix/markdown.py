@@ -29,7 +29,7 @@ def matrix_markdown(report: MatrixReport) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _said(cell: Cell, base: str, count: int = 0) -> str:
+def _cell_text(cell: Cell, base: str, count: int = 0) -> str:
     return f"{_MARKS[cell.state]} {word(cell, base, count)}"
 
 
@@ -37,7 +37,7 @@ def _table(report: MatrixReport) -> Iterator[str]:
     names = short_names([row.config for row in report.rows])
     yield from table_head(["config", *report.versions])
     for row in report.rows:
-        cells = (_said(cell, row.base, row.count(column)) for column, cell in enumerate(row.cells))
+        cells = (_cell_text(cell, row.base, row.count(column)) for column, cell in enumerate(row.cells))
         yield table_row([code(names[row.config]), *cells])
 
 
@@ -59,7 +59,7 @@ def _patches(report: MatrixReport) -> Iterator[tuple[str, list[str]]]:
             continue
         body = table_head(["patch", *report.versions])
         for patch in row.patches:
-            body.append(table_row([code(patch.target), *(_said(cell, row.base) for cell in patch.cells)]))
+            body.append(table_row([code(patch.target), *(_cell_text(cell, row.base) for cell in patch.cells)]))
         changes = [
             f"- {code(patch.target)}, {versions}: {'; '.join(map(escape, reasons))}"
             for patch in row.patches

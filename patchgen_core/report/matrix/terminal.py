@@ -140,9 +140,9 @@ def _block(versions: Sequence[str], lines: Sequence[_Line], widths: Sequence[int
         text.append("\n")
         text.append(f"{shorten(line.name, room):<{room}}", line.style)
         for number in shown:
-            said, style = line.cells[number]
+            cell, style = line.cells[number]
             text.append(_GAP)
-            text.append(f"{said:<{widths[number]}}", style)
+            text.append(f"{cell:<{widths[number]}}", style)
     text.rstrip()
     return text
 

@@ -71,7 +71,6 @@ def upgrade_page(report: UpgradeReport) -> Page:
     kinds = [kind for kind in _KINDS if any(p.verdict == kind for c in report.configs for p in c.patches)]
     merges = [m for m in (_CLEAN, _CONFLICT) if any(m in section.values["merge"] for section in sections)]
     rows = tuple(_heat_row(config, kinds, merges) for config in report.configs)
-    found = {kind for section in sections for kind in section.values["kind"]}
     must = bool(report.of_risk("must change"))
     tone = "bad" if report.exit_code else "warn" if report.of_risk("review") else "good"
     verdict = "failed" if report.failed else "must change" if must else "review" if tone == "warn" else "safe"
@@ -83,13 +82,23 @@ def upgrade_page(report: UpgradeReport) -> Page:
         _facts(report),
         (
             Facet("status", "Risk", tuple((risk, _TONES[risk]) for risk in RISKS), is_chips=True),
-            Facet("kind", "Verdict", tuple((kind, "none") for kind in _KINDS if kind in found)),
+            Facet(
+                "kind",
+                "Verdict",
+                tuple(
+                    (kind, "none") for kind in _KINDS if any(kind in section.values["kind"] for section in sections)
+                ),
+            ),
             Facet("merge", "Merge", tuple((name, "none") for name in merges)),
         ),
         HeatMap("Configs and verdicts", (*kinds, *merges), rows),
         join_markup([problems_view(report.failed), folded_list("Left out", report.skipped)]),
         sections,
     )
+
+
+def _has_kind(sections: Iterable[Section], kind: Kind) -> bool:
+    return any(kind in section.values["kind"] for section in sections)
 
 
 def _old(report: UpgradeReport) -> str:
@@ -168,18 +177,18 @@ def _body(config: ConfigVerdict) -> Iterator[Child]:
     yield problems_view([problem for problem in config.problems if problem not in of_patches])
     yield _findings(config.findings)
     yield bullet_list(config.notes)
-    telling = [patch for patch in config.patches if not _is_quiet(patch)]
-    yield from (_patch(patch) for patch in telling)
-    yield _quiet([patch for patch in config.patches if _is_quiet(patch)])
+    others = [patch for patch in config.patches if not _has_verdict_only(patch)]
+    yield from (_patch(patch) for patch in others)
+    yield _clean_patches([patch for patch in config.patches if _has_verdict_only(patch)])
 
 
-def _is_quiet(patch: PatchVerdict) -> bool:
+def _has_verdict_only(patch: PatchVerdict) -> bool:
     """Whether there is nothing to say of a patch but its verdict."""
     has_more = patch.problems or patch.rebase or patch.new_name
     return patch.risk == "safe" and not has_more and not any(f.diff or f.detail for f in patch.findings)
 
 
-def _quiet(patches: Sequence[PatchVerdict]) -> Markup:
+def _clean_patches(patches: Sequence[PatchVerdict]) -> Markup:
     """Patches that need nothing, by their verdict."""
     lines = []
     for kind in _KINDS:
@@ -191,12 +200,12 @@ def _quiet(patches: Sequence[PatchVerdict]) -> Markup:
 
 
 def _patch(patch: PatchVerdict) -> Markup:
-    said = [badge(patch.verdict, _TONES[patch.risk])]
+    badges = [badge(patch.verdict, _TONES[patch.risk])]
     if patch.risk != "safe":
-        said.append(tag("span", patch.risk, class_="dim"))
+        badges.append(tag("span", patch.risk, class_="dim"))
     if patch.new_name:
-        said.append(tag("span", "now ", tag("code", patch.new_name)))
-    head = tag("div", tag("h4", patch.target), *said, location_code(patch.location), class_="head")
+        badges.append(tag("span", "now ", tag("code", patch.new_name)))
+    head = tag("div", tag("h4", patch.target), *badges, location_code(patch.location), class_="head")
     reason = tag("p", f"{patch.kind}: {patch.description}" if patch.description else patch.kind, class_="dim")
     parts = [
         problems_view(patch.problems),
@@ -226,11 +235,11 @@ def _findings(findings: Iterable[Finding], patch: PatchVerdict | None = None) ->
 def _rebase(rebase: Rebase) -> Markup:
     merged = rebase.merged
     if merged.is_clean:
-        verdict, said = badge(_CLEAN, "good"), _HOW[merged.how]
+        verdict, remark = badge(_CLEAN, "good"), _HOW[merged.how]
     else:
         verdict = badge(quantity(len(merged.conflicts), "conflict"), "bad")
-        said = "both sides changed the same place"
-    line = tag("p", verdict, " ", location_code(rebase.location), f" {said}.")
+        remark = "both sides changed the same place"
+    line = tag("p", verdict, " ", location_code(rebase.location), f" {remark}.")
     needs = [tag("p", "Its file then needs:"), text_view("\n".join(rebase.needs))] if rebase.needs else []
     conflicts = (_conflict(conflict, rebase) for conflict in merged.conflicts)
     diff = diff_view(rebase.diff, "The replacement, as it is and as it would be", True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.markdown import cell, code, details, diff_fence, escape, fence, table_head, table_row
+from patchgen_core.report.upgrade.steps import Step
 from patchgen_core.report.upgrade.texts import (
-    Step,
     applied_summary,
     config_problems,
     conflict_location,
@@ -56,50 +56,50 @@ def upgrade_markdown(
 
     Args:
         report: the report.
-        steps: of :func:`patchgen_core.report.upgrade.texts.next_steps`.
+        steps: of :func:`patchgen_core.report.upgrade.steps.next_steps`.
         more: paragraphs that follow the summary, such as what was applied.
         limit: the most characters. Diffs go first, those of the least risk before others; then configs.
     """
     title = f"### {escape(compared(report))}"
     summary = f"{escape(risk_counts(report)).capitalize()}. {escape(origins(report))}".rstrip()
-    blocks = [_same([title, "", summary])]
-    blocks += [_same([paragraph]) for paragraph in more]
-    blocks += [_same(lines) for lines in (_problems(report.failed), _steps(steps), _table(report)) if lines]
+    blocks = [_unabridged([title, "", summary])]
+    blocks += [_unabridged([paragraph]) for paragraph in more]
+    blocks += [_unabridged(lines) for lines in (_problems(report.failed), _steps(steps), _table(report)) if lines]
     for config in report.configs:
         if config.risk != "safe":
             blocks.append(_Block(*("\n".join(_Config(config, is_whole).lines()) for is_whole in (True, False))))
-    blocks += [_same(lines) for lines in (_safe(report), _skipped(report)) if lines]
-    return _fitted(blocks, limit)
+    blocks += [_unabridged(lines) for lines in (_safe(report), _skipped(report)) if lines]
+    return _fit_limit(blocks, limit)
 
 
-def _same(lines: Sequence[str]) -> _Block:
+def _unabridged(lines: Sequence[str]) -> _Block:
     text = "\n".join(lines)
     return _Block(text, text)
 
 
-def _fitted(blocks: Sequence[_Block], limit: int) -> str:
+def _fit_limit(blocks: Sequence[_Block], limit: int) -> str:
     """As many blocks as there is room for: the first ones whole, and others in short."""
     if sum(len(block.whole) + 2 for block in blocks) <= limit:
         return "\n\n".join(block.whole for block in blocks) + "\n"
     room = limit - _REMARK
-    kept: list[str] = []
+    texts: list[str] = []
     for block in blocks:
         is_early = limit - room + len(block.whole) <= limit * _WHOLE
         text = block.whole if is_early else block.short
         if len(text) + 2 > room:
             break
-        kept.append(text)
+        texts.append(text)
         room -= len(text) + 2
-    for number, text in enumerate(kept):
+    for number, text in enumerate(texts):
         longer = len(blocks[number].whole) - len(text)
         if longer <= room:
-            kept[number] = blocks[number].whole
+            texts[number] = blocks[number].whole
             room -= longer
-    shortened = sum(text != block.whole for text, block in zip(kept, blocks))
-    left = len(blocks) - len(kept)
-    said = [f"{shortened} without diffs"] * bool(shortened) + [f"{left} left out"] * bool(left)
-    remark = f"This text is cut to what GitHub takes: {' and '.join(said)}. The whole is in the report of the run."
-    return "\n\n".join([*kept, f"> {remark}"]) + "\n"
+    shortened = sum(text != block.whole for text, block in zip(texts, blocks))
+    omitted = len(blocks) - len(texts)
+    losses = [f"{shortened} without diffs"] * bool(shortened) + [f"{omitted} left out"] * bool(omitted)
+    remark = f"This text is cut to what GitHub takes: {' and '.join(losses)}. The whole is in the report of the run."
+    return "\n\n".join([*texts, f"> {remark}"]) + "\n"
 
 
 def applied_markdown(applied: Applied, gate: GateRun | None = None) -> str:

@@ -9,14 +9,14 @@ from rich.text import Text
 
 from patchgen_core.errors import Problem
 from patchgen_core.report.terminal import print_diff, print_problems, problem_text
+from patchgen_core.report.upgrade.steps import Step
 from patchgen_core.report.upgrade.texts import (
-    Step,
     applied_summary,
-    applying,
     config_problems,
     conflict_location,
     conflict_text,
     count_verdicts,
+    describe_applying,
     headline,
     is_same,
     list_changes,
@@ -118,11 +118,11 @@ class _Printer:
 
     def _findings(self, findings: Iterable[Finding], verdict: str = "") -> None:
         """Findings, worst first, a line each, but for what the verdict says; then what upstream changed."""
-        shown = sort_by_risk(findings, self.verbose)
-        for finding in shown:
+        findings = sort_by_risk(findings, self.verbose)
+        for finding in findings:
             if not repeats_verdict(finding, verdict):
                 self._print(finding.risk, str(finding), RISK_STYLE[finding.risk])
-        for finding in shown:
+        for finding in findings:
             if finding.diff:
                 self._diff(finding.diff, f"upstream's own change of {finding.about}:")
 
@@ -147,7 +147,7 @@ def print_steps(
     Args:
         console: where to.
         report: the report.
-        steps: of :func:`patchgen_core.report.upgrade.texts.next_steps`.
+        steps: of :func:`patchgen_core.report.upgrade.steps.next_steps`.
         command: the command that applies what can be merged; empty for none.
         verbose: print all places.
     """
@@ -155,7 +155,7 @@ def print_steps(
         line = Text(f"The generated files are of {report.distribution} {report.new} already.", "green")
         console.print(Text("\n").append(line), soft_wrap=True)
     elif command and report.configs:
-        console.print(Text(f"\nRun '{command}': it {applying(report)}.", "cyan"), soft_wrap=True)
+        console.print(Text(f"\nRun '{command}': it {describe_applying(report)}.", "cyan"), soft_wrap=True)
     elif steps:
         console.print()
     for step in steps:

@@ -1,9 +1,9 @@
-"""What is said of an upgrade, whatever shows it: the headline, how a replacement merges, what to do next."""
+"""What is said of an upgrade, whatever shows it: the headline, how a replacement merges, what was applied."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from patchgen_core.errors import Location, Problem, display_path
@@ -61,15 +61,15 @@ def headline(report: UpgradeReport) -> str:
 
 def origins(report: UpgradeReport) -> str:
     """Where the old and the new text are from, in one sentence; empty when nothing was compared."""
-    found: dict[str, int] = {}
+    origins: dict[str, int] = {}
     for config in report.configs:
         if config.origin is not None:
-            found[_ORIGINS[config.origin]] = found.get(_ORIGINS[config.origin], 0) + 1
-    if not found:
+            origins[_ORIGINS[config.origin]] = origins.get(_ORIGINS[config.origin], 0) + 1
+    if not origins:
         return ""
-    many = len(found) > 1
-    old = " and ".join(f"{name} ({quantity(number, 'config')})" if many else name for name, number in found.items())
-    if report.origin is not None and list(found) == [_ORIGINS[report.origin]]:
+    many = len(origins) > 1
+    old = " and ".join(f"{name} ({quantity(number, 'config')})" if many else name for name, number in origins.items())
+    if report.origin is not None and list(origins) == [_ORIGINS[report.origin]]:
         return f"Old and new text are from {old}."
     new = f", the new from {_ORIGINS[report.origin]}" if report.origin is not None else ""
     return f"The old text is from {old}{new}."
@@ -130,8 +130,8 @@ def _first_lines(text: str, most: int) -> list[str]:
 
 def config_problems(config: ConfigVerdict) -> tuple[Problem, ...]:
     """The problems of a config that are no patch's."""
-    known = {problem for patch in config.patches for problem in patch.problems}
-    return tuple(problem for problem in config.problems if problem not in known)
+    of_patches = {problem for patch in config.patches for problem in patch.problems}
+    return tuple(problem for problem in config.problems if problem not in of_patches)
 
 
 def sort_by_risk(findings: Iterable[Finding], with_safe: bool = False) -> list[Finding]:
@@ -162,83 +162,7 @@ def count_verdicts(patches: Iterable[PatchVerdict]) -> str:
     return ", ".join(f"{number} {kind}" for kind, number in counts.items())
 
 
-# --- what to do ------------------------------------------------------------------------------------
-
-Now = Callable[[Location], Location]
-
-
-def _same_place(location: Location) -> Location:
-    return location
-
-
-@dataclass(frozen=True)
-class Step:
-    """Something to do, and the places where.
-
-    Attributes:
-        what: what to do, as a sentence without its full stop.
-        places: where in the project, each with what it is about.
-    """
-
-    what: str
-    places: tuple[tuple[Location, str], ...]
-
-
-_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = (
-    "Delete these patches, upstream does the same now",
-    "Change these patches, they do not fit any more",
-    "Merge these by hand (--apply --write-conflicts marks the places)",
-    "Check these after --apply",
-    "Look at these",
-)
-
-
-def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now = _same_place) -> list[Step]:
-    """What remains for a person to do, most urgent first; each patch once, with the first step that fits it.
-
-    Args:
-        report: the report.
-        written: the replacements that are carried over already.
-        now: where a place is since then.
-    """
-    found: dict[str, dict[tuple[Location, str], None]] = {
-        what: {} for what in (_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK)
-    }
-    for config in report.configs:
-        for patch in config.patches:
-            step = _step(patch, patch.rebase is not None and patch.rebase in written)
-            if step is not None:
-                what, said = step
-                found[what][patch.location, f"{patch.target}: {said}"] = None
-        for problem in config_problems(config):
-            found[_CHANGE][problem.location or Location(config.path, config.line), problem.title] = None
-        for finding in sort_by_risk(config.findings):
-            what = _CHANGE if finding.risk == "must change" else _LOOK
-            found[what][Location(config.path, config.line), str(finding)] = None
-    return [Step(what, tuple((now(at), said) for at, said in places)) for what, places in found.items() if places]
-
-
-def _step(patch: PatchVerdict, is_written: bool) -> tuple[str, str] | None:
-    """The step that fits a patch, and why; None when it needs none."""
-    if patch.verdict in ("now upstream", "gone"):
-        return _DELETE if patch.verdict == "now upstream" else _CHANGE, patch.verdict
-    rebase = patch.rebase
-    if rebase is not None and not rebase.merged.is_clean:
-        return _MERGE, quantity(len(rebase.merged.conflicts), "conflict")
-    is_merged = is_applied(patch)
-    others = [problem.title for problem in patch.problems if not is_merged]
-    others += [_short(f) for f in sort_by_risk(patch.findings) if not (is_merged and f.relation == "target")]
-    said = others[0] + (f"; and {len(others) - 1} more" if len(others) > 1 else "") if others else ""
-    if is_merged:  # what does not hold after that is told by applying it
-        return (_LOOK if is_written or patch.risk == "review" else _CHECK, said) if said else None
-    if patch.risk == "must change":
-        return _CHANGE, f"it is called {patch.new_name} now" if patch.new_name else said or patch.verdict
-    return (_LOOK, said or patch.verdict) if patch.risk == "review" else None
-
-
-def _short(finding: Finding) -> str:
-    """A finding beside the name of its patch's target."""
-    return str(finding).removeprefix(f"{finding.about} ") if finding.relation == "target" else str(finding)
+# --- what --apply does -----------------------------------------------------------------------------
 
 
 def is_applied(patch: PatchVerdict) -> bool:
@@ -247,15 +171,12 @@ def is_applied(patch: PatchVerdict) -> bool:
     return rebase is not None and rebase.merged.is_clean and bool(rebase.diff or patch.new_name)
 
 
-def applying(report: UpgradeReport) -> str:
+def describe_applying(report: UpgradeReport) -> str:
     """What ``--apply`` would do."""
     carried = [patch.rebase for config in report.configs for patch in config.patches if is_applied(patch)]
     merges = len({rebase.location for rebase in carried if rebase is not None})
     written = f"carries over {quantity(merges, 'replacement')}, " if merges else ""
     return f"{written}generates the files and runs the gate"
-
-
-# --- what was applied ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
