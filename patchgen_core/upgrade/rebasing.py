@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen_core.authoring.config_imports import missing_imports
+from patchgen_core.authoring.edits.needed_imports import missing_imports
 from patchgen_core.codegen.imports import absolute_imports
 from patchgen_core.codegen.naming import generated_names
 from patchgen_core.codegen.rename import map_prefixes, rename_definition, rename_globals

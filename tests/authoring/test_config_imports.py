@@ -5,12 +5,13 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
-from patchgen_core.authoring.config_imports import additions, missing_imports
-from patchgen_core.authoring.line_edits import read_lines
-from patchgen_core.authoring.unused_imports import removals
-from patchgen_core.syntax.source import parse_source, read_source
+from patchgen_core.authoring.edits.imports import add_imports
+from patchgen_core.authoring.edits.needed_imports import missing_imports
+from patchgen_core.authoring.edits.unused_imports import remove_unused_imports
+from patchgen_core.syntax.source import parse_source
 from patchgen_core.upstream.module import UpstreamModule
 from tests.conftest import CONFIG, Workspace
 from tests.upgrade.upgraded import Upgrading
@@ -48,18 +49,15 @@ def missing(text: str, file: str) -> tuple[str, ...]:
     )
 
 
-def added(folder: Path, text: str, *needs: str, early: tuple[str, ...] = ()) -> str:
+def added(text: str, *needs: str, early: tuple[str, ...] = ()) -> str:
     """A file with imports added."""
-    path = folder / "config.py"
-    path.write_text(textwrap.dedent(text).lstrip("\n"))
-    return read_lines(path).edited(additions(read_source(path), needs, early)).text
+    return add_imports(cst.parse_module(textwrap.dedent(text).lstrip("\n")), needs, early).code
 
 
-def removed(folder: Path, text: str, *names: str, elsewhere: tuple[str, ...] = ()) -> str:
+def removed(text: str, *names: str, elsewhere: tuple[str, ...] = ()) -> str:
     """A file without imports that are no longer needed."""
-    path = folder / "config.py"
-    path.write_text(textwrap.dedent(text).lstrip("\n"))
-    return read_lines(path).edited(removals(read_source(path), names, elsewhere.__contains__)).text
+    module = cst.parse_module(textwrap.dedent(text).lstrip("\n"))
+    return remove_unused_imports(module, names, elsewhere.__contains__).code
 
 
 class TestMissing:
@@ -129,21 +127,21 @@ class TestAdding:
             ("x = 1\n", "from a.b import d\n\nx = 1\n"),
         ],
     )
-    def test_in_the_layout_and_order_that_is_there(self, tmp_path: Path, text: str, expected: str) -> None:
-        assert added(tmp_path, text, "from a.b import d") == expected
+    def test_in_the_layout_and_order_that_is_there(self, text: str, expected: str) -> None:
+        assert added(text, "from a.b import d") == expected
 
-    def test_a_line_that_would_be_too_long_is_broken(self, tmp_path: Path) -> None:
+    def test_a_line_that_would_be_too_long_is_broken(self) -> None:
         names = [f"name_number_{number}" for number in range(5)]
         line = f"from a.b import {', '.join(names)}\n"
         expected = "\n".join(["from a.b import (", *(f"    {name}," for name in sorted([*names, "other"])), ")\n"])
-        assert added(tmp_path, line, "from a.b import other") == expected
+        assert added(line, "from a.b import other") == expected
 
-    def test_several_names_and_modules(self, tmp_path: Path) -> None:
+    def test_several_names_and_modules(self) -> None:
         needs = ["from a.b import B", "from a.b import a as z", "import math", "import numpy as np"]
         expected = "import os\nimport math\nfrom a.b import B, a as z\nimport numpy as np\n"
-        assert sorted(added(tmp_path, "import os\n", *needs).splitlines()) == sorted(expected.splitlines())
+        assert sorted(added("import os\n", *needs).splitlines()) == sorted(expected.splitlines())
 
-    def test_models_that_are_imported_for_types_only(self, tmp_path: Path) -> None:
+    def test_models_that_are_imported_for_types_only(self) -> None:
         text = f"""
         from typing import TYPE_CHECKING
 
@@ -152,17 +150,17 @@ class TestAdding:
         if TYPE_CHECKING:
             from {MODULE} import ToyModel
         """
-        typed = added(tmp_path, text, f"from {MODULE} import ToyNorm", "from transformers.utils import other")
+        typed = added(text, f"from {MODULE} import ToyNorm", "from transformers.utils import other")
         assert f"\nif TYPE_CHECKING:\n    from {MODULE} import ToyModel, ToyNorm\n" in typed
         assert "\nfrom transformers.utils import logging, other\n" in typed
-        early = added(tmp_path, text, f"from {MODULE} import limit", early=("limit",))
+        early = added(text, f"from {MODULE} import limit", early=("limit",))
         assert f"\nfrom {MODULE} import limit\nfrom transformers.utils import logging\n" in early
 
 
 class TestRemoving:
     """Which imports go."""
 
-    def test_names_that_occur_nowhere_else(self, tmp_path: Path) -> None:
+    def test_names_that_occur_nowhere_else(self) -> None:
         text = """
         import os
         import re, math
@@ -185,7 +183,7 @@ class TestRemoving:
 
         TEXT = "re"
         """
-        assert removed(tmp_path, text, "re", "math", "x", "y", "p") == textwrap.dedent(expected).lstrip("\n")
+        assert removed(text, "re", "math", "x", "y", "p") == textwrap.dedent(expected).lstrip("\n")
 
     @pytest.mark.parametrize(
         "text",
@@ -200,11 +198,11 @@ class TestRemoving:
             "from a import *\n",
         ],
     )
-    def test_others_stay(self, tmp_path: Path, text: str) -> None:
-        assert removed(tmp_path, text, "x") == text
+    def test_others_stay(self, text: str) -> None:
+        assert removed(text, "x") == text
 
-    def test_what_was_unused_before_stays(self, tmp_path: Path) -> None:
-        assert removed(tmp_path, "from a import x, y\n", "y") == "from a import x\n"
+    def test_what_was_unused_before_stays(self) -> None:
+        assert removed("from a import x, y\n", "y") == "from a import x\n"
 
     @pytest.mark.parametrize(
         ("sibling", "stays"),

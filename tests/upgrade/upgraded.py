@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.authoring.config_imports import missing_imports
+from patchgen_core.authoring.edits.needed_imports import missing_imports
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix

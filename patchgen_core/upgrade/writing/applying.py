@@ -66,7 +66,7 @@ def apply(
     if not allow_dirty:
         refuse_dirty(project.base)
     rehearsal = Rehearsal(project, report, release.folder, release.version)
-    candidates, left = find_candidates(project, report, rehearsal.uses, conflicts)
+    candidates, left = find_candidates(project, report, rehearsal.files, rehearsal.uses, conflicts)
     marked = [candidate for candidate in candidates if candidate.is_marked]
     chosen, made, failed = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
     return _write(rehearsal, chosen, marked, [*left, *failed], made, _unfinished(report, [*left, *failed]))
@@ -98,8 +98,8 @@ def _write(
     unloadable = {candidate.path for candidate in marked}
     ready = [key for key in made.artifacts if key not in unfinished]
     good = [made.artifacts[key] for key in ready if not files_of(rehearsal.loaded[key]) & unloadable]
-    rewritten = rewrite(rehearsal.project, [*chosen, *marked], rehearsal.pins(ready))
-    contents = [(path, lines.encoded) for path, lines in rewritten.items()]
+    rewritten = rewrite(rehearsal.project, rehearsal.files, [*chosen, *marked], rehearsal.pins(ready))
+    contents = [(path, file.encoded) for path, file in rewritten.items()]
     outputs = [file for artifact in good for file in artifact.files]
     done = set(write_files([*contents, *outputs]))
     failed = [problem for problems in made.problems.values() for problem in problems]

@@ -6,21 +6,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from patchgen_core.authoring.config_edits import (
-    class_edits,
-    definition_edits,
-    find_place,
-    marked_edits,
-    target_edit,
-)
-from patchgen_core.authoring.line_edits import LineEdit, read_lines
+from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles
+from patchgen_core.authoring.edits.declarations import rename_target, rename_undecorated_class
+from patchgen_core.authoring.edits.definitions import replace_definition
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.project.project import Project
-from patchgen_core.syntax.source import SourceFile, read_source
+from patchgen_core.syntax.source import read_source
 from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Rebase, UpgradeReport
 
 Key = tuple[str, str]
 """A config: its file, and what reports call it."""
+FileChanges = tuple[Path, Changes]
+"""Changes of a file."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +54,8 @@ class Candidate:
         name: what it is called in its file.
         path: its file.
         span: the lines that it takes there.
-        edits: what makes its new text.
-        renames: what has the patches name their targets anew, each with its file.
+        changes: what makes its new text.
+        renames: what has the patches name their targets anew.
         configs: the configs that use it.
         is_marked: whether conflict markers are written.
     """
@@ -67,8 +64,8 @@ class Candidate:
     name: str
     path: Path
     span: tuple[int, int]
-    edits: tuple[LineEdit, ...] = field(repr=False)
-    renames: tuple[tuple[Path, LineEdit], ...] = ()
+    changes: Changes = field(repr=False)
+    renames: tuple[FileChanges, ...] = field(default=(), repr=False)
     configs: frozenset[Key] = frozenset()
     is_marked: bool = False
 
@@ -92,13 +89,14 @@ def declared(patch: PatchVerdict) -> tuple[Location, str, str]:
 
 
 def find_candidates(
-    project: Project, report: UpgradeReport, uses: Uses, conflicts: bool
+    project: Project, report: UpgradeReport, files: ConfigFiles, uses: Uses, conflicts: bool
 ) -> tuple[list[Candidate], list[Left]]:
     """The replacements that can be written, and those that cannot.
 
     Args:
         project: the project.
         report: what was carried over.
+        files: the files that replacements stand in.
         uses: what each definition is used for.
         conflicts: whether those with conflicts are to be written, with markers.
     """
@@ -110,7 +108,7 @@ def find_candidates(
     left: list[Left] = []
     for location, wishes in groups.items():
         reason = _disagreement(wishes, uses.get(location, ()), verdicts) or _conflict(wishes[0].rebase, conflicts)
-        made = reason or _candidate(project, wishes, uses.get(location, ()), found)
+        made = reason or _candidate(project, files, wishes, uses.get(location, ()), found)
         if isinstance(made, Candidate):
             found.append(made)
         else:
@@ -174,36 +172,30 @@ def _conflict(rebase: Rebase, conflicts: bool) -> str:
 
 
 def _candidate(
-    project: Project, wishes: Sequence[_Wish], uses: Collection[Use], found: Sequence[Candidate]
+    project: Project, files: ConfigFiles, wishes: Sequence[_Wish], uses: Collection[Use], others: Sequence[Candidate]
 ) -> Candidate | str:
-    """The edits that write a replacement; or why there are none."""
+    """The changes that write a replacement; or why there are none."""
     rebase = wishes[0].rebase
     path, line = Path(rebase.location.file), rebase.location.line
     if outside := _is_outside(project, path):
         return outside
+    is_marked = not rebase.merged.is_clean
     try:
-        source, lines = read_source(path), read_lines(path)
-        place = find_place(source, line, rebase.ours)
-        if place is None:
+        source, file = read_source(path), files.get(path)
+        name, node = next(((name, node) for name, node in source.definitions if node.lineno == line), ("", None))
+        text = rebase.marked if is_marked else rebase.merged.text
+        changes = replace_definition(file, line, rebase.ours, text)
+        if changes is None or node is None:
             return f"line {line} of '{display_path(path)}' holds another text now"
-        is_marked = not rebase.merged.is_clean
-        edits = (
-            marked_edits(place, rebase.ours, rebase.marked)
-            if is_marked
-            else definition_edits(lines, source, place, rebase.ours, rebase.merged.text)
-        )
-        if edits is None:
-            return f"the new text does not stay as it is where '{place.node.name}' stands"
-        lines.edited(edits).encoded  # noqa: B018 - raises where a character cannot be written
-        renames = [rename for wish in wishes if wish.patch.new_name for rename in _renames(wish)]
+        file.changed(changes).encoded  # noqa: B018 - raises where a character cannot be written
+        renames = tuple(rename for wish in wishes if wish.patch.new_name for rename in _renames(files, wish))
     except PatchgenError as error:
         return error.problems[0].message
-    span = (source.first_line(place.node), place.numbers[-1])
-    if any(other.path == path and other.span[0] <= span[1] and span[0] <= other.span[1] for other in found):
+    span = (source.first_line(node), source.last_line(node))
+    if any(other.path == path and other.span[0] <= span[1] and span[0] <= other.span[1] for other in others):
         return "it stands inside another definition that is written"
     configs = frozenset({*(use.config for use in uses), *((w.config.path, w.config.config) for w in wishes)})
-    name = next(name for name, node in source.definitions if node is place.node)
-    return Candidate(rebase, name, path, span, tuple(edits), tuple(dict.fromkeys(renames)), configs, is_marked)
+    return Candidate(rebase, name, path, span, changes, renames, configs, is_marked)
 
 
 def _is_outside(project: Project, path: Path) -> str:
@@ -214,12 +206,11 @@ def _is_outside(project: Project, path: Path) -> str:
     return ""
 
 
-def _renames(wish: _Wish) -> Iterator[tuple[Path, LineEdit]]:
-    """The edits that have a config name a patch's target anew, and the class that it is of."""
+def _renames(files: ConfigFiles, wish: _Wish) -> Iterator[FileChanges]:
+    """What has a config name a patch's target anew, and the class that it is of."""
     location, old, new = wish.patch.location, wish.patch.target, wish.patch.new_name
-    source: SourceFile = read_source(Path(location.file))
-    target = target_edit(source, location.line, old, new)
+    file = files.get(Path(location.file))
+    yield file.path, rename_target(file, location.line, old, new)
     classes = [name.partition(".")[0] for name in (old, new)]
-    edits = class_edits(source, *classes) if classes[0] != classes[1] else []
-    for edit in ([target] if target is not None else []) + edits:
-        yield source.path, edit
+    if classes[0] != classes[1]:
+        yield file.path, rename_undecorated_class(file, *classes)

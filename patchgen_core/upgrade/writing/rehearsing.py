@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.authoring.config_edits import version_edit
-from patchgen_core.authoring.line_edits import LineEdit
+from patchgen_core.authoring.edits.config_file import ConfigFiles
+from patchgen_core.authoring.edits.declarations import pin_version
 from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.results import Artifact
 from patchgen_core.config.loading import LoadedConfig, Loader
@@ -18,10 +18,8 @@ from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.results import UpgradeReport
-from patchgen_core.upgrade.writing.candidates import Candidate, Key, Left, Use
+from patchgen_core.upgrade.writing.candidates import Candidate, FileChanges, Key, Left, Use
 from patchgen_core.upgrade.writing.rewriting import rewrite
-
-Pins = tuple[tuple[Path, LineEdit], ...]
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Rehearsal:
         self.project = replace(project, upstream=(folder,))
         self.version = version
         self.keys: tuple[Key, ...] = tuple(dict.fromkeys((config.path, config.config) for config in report.configs))
-        self.sources = SourceCache()
+        self.sources, self.files = SourceCache(), ConfigFiles()
         self.loaded = {_key(loaded): loaded for loaded in self._load(self.paths, self.sources)[0]}
 
     @property
@@ -97,16 +95,12 @@ class Rehearsal:
                 found.setdefault(replacement.location, []).append(use)
         return found
 
-    def pins(self, keys: Iterable[Key]) -> Pins:
-        """The edits that pin configs to the release, where they are pinned to another one."""
-        found = []
-        for key in keys:
-            loaded = self.loaded.get(key)
-            if loaded is not None and loaded.config.transformers_version is not None:
-                path = Path(loaded.config.location.file)
-                edit = version_edit(self.sources.get(path), loaded.config.location.line, self.version)
-                found += [(path, edit)] if edit is not None else []
-        return tuple(dict.fromkeys(found))
+    def pins(self, keys: Iterable[Key]) -> list[FileChanges]:
+        """What pins configs to the release, where they are pinned to another one."""
+        configs = [self.loaded[key].config for key in keys if key in self.loaded]
+        places = dict.fromkeys(config.location for config in configs if config.transformers_version is not None)
+        files = {place: self.files.get(Path(place.file)) for place in places}
+        return [(file.path, pin_version(file, place.line, self.version)) for place, file in files.items()]
 
     # --- making them -----------------------------------------------------------------------------------
 
@@ -114,8 +108,8 @@ class Rehearsal:
         """What some configs make when candidates are written, and they are pinned to the release."""
         sources = SourceCache()
         try:
-            for path, lines in rewrite(self.project, candidates, self.pins(keys)).items():
-                sources.put(path, lines.text)
+            for path, file in rewrite(self.project, self.files, candidates, self.pins(keys)).items():
+                sources.put(path, file.text)
         except PatchgenError as error:
             return Made({}, dict.fromkeys(keys, error.problems))
         loaded, problems = self._load(dict.fromkeys(Path(path) for path, _ in keys), sources)

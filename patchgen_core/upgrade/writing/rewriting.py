@@ -6,56 +6,55 @@ import ast
 import importlib.util
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.authoring.config_imports import additions, needed_names
-from patchgen_core.authoring.line_edits import LineEdit, Lines, read_lines
-from patchgen_core.authoring.unused_imports import removals
+from patchgen_core.authoring.edits.config_file import Changes, ConfigFile, ConfigFiles
+from patchgen_core.authoring.edits.imports import add_imports
+from patchgen_core.authoring.edits.needed_imports import needed_names
+from patchgen_core.authoring.edits.unused_imports import remove_unused_imports
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text
 from patchgen_core.project.project import Project, walk_files
-from patchgen_core.syntax.source import parse_source, read_source
-from patchgen_core.upgrade.writing.candidates import Candidate
+from patchgen_core.syntax.source import parse_source
+from patchgen_core.upgrade.writing.candidates import Candidate, FileChanges
 
 
 def rewrite(
-    project: Project, candidates: Iterable[Candidate], edits: Iterable[tuple[Path, LineEdit]] = ()
-) -> dict[Path, Lines]:
+    project: Project, files: ConfigFiles, candidates: Sequence[Candidate], pins: Iterable[FileChanges] = ()
+) -> dict[Path, ConfigFile]:
     """The files that candidates stand in, with their new texts and the imports that these need.
 
     Args:
         project: the project.
+        files: the files as they are.
         candidates: the replacements to write.
-        edits: further edits, each with its file.
+        pins: what pins configs to another version.
 
     Raises:
-        PatchgenError: a file cannot be read, or is not valid Python afterwards.
+        PatchgenError: a file cannot be read.
     """
-    found: dict[Path, list[Candidate]] = {}
-    more: dict[Path, list[LineEdit]] = {}
-    for candidate in candidates:
-        found.setdefault(candidate.path, []).append(candidate)
-        for path, edit in candidate.renames:
-            more.setdefault(path, []).append(edit)
-    for path, edit in edits:
-        more.setdefault(path, []).append(edit)
-    paths = dict.fromkeys([*found, *more])
-    return {path: _rewritten(project, path, found.get(path, []), more.get(path, [])) for path in paths}
+    changes: dict[Path, Changes] = {}
+    renames = [rename for candidate in candidates for rename in candidate.renames]
+    texts = [(candidate.path, candidate.changes) for candidate in candidates]
+    for path, more in [*texts, *renames, *pins]:
+        changes[path] = {**changes.get(path, {}), **more}
+    return {
+        path: _rewrite_file(project, files.get(path), of_file, [c for c in candidates if c.path == path])
+        for path, of_file in changes.items()
+    }
 
 
-def _rewritten(project: Project, path: Path, candidates: Sequence[Candidate], more: Sequence[LineEdit]) -> Lines:
-    lines, source = read_lines(path), read_source(path)
-    edits = [*more, *(edit for candidate in candidates for edit in candidate.edits)]
+def _rewrite_file(project: Project, file: ConfigFile, changes: Changes, candidates: Sequence[Candidate]) -> ConfigFile:
     texts = [candidate.rebase.merged.text for candidate in candidates]
     early = {name for text in texts for name in needed_names(text)[0]}
-    needs = [statement for candidate in candidates for statement in candidate.rebase.needs]
-    after = lines.edited([*edits, *additions(source, needs, early)])
-    if any(candidate.is_marked for candidate in candidates):
-        return after
-    dropped = _names(candidate.rebase.ours for candidate in candidates) - _names(texts)
-    importers = _Importers(project, path)
-    return after.edited(removals(parse_source(path, after.text), dropped, importers.may_use))
+    needs = dict.fromkeys(statement for candidate in candidates for statement in candidate.rebase.needs)
+    module = add_imports(file.changed(changes).module, needs, early)
+    if not any(candidate.is_marked for candidate in candidates):
+        dropped = _names(candidate.rebase.ours for candidate in candidates) - _names(texts)
+        module = remove_unused_imports(module, dropped, _Importers(project, file.path).may_use)
+    return replace(file, module=module)
 
 
 def _names(texts: Iterable[str]) -> set[str]:

@@ -1,0 +1,154 @@
+"""Imports that a config's file gets, each where it fits best.
+
+libcst's own ``AddImportsVisitor`` puts a name first in its statement, whatever the order there, and a new statement at
+the top of the file; here both follow what the file has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+import libcst as cst
+import libcst.matchers as m
+
+from patchgen_core.authoring.edits.import_layout import (
+    Import,
+    code_of,
+    entry_of,
+    import_of,
+    module_of,
+    names_of,
+    width_of,
+    with_names,
+)
+
+_GUARD = m.If(test=m.Name("TYPE_CHECKING") | m.Attribute(m.Name("typing"), m.Name("TYPE_CHECKING")))
+
+
+def add_imports(module: cst.Module, statements: Iterable[str], early: Collection[str] = ()) -> cst.Module:
+    """A file with further imports.
+
+    A name joins the statement that imports from its module already, in the layout and order that this has. Another
+    statement stands beside those of its package, or else below the last import. Upstream's models are imported under
+    ``if TYPE_CHECKING:`` where the file imports them only there.
+
+    Args:
+        module: the file.
+        statements: the imports, of one name each.
+        early: names that Python asks for where the file is imported.
+    """
+    width = width_of(module)
+    lines = [cst.ensure_type(cst.parse_statement(statement), cst.SimpleStatementLine) for statement in statements]
+    for line in sorted(lines, key=_module_on):
+        statement = _import_on(line)
+        guard, bound = guard_of(module), entry_of(names_of(statement)[0]).rpartition(" as ")[2]
+        models = ".models." in module_of(statement) and bound not in early
+        if guard is not None and models and _has_models(guard.body) and not _has_models(module):
+            block = cst.ensure_type(guard.body, cst.IndentedBlock)
+            indent = module.default_indent if block.indent is None else block.indent
+            block = block.with_changes(body=_with_import(block.body, line, indent, width))
+            new = guard.with_changes(body=block)
+            module = module.with_changes(body=[new if s is guard else s for s in module.body])
+        else:
+            module = module.with_changes(body=_with_import(module.body, line, "", width))
+    return module
+
+
+def _import_on(line: cst.SimpleStatementLine) -> Import:
+    statement = import_of(line)
+    assert statement is not None
+    return statement
+
+
+def _module_on(line: cst.SimpleStatementLine) -> str:
+    statement = _import_on(line)
+    return module_of(statement) if isinstance(statement, cst.ImportFrom) else code_of(statement)
+
+
+def guard_of(module: cst.Module) -> cst.If | None:
+    """A file's ``if TYPE_CHECKING:`` block; None when it has none."""
+    guards = (s for s in module.body if isinstance(s, cst.If) and m.matches(s, _GUARD))
+    return next((guard for guard in guards if isinstance(guard.body, cst.IndentedBlock)), None)
+
+
+def _has_models(block: cst.BaseSuite | cst.Module) -> bool:
+    """Whether a block imports from upstream's models."""
+    return any(isinstance(s, cst.ImportFrom) and ".models." in module_of(s) for _, s in _imports(block.body))
+
+
+def _imports(body: Sequence[cst.CSTNode]) -> list[tuple[int, Import]]:
+    """The imports of a block, with the numbers of their lines in it."""
+    return [
+        (number, statement)
+        for number, line in enumerate(body)
+        for statement in (line.body if isinstance(line, cst.SimpleStatementLine) else ())
+        if isinstance(statement, (cst.Import, cst.ImportFrom))
+    ]
+
+
+def _with_import(
+    body: Sequence[cst.BaseStatement], line: cst.SimpleStatementLine, indent: str, width: int
+) -> list[cst.BaseStatement]:
+    """The statements of a block with an import among them."""
+    wanted = _import_on(line)
+    for number, other in enumerate(body):
+        statement = import_of(other)
+        if isinstance(statement, cst.ImportFrom) and _can_join(statement, wanted):
+            names = names_of(statement)
+            name = names_of(wanted)[0]
+            at = _place([entry_of(each) for each in names], entry_of(name))
+            assert isinstance(other, cst.SimpleStatementLine)
+            joined = with_names(other, [*names[:at], name, *names[at:]], indent, width)
+            return [*body[:number], joined, *body[number + 1 :]]
+    return _with_line(body, with_names(line, names_of(wanted), indent, width), module_of(wanted))
+
+
+def _can_join(statement: cst.ImportFrom, wanted: Import) -> bool:
+    """Whether a statement imports from the module of an import and takes another name."""
+    is_same = isinstance(wanted, cst.ImportFrom) and module_of(statement) == module_of(wanted)
+    return is_same and bool(names_of(statement)) and (statement.lpar is not None or "\\" not in code_of(statement))
+
+
+def _place(names: Sequence[str], entry: str) -> int:
+    """Where a name goes among others: in their order, if they have one, else behind them."""
+    orders: tuple[Callable[[str], Any], ...] = (_by_type, str.casefold, str)
+    for order in orders:
+        keys = [order(name) for name in names]
+        if keys == sorted(keys):
+            return sum(other < order(entry) for other in keys)
+    return len(names)
+
+
+def _by_type(name: str) -> tuple[int, str]:
+    """The order of import sorters: constants, classes, then what is written in small letters."""
+    plain = name.partition(" ")[0]
+    kind = 0 if plain.isupper() and len(plain) > 1 else 1 if plain[:1].isupper() else 2
+    return kind, name.casefold()
+
+
+def _with_line(
+    body: Sequence[cst.BaseStatement], line: cst.SimpleStatementLine, module: str
+) -> list[cst.BaseStatement]:
+    """The statements of a block with a new one that imports a module or from it."""
+    imports = [(number, module_of(statement)) for number, statement in _imports(body)]
+    beside = [(number, other) for number, other in imports if other.partition(".")[0] == module.partition(".")[0]]
+    modules = [other for _, other in beside]
+    if beside and modules == sorted(modules):
+        if modules[0] > module:
+            return _with_line_above(body, beside[0][0], line)
+        beside = [(number, other) for number, other in beside if other <= module]
+    if imports:
+        at = (beside or imports)[-1][0] + 1
+        return [*body[:at], line, *body[at:]]
+    if body and m.matches(body[0], m.SimpleStatementLine([m.Expr(m.SimpleString())])):
+        return [body[0], line.with_changes(leading_lines=[cst.EmptyLine(indent=False)]), *body[1:]]
+    return _with_line_above(body, 0, line, cst.EmptyLine(indent=False))
+
+
+def _with_line_above(
+    body: Sequence[cst.BaseStatement], at: int, line: cst.SimpleStatementLine, *between: cst.EmptyLine
+) -> list[cst.BaseStatement]:
+    """Statements with one more above another; comments stay above both, and what is given stands between."""
+    line = line.with_changes(leading_lines=getattr(body[at], "leading_lines", ()))
+    return [*body[:at], line, body[at].with_changes(leading_lines=between), *body[at + 1 :]]
