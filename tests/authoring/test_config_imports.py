@@ -201,6 +201,22 @@ class TestRemoving:
     def test_others_stay(self, text: str) -> None:
         assert removed(text, "x") == text
 
+    def test_comments_stay_and_one_of_two_empty_lines_goes(self) -> None:
+        text = "import os\n\n# as agreed\nfrom a import x\n\nfrom b import z\nfrom c import y\n\nw = 1\n"
+        assert removed(text, "x", "y") == "import os\n\n# as agreed\n\nfrom b import z\n\nw = 1\n"
+        assert removed("import os\n\nimport re\n\nw = 1\n", "re") == "import os\n\nw = 1\n"
+
+    def test_a_name_on_the_last_line_of_several(self) -> None:
+        text = "from a import (\n    x,  # x\n    y,\n)\n"
+        assert removed(text, "y") == "from a import (\n    x,  # x\n)\n"
+        assert removed(text.replace("y,", "y"), "y") == "from a import (\n    x,  # x\n)\n"
+        assert removed("from a import (x,\n    y)\n", "y") == "from a import x\n"
+
+    def test_a_block_for_types_keeps_a_statement(self) -> None:
+        text = "if TYPE_CHECKING:\n    from a import x\n    # of b\n    from b import y\n"
+        assert removed(text, "y") == "if TYPE_CHECKING:\n    from a import x\n    # of b\n"
+        assert removed(text, "x", "y") == text
+
     def test_what_was_unused_before_stays(self) -> None:
         assert removed("from a import x, y\n", "y") == "from a import x\n"
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT, Workspace
 
-CHECK = """
+RUN = """
 import atexit
 import sys
 
 from patchgen_core.cli.main import run
 
 atexit.register(lambda: print(*sys.modules, file=sys.stderr))
-sys.argv = ["patchgen", "--check"]
+sys.argv = ["patchgen", *{arguments}]
 run()
 """
+CHECK = RUN.format(arguments=["--check"])
 
 
 def test_the_package_loads_nothing_but_itself() -> None:
@@ -34,3 +37,20 @@ def test_check_of_what_is_known_to_be_clean_loads_no_generator_and_no_rich(gated
     others = ("api", "build.artifacts", "codegen", "checks.contract", "config.loading", "checks.parity", "config.spec")
     heavy = {"difflib", "importlib.metadata", "libcst", "rich", "tempfile", *(f"patchgen_core.{o}" for o in others)}
     assert loaded & heavy == set()
+
+
+COLD = {
+    "--check": "patchgen_core.build.artifacts",
+    "--check --no-cache": "patchgen_core.build.artifacts",
+    "--check --select PG2": "patchgen_core.checks.contract.run",
+    "gate": "patchgen_core.checks.contract.run",
+}
+
+
+@pytest.mark.parametrize(("arguments", "needed"), COLD.items(), ids=COLD)
+def test_a_check_that_nothing_is_kept_of_loads_no_libcst(gated: Workspace, arguments: str, needed: str) -> None:
+    done = gated.python(RUN.format(arguments=arguments.split()))
+    assert done.returncode == 0, done.stdout
+    loaded = set(done.stderr.split())
+    assert needed in loaded
+    assert "libcst" not in loaded

@@ -66,6 +66,14 @@ def test_installed_it_is_silent_and_loads_nothing(project: Workspace, pytester: 
     assert "patchgen" not in "\n".join(shown)
 
 
+def test_a_session_that_checks_everything_loads_no_libcst(project: Workspace, pytester: pytest.Pytester) -> None:
+    project.write("conftest.py", LISTEN)
+    result = run(pytester, project, "--patchgen", apart=True)
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(["loaded: [[]*'pytest_patchgen.collection'*"])
+    result.stdout.no_fnmatch_line("loaded:*libcst*")
+
+
 WAYS = {
     "--patchgen": ["--patchgen"],
     "a choice of checks": ["--patchgen-checks=drift,import,contract"],

@@ -63,7 +63,7 @@ def remove_unused_imports(
     guard = guard_of(module)
     if guard is not None:
         block = cst.ensure_type(guard.body, cst.IndentedBlock)
-        body, above = _edit_lines(block.body, without_unused)
+        body, above = _edit_lines(block.body, without_unused, is_below_text=True)
         if body:
             new = guard.with_changes(body=block.with_changes(body=body, footer=[*above, *block.footer]))
             module = module.with_changes(body=[new if s is guard else s for s in module.body])
@@ -82,7 +82,7 @@ def _has_comments(line: cst.SimpleStatementLine) -> bool:
 def _edit_lines(
     body: Iterable[cst.BaseStatement],
     edit: Callable[[cst.BaseStatement], cst.BaseStatement | None],
-    is_below_text: bool = False,
+    is_below_text: bool,
 ) -> tuple[list[cst.BaseStatement], list[cst.EmptyLine]]:
     """The statements of a block after an edit of each, and the comments that are left below them.
 
@@ -91,7 +91,7 @@ def _edit_lines(
     Args:
         body: the statements.
         edit: what becomes of one; None where it goes.
-        is_below_text: whether a comment stands right above the block.
+        is_below_text: whether a line of text stands right above the block.
     """
     statements: list[cst.BaseStatement] = []
     above: list[cst.EmptyLine] = []
