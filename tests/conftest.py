@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -189,6 +190,13 @@ class Workspace:
         env = {**os.environ, "PYTHONPATH": str(self.site), "COLUMNS": "120", **environment}
         command = [sys.executable, *arguments]
         return subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
+
+
+def execute(text: str) -> dict[str, Any]:
+    """The namespace of a generated module that has run."""
+    namespace: dict[str, Any] = {"__name__": "generated"}
+    exec(compile(text, "generated.py", "exec"), namespace)
+    return namespace
 
 
 def _write(path: Path, text: str) -> Path:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from patchgen_core.checks.checked_in import compare as drift
 from patchgen_core.checks.checked_in.compare import fix
 from tests.build.cached import BASE, FAMILY, HEIR, OTHER, checked, preamble
+from tests.build.two_configs import OTHER_CONFIG
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 
 
@@ -24,3 +26,12 @@ config.override_method("Norm.forward", replacement=norm_forward)
     fix(checked(work).report)
     assert checked(work).reused == FAMILY
     return work
+
+
+@pytest.fixture
+def two(gated: Workspace) -> Workspace:
+    """A project whose two configs are clean."""
+    path = gated.config(PATCH, OTHER_CONFIG)
+    path.write_text(path.read_text().replace("toy_gpu.py", "other.py"))
+    drift.fix(gated.check())
+    return gated

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from tests.authoring.test_new_finding import CONVERSIONS, EXPERTS, GENERIC, HEAD, HEIR, MLP, PRODUCT, ROTARY
+from tests.authoring.modules_to_patch import CONVERSIONS, EXPERTS, GENERIC, HEAD, HEIR, MLP, PRODUCT, ROTARY
 from tests.conftest import Workspace
 
 TOY = "transformers.models.toy"
