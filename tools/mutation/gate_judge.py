@@ -15,7 +15,7 @@ from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
-from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, offered, slots_in
+from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, list_implementations, slots_in
 from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.project.project import Project
@@ -89,7 +89,7 @@ class Gate:
             PatchgenError: the config fails as it is.
         """
         torch.set_num_threads(1)  # what is forked from a process with threads of its own hangs
-        names = offered(artifact.text, self.checks.kernels())
+        names = list_implementations(artifact.text, self.checks.kernels())
         self.options = ParityOptions(offered=names)
         tolerance = ((EAGER, 4.0), (PATCHED, 4.0))  # so that upstream's runs in float64 are there as well
         lax = replace(self.project, parity=replace(self.project.parity, tolerance=tolerance))
