@@ -18,7 +18,7 @@ from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.config.tracing import Input, place
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
 from patchgen_core.project.project import Project
-from patchgen_core.syntax.diffs import owner_of_line, unified_diff
+from patchgen_core.syntax.diffs import unified_diff
 from patchgen_core.syntax.header import seal
 from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.upstream.module import find_upstream
@@ -245,7 +245,7 @@ def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
 def _is_allowed(draft: _Draft, complaint: Complaint, problem: Problem) -> bool:
     """Whether the config allows what is wrong; then the contract rule of that code reports it."""
     allowances = draft.plan.config.allowed
-    owner = owner_of_line(parse_source(Path(), draft.raw.text), complaint.line) if allowances else ""
+    owner = parse_source(Path(), draft.raw.text).owner_at(complaint.line) if allowances else ""
     return any(allowance.covers(problem.code, owner) for allowance in allowances)
 
 
@@ -261,7 +261,7 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     name = complaint.name
     if name in (*draft.plan.excluded, *draft.plan.dropped):
         call = "exclude_from_output" if name in draft.plan.excluded else "drop_import_names"
-        owner = "" if origin else owner_of_line(parse_source(Path(), draft.raw.text), line)
+        owner = "" if origin else parse_source(Path(), draft.raw.text).owner_at(line)
         user = origin.label if origin else f"upstream's '{owner}'" if owner else "upstream's code"
         message = f"{call} takes '{name}' out, but {user} still uses it {where}"
         hint = "Patch or exclude what uses it, or bind the name yourself."

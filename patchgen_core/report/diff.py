@@ -12,7 +12,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from patchgen_core.syntax.diffs import HUNK
+from patchgen_core.syntax.diffs import FileDiff, Hunk, Line, parse_diff
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _LINE_STYLE = {"+": "green", "-": "red"}
@@ -23,17 +23,6 @@ _MOST_HUNKS = 12
 _LONGEST = 500
 _TAIL = 8
 _MOST_WORDS = 1200
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of a hunk: its kind (space, ``+``, ``-``, or ``\\`` for a remark) and its numbers before and after; 0
-    where it has none."""
-
-    kind: str
-    text: str
-    old: int
-    new: int
 
 
 @dataclass(frozen=True)
@@ -51,67 +40,38 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Hunk:
-    """A hunk with its ``@@`` line."""
+class FoldedHunk:
+    """What is shown of a hunk."""
 
     header: str
+    owner: str
     lines: tuple[Line | Fold, ...]
 
 
 @dataclass(frozen=True)
-class FileDiff:
-    """The hunks of one file, and the names it has before and after."""
+class FoldedDiff:
+    """What is shown of a file's hunks, and the names it has before and after."""
 
     old: str
     new: str
-    hunks: tuple[Hunk | Fold, ...]
+    hunks: tuple[FoldedHunk | Fold, ...]
 
 
-def parse_diff(diff: str) -> list[FileDiff]:
-    """The files of a unified diff."""
-    files: list[tuple[str, str, list[Hunk | Fold]]] = []
-    lines = iter(diff.split("\n"))
-    for line in lines:
-        if line.startswith("--- "):
-            files.append((line[4:], next(lines, "")[4:], []))
-        elif match := HUNK.match(line):
-            old, new = int(match[1]), int(match[3])
-            counts = [int(match[group] or 1) for group in (2, 4)]
-            files[-1][2].append(Hunk(line, tuple(_body(lines, old, new, *counts))))
-    return [FileDiff(old, new, tuple(hunks)) for old, new, hunks in files]
-
-
-def _body(lines: Iterator[str], old: int, new: int, old_count: int, new_count: int) -> Iterator[Line]:
-    while old_count > 0 or new_count > 0:
-        line = next(lines, None)
-        if line is None:
-            return
-        kind, text = line[:1] or " ", line[1:]
-        is_old, is_new = kind in " -", kind in " +"
-        yield Line(kind, text, old * is_old, new * is_new)
-        old, old_count = old + is_old, old_count - is_old
-        new, new_count = new + is_new, new_count - is_new
-
-
-def fold(file: FileDiff) -> FileDiff:
+def fold(file: FileDiff) -> FoldedDiff:
     """The file with the middle of its long hunks, and its last hunks if there are many, folded."""
-    hunks = [_fold_hunk(hunk) if isinstance(hunk, Hunk) else hunk for hunk in file.hunks[:_MOST_HUNKS]]
-    rest = [hunk for hunk in file.hunks[_MOST_HUNKS:] if isinstance(hunk, Hunk)]
+    hunks: list[FoldedHunk | Fold] = [_fold_hunk(hunk) for hunk in file.hunks[:_MOST_HUNKS]]
+    rest = file.hunks[_MOST_HUNKS:]
     if rest:
-        hunks.append(Fold(tuple(line for hunk in rest for line in _lines(hunk)), len(rest)))
-    return FileDiff(file.old, file.new, tuple(hunks))
+        hunks.append(Fold(tuple(line for hunk in rest for line in hunk.lines), len(rest)))
+    return FoldedDiff(file.old, file.new, tuple(hunks))
 
 
-def _fold_hunk(hunk: Hunk) -> Hunk:
-    lines = _lines(hunk)
-    if len(lines) <= _MOST_LINES + _TAIL:
-        return hunk
-    first, last = _MOST_LINES - _TAIL, len(lines) - _TAIL
-    return Hunk(hunk.header, (*lines[:first], Fold(tuple(lines[first:last])), *lines[last:]))
-
-
-def _lines(hunk: Hunk) -> list[Line]:
-    return [line for line in hunk.lines if isinstance(line, Line)]
+def _fold_hunk(hunk: Hunk) -> FoldedHunk:
+    lines: tuple[Line | Fold, ...] = hunk.lines
+    if len(lines) > _MOST_LINES + _TAIL:
+        first, last = _MOST_LINES - _TAIL, len(lines) - _TAIL
+        lines = (*lines[:first], Fold(hunk.lines[first:last]), *lines[last:])
+    return FoldedHunk(hunk.header, hunk.owner, lines)
 
 
 # --- plain -----------------------------------------------------------------------------------------
@@ -126,7 +86,7 @@ def plain_diff(diff: str, folded: bool = False) -> Text:
     return text
 
 
-def _plain_rows(file: FileDiff) -> Iterator[tuple[str, str]]:
+def _plain_rows(file: FileDiff | FoldedDiff) -> Iterator[tuple[str, str]]:
     yield f"--- {file.old}", "bold"
     yield f"+++ {file.new}", "bold"
     for hunk in file.hunks:
@@ -150,17 +110,17 @@ def rich_diff(diff: str, folded: bool = True) -> RenderableType:
     return Group(*(part for file in files for part in (_file_names(file), _table(file))))
 
 
-def _file_names(file: FileDiff) -> Text:
+def _file_names(file: FileDiff | FoldedDiff) -> Text:
     return Text.assemble(("- ", "red"), (file.old, "bold"), "\n", ("+ ", "green"), (file.new, "bold"))
 
 
-def _table(file: FileDiff) -> Table:
+def _table(file: FileDiff | FoldedDiff) -> Table:
     table = Table.grid(padding=(0, 1, 0, 0))
     for justify in ("right", "right", "left"):
         table.add_column(justify=justify, no_wrap=True, style="dim")
     table.add_column(overflow="fold")
     for number, hunk in enumerate(file.hunks):
-        owner = hunk.header.rpartition("@@")[2].strip() if isinstance(hunk, Hunk) else ""
+        owner = "" if isinstance(hunk, Fold) else hunk.owner
         if number or owner:
             table.add_row("", "", "", Text(f"in {owner}" if owner else "...", "cyan"))
         for line, text in [(hunk, None)] if isinstance(hunk, Fold) else _highlighted(hunk):
@@ -172,7 +132,7 @@ def _table(file: FileDiff) -> Table:
     return table
 
 
-def _highlighted(hunk: Hunk) -> Iterator[tuple[Line | Fold, Text | None]]:
+def _highlighted(hunk: Hunk | FoldedHunk) -> Iterator[tuple[Line | Fold, Text | None]]:
     """Each line with its code in colours."""
     syntax = Syntax("", "python", theme="ansi_dark", background_color="default")
     block: list[Line] = []

@@ -99,15 +99,3 @@ class Module:
         if not method:
             return found if isinstance(found, FUNCTIONS) else None
         return own_method(found, method) if isinstance(found, ast.ClassDef) else None
-
-    def owner_at(self, line: int) -> str:
-        """The class, method or function that a line belongs to, decorators included; empty for none."""
-        owner = ""
-        for name, node in self._spans:
-            if self.source.first_line(node) <= line <= (node.end_lineno or 0):
-                owner = name
-        return owner
-
-    @cached_property
-    def _spans(self) -> list[tuple[str, Definition]]:
-        return [(name, node) for name, node in self.source.definitions if "<locals>" not in name]

@@ -121,6 +121,14 @@ class SourceFile:
         """What the module binds at its top level."""
         return index_module(self.tree)
 
+    def owner_at(self, line: int) -> str:
+        """The class, method or function that a line belongs to, decorators included; empty for none."""
+        owner = ""
+        for name, node in self.definitions:
+            if "<locals>" not in name and self.first_line(node) <= line <= (node.end_lineno or 0):
+                owner = name
+        return owner
+
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
         """The functions of each name, at any depth."""

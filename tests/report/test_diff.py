@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
 
-from patchgen_core.report.diff import FileDiff, Fold, Hunk, Line, fold, parse_diff, plain_diff, rich_diff
-from patchgen_core.syntax.diffs import unified_diff
+from patchgen_core.report.diff import Fold, FoldedDiff, FoldedHunk, fold, plain_diff, rich_diff
+from patchgen_core.syntax.diffs import FileDiff, Line, parse_diff, unified_diff
 
 ZOO = Path(__file__).parents[2] / "examples/zoo"
 KINDS = {"red": "-", "green": "+"}
@@ -26,13 +26,14 @@ def diff_of(old: str, new: str) -> str:
     return unified_diff(old, new, "a.py", "b.py")
 
 
-def lines(file: FileDiff) -> list[Line]:
+def lines(file: FileDiff | FoldedDiff) -> list[Line]:
     """The lines that a file shows."""
-    return [line for hunk in file.hunks if isinstance(hunk, Hunk) for line in hunk.lines if isinstance(line, Line)]
+    hunks = [hunk for hunk in file.hunks if not isinstance(hunk, Fold)]
+    return [line for hunk in hunks for line in hunk.lines if isinstance(line, Line)]
 
 
-def folds(file: FileDiff) -> list[Fold]:
-    inner = [part for hunk in file.hunks if isinstance(hunk, Hunk) for part in hunk.lines]
+def folds(file: FoldedDiff) -> list[Fold]:
+    inner = [part for hunk in file.hunks if isinstance(hunk, FoldedHunk) for part in hunk.lines]
     return [part for part in (*inner, *file.hunks) if isinstance(part, Fold)]
 
 
@@ -67,51 +68,6 @@ def highlights(diff: str) -> list[tuple[str, str]]:
     return found
 
 
-# --- parsing ---------------------------------------------------------------------------------------
-
-
-def test_lines_that_look_like_file_names_are_lines_of_the_hunk() -> None:
-    (file,) = parse_diff(diff_of("a\n-- x\n@@ -1 +1 @@\nb\n", "a\n++ y\nb\n"))
-    assert [(line.kind, line.text, line.old, line.new) for line in lines(file)] == [
-        (" ", "a", 1, 1),
-        ("-", "-- x", 2, 0),
-        ("-", "@@ -1 +1 @@", 3, 0),
-        ("+", "++ y", 0, 2),
-        (" ", "b", 4, 3),
-    ]
-
-
-def test_several_files() -> None:
-    second = unified_diff("x\n", "", "c.py", "d.py")
-    found = parse_diff(diff_of("", "x\n") + second)
-    assert [(file.old, file.new) for file in found] == [("a.py", "b.py"), ("c.py", "d.py")]
-    assert [lines(file) for file in found] == [[Line("+", "x", 0, 1)], [Line("-", "x", 1, 0)]]
-
-
-def test_numbers_go_on_in_the_next_hunk() -> None:
-    old = [f"line {number}" for number in range(1, 41)]
-    new = [*old[:5], "one more", *old[5:29], "other", *old[30:]]
-    (file,) = parse_diff(diff_of("\n".join(old), "\n".join(new)))
-    assert len(file.hunks) == 2
-    for line in lines(file):
-        assert not line.old or old[line.old - 1] == line.text
-        assert not line.new or new[line.new - 1] == line.text
-        assert (bool(line.old), bool(line.new)) == (line.kind != "+", line.kind != "-")
-
-
-def test_empty_lines_count_also_where_an_editor_took_their_space() -> None:
-    diff = diff_of("a\n\nb\n", "a\n\nc\n").replace("\n \n", "\n\n")
-    (file,) = parse_diff(diff)
-    assert lines(file) == [Line(" ", "a", 1, 1), Line(" ", "", 2, 2), Line("-", "b", 3, 0), Line("+", "c", 0, 3)]
-
-
-def test_last_lines_without_newline_are_lines_like_any_other() -> None:
-    first, second = parse_diff(diff_of("a\nb", "a\nc") + diff_of("d\n", "e\n"))
-    code = [line for line in lines(first) if line.kind != "\\"]
-    assert code == [Line(" ", "a", 1, 1), Line("-", "b", 2, 0), Line("+", "c", 0, 2)]
-    assert lines(second) == [Line("-", "d", 1, 0), Line("+", "e", 0, 1)]
-
-
 # --- folding ---------------------------------------------------------------------------------------
 
 
@@ -122,7 +78,7 @@ def test_long_hunk_keeps_its_head_and_tail_and_counts_the_rest() -> None:
     folded = fold(whole)
     (gap,) = folds(folded)
     (hunk,) = folded.hunks
-    assert isinstance(hunk, Hunk)
+    assert isinstance(hunk, FoldedHunk)
     place = hunk.lines.index(gap)
     assert [*hunk.lines[:place], *gap.lines, *hunk.lines[place + 1 :]] == lines(whole)
     assert place > 10
@@ -138,7 +94,6 @@ def test_many_hunks_show_the_first_and_count_the_rest() -> None:
     folded = fold(whole)
     (gap,) = folds(folded)
     assert folded.hunks[-1] is gap
-    assert folded.hunks[:-1] == whole.hunks[: len(folded.hunks) - 1]
     assert [*lines(folded), *gap.lines] == lines(whole)
     assert f" in {len(whole.hunks) - len(folded.hunks) + 1} hunks: 0 removed, " in str(gap)
 
@@ -147,7 +102,8 @@ def test_what_is_short_is_not_folded() -> None:
     old = "".join(f"line {n}\n" for n in range(30))
     diff = diff_of(old, old.replace("line 1", "line one "))
     for file in parse_diff(diff):
-        assert fold(file) == file
+        assert folds(fold(file)) == []
+        assert lines(fold(file)) == lines(file)
     assert plain_diff(diff, folded=True).plain == plain_diff(diff).plain == diff
 
 

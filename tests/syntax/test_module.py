@@ -315,4 +315,4 @@ def test_owner_of_a_line() -> None:
     text = module(
         "@a\nclass A:\n    x = 1\n\n    @b(\n        c)\n    def f(self):\n        def g():\n            pass\nx = 1"
     )
-    assert [text.owner_at(line) for line in (1, 3, 5, 6, 9, 10)] == ["A", "A", "A.f", "A.f", "A.f", ""]
+    assert [text.source.owner_at(line) for line in (1, 3, 5, 6, 9, 10)] == ["A", "A", "A.f", "A.f", "A.f", ""]

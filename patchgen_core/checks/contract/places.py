@@ -17,7 +17,7 @@ def config_location(subject: Subject, finding: Finding) -> Location:
     if finding.declared is not None:
         return finding.declared
     line = getattr(finding.node, "lineno", 0)
-    owner = subject.generated.owner_at(line) if line else ""
+    owner = subject.generated.source.owner_at(line) if line else ""
     found = _declaration(subject, owner) if owner else None
     if found is None:
         return _addition(subject, finding, owner) or config

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,10 +10,9 @@ from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.request import PatchedCode
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.errors import PatchgenError
+from patchgen_core.syntax.diffs import added_lines
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.syntax.source import parse_source
-
-_HUNK = re.compile(r"@@ -\S+ \+(\d+)\S* @@")
 
 
 def patched_code(artifact: Artifact, text: str) -> tuple[PatchedCode, ...]:
@@ -70,15 +68,3 @@ def _names(node: ast.AST, own: str, dotted: str) -> Iterator[str]:
         name = f"{dotted}.{child.name}" if isinstance(child, FUNCTIONS) else dotted
         if name != own or name == dotted:
             yield from _names(child, own, name)
-
-
-def added_lines(diff: str) -> Iterator[int]:
-    """The lines, counted from 1, that a unified diff adds to the text it leads to."""
-    number = 0
-    for row in diff.split("\n"):
-        if hunk := _HUNK.match(row):
-            number = int(hunk[1])
-        elif number and row.startswith(("+", " ")):
-            if row.startswith("+"):
-                yield number
-            number += 1

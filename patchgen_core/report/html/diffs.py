@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 
-from patchgen_core.report.diff import FileDiff, Fold, Hunk, Line, changed_words, parse_diff, visible
+from patchgen_core.report.diff import changed_words, visible
 from patchgen_core.report.html.markup import Markup, as_markup, join_markup, tag
 from patchgen_core.report.html.syntax import Token, code_lines, mark_up
+from patchgen_core.syntax.diffs import FileDiff, Line, parse_diff
 
 _MOST_LINES = 400
 """Lines of one file's diff that a page has; the rest is only counted."""
@@ -30,7 +31,7 @@ def diff_view(diff: str, label: str, is_open: bool = False) -> Markup:
         is_open: whether it is unfolded at first.
     """
     files = parse_diff(diff)
-    lines = [line for file in files for hunk in file.hunks for line in _lines(hunk)]
+    lines = [line for file in files for hunk in file.hunks for line in hunk.lines]
     if not lines:
         return Markup()
     added, removed = (sum(line.kind == kind for line in lines) for kind in "+-")
@@ -52,21 +53,15 @@ def _counts(added: int, removed: int) -> Markup:
     return join_markup([part(added, "+", "added"), part(removed, "\u2212", "removed")], " ")
 
 
-def _lines(hunk: Hunk | Fold) -> list[Line]:
-    return [line for line in hunk.lines if isinstance(line, Line)]
-
-
 def _file(file: FileDiff) -> Markup:
     parts, left = [tag("div", *(tag("span", name) for name in _side_names(file)), class_="names")], _MOST_LINES
     missing = 0
     for number, hunk in enumerate(file.hunks):
-        lines = _lines(hunk)
-        shown, missing = lines[:left], missing + len(lines[left:])
+        shown, missing = hunk.lines[:left], missing + len(hunk.lines[left:])
         left -= len(shown)
         if shown:
-            owner = hunk.header.rpartition("@@")[2].strip() if isinstance(hunk, Hunk) else ""
-            if number or owner:
-                parts.append(tag("div", owner or "\u22ef", class_="owner"))
+            if number or hunk.owner:
+                parts.append(tag("div", hunk.owner or "\u22ef", class_="owner"))
             parts += _hunk(shown)
     if missing:
         parts.append(tag("p", f"{missing} more lines are left out here.", class_="rest"))
