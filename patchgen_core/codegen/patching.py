@@ -15,7 +15,15 @@ from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
 from patchgen_core.config.replacement import ACCESSORS, Replacement
 from patchgen_core.errors import Location
 from patchgen_core.syntax.edits import Edit
-from patchgen_core.syntax.nodes import Definition, Function, is_filler, methods, statements
+from patchgen_core.syntax.nodes import (
+    Definition,
+    Function,
+    docstring_of,
+    is_filler,
+    methods,
+    statements,
+    without_docstring,
+)
 from patchgen_core.syntax.source import SourceFile
 
 RULE = f"# {'=' * 70}"
@@ -233,18 +241,17 @@ def _assigned_inits(node: ast.ClassDef) -> list[ast.Name]:
 
 def _append(source: SourceFile, node: ast.ClassDef, added: Sequence[tuple[PlannedPatch, str]]) -> list[Edit]:
     """Put methods at the end of a class, instead of a body that says nothing."""
-    docstring = node.body[:1] if ast.get_docstring(node, clean=False) is not None else []
-    rest = node.body[len(docstring) :]
+    docstring, rest = docstring_of(node), without_docstring(node)
     is_empty = all(is_filler(statement) for statement in rest)
     edits: list[Edit] = []
     body = source.start(node.body[0])
     if _is_on_header(source, node):
         header = len(re.sub(r"[\s\\]+\Z", "", source.text[:body]))
-        kept = source.segment(docstring[0]) if docstring else "" if is_empty else source.text[body : source.end(node)]
+        kept = source.segment(docstring) if docstring else "" if is_empty else source.text[body : source.end(node)]
         new = f"\n{_body_indent(source, node)}{kept}" if kept else ""
         edits.append(Edit(header, source.end(node), new))
     elif is_empty and rest:
-        start = source.end(docstring[0]) if docstring else source.line_starts[rest[0].lineno - 1] - 1
+        start = source.end(docstring) if docstring else source.line_starts[rest[0].lineno - 1] - 1
         edits.append(Edit(start, source.line_starts[rest[-1].end_lineno or 0] - 1, ""))
     at = source.line_starts[source.last_line(node)]
     for number, (patch, text) in enumerate(added):

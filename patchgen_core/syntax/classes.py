@@ -112,7 +112,7 @@ def _own_fields(node: ast.ClassDef, by_keyword: bool) -> dict[str, Parameter]:
             if annotation.rpartition(".")[2] == "KW_ONLY":
                 by_keyword = True
             elif "ClassVar" not in annotation:
-                found[name] = Parameter(name, "keyword" if by_keyword else "either", statement.value is None)
+                found[name] = Parameter(name, "keyword" if by_keyword else "either", statement.value)
     return found
 
 

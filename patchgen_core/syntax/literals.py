@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_names
+from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.scopes import Binding, Call, Scope
+from patchgen_core.syntax.signatures import is_static, signature_of
 
 ANY = "*"
 """Stands for a string that the text does not tell."""
@@ -172,19 +173,15 @@ def _items(holder: Located, method: str) -> Iterator[Located]:
 
 def _argument(function: Function, name: str, home: Scope, call: Call) -> Located | None:
     """What a call passes for a parameter, or the parameter's default."""
-    arguments = function.args
     for keyword in call.node.keywords:
         if keyword.arg == name:
             return Located(keyword.value, call.scope)
-    positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-    if home.parent is not None and isinstance(home.parent.node, ast.ClassDef):
-        positional = positional if "staticmethod" in decorator_names(function) else positional[1:]
     is_open = any(isinstance(a, ast.Starred) for a in call.node.args) or any(k.arg is None for k in call.node.keywords)
-    if is_open:
+    signature = signature_of(function, home.is_method and not is_static(function))
+    parameter = signature.find(name)
+    if is_open or parameter is None:
         return None
-    if name in positional and positional.index(name) < len(call.node.args):
-        return Located(call.node.args[positional.index(name)], call.scope)
-    defaults = dict(zip(reversed(positional), reversed(arguments.defaults)))
-    defaults |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults) if d is not None}
-    default = defaults.get(name)
-    return Located(default, home.parent or home) if default is not None else None
+    place = signature.parameters.index(parameter)
+    if parameter.kind != "keyword" and place < len(call.node.args):
+        return Located(call.node.args[place], call.scope)
+    return Located(parameter.default, home.parent or home) if parameter.default is not None else None

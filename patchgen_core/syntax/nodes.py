@@ -121,3 +121,16 @@ def inside(node: ast.AST) -> Iterator[ast.AST]:
         yield child
         if not isinstance(child, (*DEFINITIONS, ast.Lambda)):
             yield from inside(child)
+
+
+def docstring_of(node: ast.AST) -> ast.stmt | None:
+    """The statement that is a definition's docstring."""
+    body: list[ast.stmt] = getattr(node, "body", [])
+    value = body[0].value if isinstance(node, DEFINITIONS) and body and isinstance(body[0], ast.Expr) else None
+    return body[0] if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def without_docstring(node: ast.AST) -> list[ast.stmt]:
+    """A definition's statements but for the docstring."""
+    body: list[ast.stmt] = getattr(node, "body", [])
+    return body if docstring_of(node) is None else body[1:]

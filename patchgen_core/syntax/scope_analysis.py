@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from patchgen_core.syntax.index import bound_name
-from patchgen_core.syntax.nodes import Function, decorator_names
+from patchgen_core.syntax.nodes import Function
 from patchgen_core.syntax.scopes import Assignment, Binding, Call, Kind, Moment, Reference, Scope, Scopes
+from patchgen_core.syntax.signatures import instance_name
 
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _Capture = ast.MatchAs | ast.MatchStar | ast.MatchMapping
@@ -121,8 +122,9 @@ class _Analysis:
             self._annotation(argument.annotation, around)
         self._annotation(node.returns, around)
         cls, self_name = scope.cls, scope.self_name
-        if is_method:
-            cls, self_name = _instance(node, scope) if scope.outer is self.top else ("", "")
+        if isinstance(scope.node, ast.ClassDef):
+            self_name = instance_name(node) if scope.outer is self.top else ""
+            cls = scope.node.name if self_name else ""
         self._body(node, node.body, self._enter(node, "function", around, cls, self_name))
         self.owner = outer_owner
 
@@ -297,13 +299,6 @@ class _Analysis:
 def _has_lazy_annotations(tree: ast.Module) -> bool:
     futures = (s for s in tree.body if isinstance(s, ast.ImportFrom) and s.module == "__future__")
     return any(alias.name == "annotations" for statement in futures for alias in statement.names)
-
-
-def _instance(method: Function, scope: Scope) -> tuple[str, str]:
-    """The class that a method's first parameter is an instance of, and what it calls that."""
-    assert isinstance(scope.node, ast.ClassDef)
-    first = [*method.args.posonlyargs, *method.args.args][:1]
-    return (scope.node.name, first[0].arg) if first and "staticmethod" not in decorator_names(method) else ("", "")
 
 
 def _arguments(arguments: ast.arguments) -> Iterator[ast.arg]:

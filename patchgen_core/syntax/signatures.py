@@ -17,12 +17,19 @@ class Parameter:
     Attributes:
         name: its name.
         kind: how it may be passed.
-        required: whether it lacks a default.
+        default: the value that it has when it is not passed; None when it has to be.
+        node: where it stands; None for the field of a dataclass.
     """
 
     name: str
     kind: Literal["position", "either", "keyword"]
-    required: bool
+    default: ast.expr | None = None
+    node: ast.arg | None = None
+
+    @property
+    def required(self) -> bool:
+        """Whether it lacks a default."""
+        return self.default is None
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,24 @@ def is_static(function: Function) -> bool:
     return "staticmethod" in decorator_names(function)
 
 
+def read_parameters(function: Function) -> list[Parameter]:
+    """The named parameters of a function in their order; ``*args`` and ``**kwargs`` are none."""
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + [*arguments.defaults]
+    parameters = [Parameter(a.arg, "position", default, a) for a, default in zip(arguments.posonlyargs, defaults)]
+    either = zip(arguments.args, defaults[len(arguments.posonlyargs) :])
+    parameters += [Parameter(a.arg, "either", default, a) for a, default in either]
+    by_keyword = zip(arguments.kwonlyargs, arguments.kw_defaults)
+    return parameters + [Parameter(a.arg, "keyword", default, a) for a, default in by_keyword]
+
+
+def instance_name(function: Function) -> str:
+    """What a method calls its instance or class; empty when it takes none by position."""
+    first = [*function.args.posonlyargs, *function.args.args][:1]
+    return first[0].arg if first and not is_static(function) else ""
+
+
 def signature_of(function: Function, bound: bool) -> Signature:
     """The signature of a function.
 
@@ -68,24 +93,11 @@ def signature_of(function: Function, bound: bool) -> Signature:
         function: its definition.
         bound: whether its first parameter is passed by the call itself, as ``self`` is.
     """
-    arguments = function.args
-    first_default = len(arguments.posonlyargs) + len(arguments.args) - len(arguments.defaults)
-    parameters = []
-    for number, argument in enumerate([*arguments.posonlyargs, *arguments.args]):
-        is_position_only = number < len(arguments.posonlyargs)
-        parameters.append(
-            Parameter(argument.arg, "position" if is_position_only else "either", number < first_default)
-        )
-    if bound and parameters:
+    parameters = read_parameters(function)
+    if bound and parameters and parameters[0].kind != "keyword":
         del parameters[0]
-    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        parameters.append(Parameter(argument.arg, "keyword", default is None))
-    return Signature(
-        tuple(parameters),
-        arguments.vararg is not None,
-        arguments.kwarg is not None,
-        arguments.kwarg.arg if arguments.kwarg else "",
-    )
+    vararg, kwarg = function.args.vararg, function.args.kwarg
+    return Signature(tuple(parameters), vararg is not None, kwarg is not None, kwarg.arg if kwarg else "")
 
 
 def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) -> str:

@@ -8,8 +8,8 @@ from itertools import pairwise
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
 from patchgen_core.authoring.new.parts import SEQ_CLS, Found, Left, Patch, function_name
 from patchgen_core.authoring.new.texts import FunctionText
-from patchgen_core.authoring.new.trees import body_of, methods_of
-from patchgen_core.syntax.nodes import FUNCTIONS, last_name
+from patchgen_core.authoring.new.trees import methods_of
+from patchgen_core.syntax.nodes import FUNCTIONS, last_name, without_docstring
 from patchgen_core.syntax.source import SourceFile
 
 GENERIC = "GenericForSequenceClassification"
@@ -85,7 +85,7 @@ def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> 
     function = methods_of(home).get("forward") if home is not None else None
     if function is None or not isinstance(function, FUNCTIONS):
         return None
-    body = body_of(function)
+    body = without_docstring(function)
     texts = [ast.unparse(statement) for statement in body]
     pooled = next((n for n, t in enumerate(texts) if t.startswith("pooled_logits = logits[")), None)
     if _LOSS not in texts or pooled is None or "logits = self.score(hidden_states)" not in texts:

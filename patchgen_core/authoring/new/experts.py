@@ -9,8 +9,8 @@ import textwrap
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.parts import BALANCE, EXPERTS, Found, Left, Patch, function_name
 from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import body_of, methods_of, parameters_of
-from patchgen_core.syntax.nodes import Function
+from patchgen_core.authoring.new.trees import methods_of, parameters_of
+from patchgen_core.syntax.nodes import Function, without_docstring
 
 _LOOP = """
 final_hidden_states = torch.zeros_like(hidden_states)
@@ -112,7 +112,7 @@ def balance_left(upstream: UpstreamSource) -> list[Left]:
 def _shape(function: Function, names: tuple[str, ...]) -> str:
     """A function's tree with its names numbered, so that those of locals and parameters do not count."""
     known = {name: f"p{number}" for number, name in enumerate(names)}
-    body = [_Numbered(known).visit(copy.deepcopy(statement)) for statement in body_of(function)]
+    body = [_Numbered(known).visit(copy.deepcopy(statement)) for statement in without_docstring(function)]
     return "\n".join(ast.unparse(statement) for statement in body)
 
 

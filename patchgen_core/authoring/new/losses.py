@@ -11,8 +11,8 @@ from patchgen_core.authoring.new.experts import BALANCE_FUNCTION, balances
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.parts import BALANCE, CAUSAL, Found, Left, Patch, function_name
 from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import body_of, calls, methods_of, own_attribute, parameters_of
-from patchgen_core.syntax.nodes import Function, last_name
+from patchgen_core.authoring.new.trees import calls, methods_of, own_attribute, parameters_of
+from patchgen_core.syntax.nodes import Function, last_name, without_docstring
 
 _HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _LOSS_ARGUMENTS = ("logits", "labels", "vocab_size")
@@ -85,7 +85,7 @@ def _patch_loss(upstream: UpstreamSource, cls: ast.ClassDef, function: Function,
     Raises:
         _Unfit: the forward is of another kind.
     """
-    body = body_of(function)
+    body = without_docstring(function)
     region = _region(body)
     if "labels" not in parameters_of(function):
         raise _Unfit("its forward takes no labels")

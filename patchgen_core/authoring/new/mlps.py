@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
 from patchgen_core.authoring.new.parts import GEGLU, SWIGLU, Found, Left, Patch, Slot, function_name
 from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import body_of, computed, methods_of, own_attribute
-from patchgen_core.syntax.nodes import Function, last_name
+from patchgen_core.authoring.new.trees import computed, methods_of, own_attribute
+from patchgen_core.syntax.nodes import Function, last_name, without_docstring
 
 _SLOTS = {"silu": SWIGLU, "swish": SWIGLU, "gelu_pytorch_tanh": GEGLU, "gelu_python_tanh": GEGLU}
 _WORDS = {SWIGLU: '("silu", "swish")', GEGLU: '("gelu_pytorch_tanh", "gelu_python_tanh")'}
@@ -176,7 +176,7 @@ def _lines(
 
 def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) -> Iterator[Left]:
     """Why an MLP is none of those that are patched; nothing for other classes."""
-    text = "\n".join(ast.unparse(statement) for statement in body_of(function))
+    text = "\n".join(ast.unparse(statement) for statement in without_docstring(function))
     made = " ".join(ast.unparse(value) for init in upstream.inits(cls) for _, value in assignments(init))
     acts = any(word in f"{made} {text}" for word in ("ACT2FN", "ACT2CLS", "silu", "gelu", "SiLU", "GELU"))
     if not acts or not ("MLP" in cls.name or "Mlp" in cls.name or "FeedForward" in cls.name):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.parts import RMS_NORM, RMS_NORM_ONE_PLUS, Found, Left, Patch, Slot, function_name
 from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import Computed, body_of, computed, methods_of, normal, own_attribute, template
-from patchgen_core.syntax.nodes import Function
+from patchgen_core.authoring.new.trees import Computed, computed, methods_of, normal, own_attribute, template
+from patchgen_core.syntax.nodes import Function, without_docstring
 
 _WIDE = "x.to(torch.float32)"
 _UNIT = f"({_WIDE} * torch.rsqrt({_WIDE}.pow(2).mean(-1, keepdim=True) + self.eps))"
@@ -69,7 +69,7 @@ def _candidates(upstream: UpstreamSource) -> Iterator[tuple[ast.ClassDef, Functi
         forward = methods_of(cls).get("forward")
         text = ast.unparse(cls)
         scales = "rsqrt" in text or ("Norm" in cls.name and "pow(" in text and "mean(" in text)
-        if forward is not None and scales and len(body_of(forward)) <= _LONGEST:
+        if forward is not None and scales and len(without_docstring(forward)) <= _LONGEST:
             yield cls, forward
 
 

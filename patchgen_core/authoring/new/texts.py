@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
-from patchgen_core.authoring.new.trees import body_of
-from patchgen_core.syntax.nodes import Function, string_lines
+from patchgen_core.syntax.nodes import Function, string_lines, without_docstring
 from patchgen_core.syntax.source import SourceFile, shift
 
 
@@ -57,7 +56,7 @@ class FunctionText:
 
     def at_start(self, lines: Sequence[str]) -> None:
         """Put lines before the first statement below the docstring."""
-        self.before(self.source.comment_line(body_of(self.node)[0]), lines)
+        self.before(self.source.comment_line(without_docstring(self.node)[0]), lines)
 
     def text(self, name: str) -> str:
         """The function at the top level, under another name and without decorators."""

@@ -7,7 +7,8 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from patchgen_core.syntax.nodes import FUNCTIONS, Function
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, without_docstring
+from patchgen_core.syntax.signatures import read_parameters
 
 _DEPTH = 4
 
@@ -37,15 +38,7 @@ def methods_of(cls: ast.ClassDef) -> dict[str, Function]:
 
 def parameters_of(function: Function) -> tuple[str, ...]:
     """The names of a function's parameters that are named, without ``self``."""
-    spec = function.args
-    return tuple(a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs) if a.arg != "self")
-
-
-def body_of(function: Function) -> list[ast.stmt]:
-    """A function's statements without its docstring."""
-    body = function.body
-    first = body[0].value if body and isinstance(body[0], ast.Expr) else None
-    return body[1:] if isinstance(first, ast.Constant) and isinstance(first.value, str) else body
+    return tuple(p.name for p in read_parameters(function) if p.name != "self")
 
 
 def computed(function: Function, methods: Mapping[str, Function] | None = None, depth: int = 0) -> Computed | None:
@@ -57,7 +50,7 @@ def computed(function: Function, methods: Mapping[str, Function] | None = None, 
         depth: how many calls this one is inside of.
     """
     known: dict[str, ast.expr] = {}
-    for statement in body_of(function):
+    for statement in without_docstring(function):
         if isinstance(statement, ast.Return) and statement.value is not None:
             put_in = _PutIn(known, methods or {}, depth)
             return Computed(put_in.visit(copy.deepcopy(statement.value)), parameters_of(function))

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import ast
 
-from patchgen_core.syntax.nodes import DEFINITIONS
+from patchgen_core.syntax.nodes import DEFINITIONS, docstring_of, without_docstring
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.lines import merge_lines
 from patchgen_core.upgrade.merging.text import Unit
 
 
-def docstring(node: ast.AST) -> ast.stmt | None:
-    """The statement that is a definition's docstring."""
-    body: list[ast.stmt] = getattr(node, "body", [])
-    if isinstance(node, DEFINITIONS) and body and isinstance(body[0], ast.Expr):
-        value = body[0].value
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            return body[0]
-    return None
-
-
-def without_docstring(node: ast.AST) -> list[ast.stmt]:
-    """A definition's statements but for the docstring."""
-    body: list[ast.stmt] = getattr(node, "body", [])
-    return body[1:] if docstring(node) is not None else body
-
-
 def merge_docstring(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> None:
     """Apply upstream's change of a docstring to ours; where both changed it, by lines, and else ours stays."""
-    old, mine, new = (docstring(unit.node) for unit in (base, ours, theirs))
+    old, mine, new = (docstring_of(unit.node) for unit in (base, ours, theirs))
     said = [_said(unit) for unit in (base, ours, theirs)]
     if said[2] in (said[0], said[1]) or not _is_apart(ours, mine):
         return

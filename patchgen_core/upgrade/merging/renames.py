@@ -11,6 +11,7 @@ from difflib import SequenceMatcher
 from patchgen_core.syntax.edits import Edit, apply_edits
 from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.syntax.scope_analysis import find_scopes
+from patchgen_core.syntax.signatures import read_parameters
 from patchgen_core.upgrade.merging.text import Text, read_text
 
 _VARIABLE = "variable"
@@ -114,16 +115,13 @@ def _variables(text: Text) -> dict[str, str]:
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
-    args = node.args
-    positional = [*args.posonlyargs, *args.args]
-    defaults = [None] * (len(positional) - len(args.defaults)) + [*args.defaults]
-    pairs = [*zip(positional, defaults), *zip(args.kwonlyargs, args.kw_defaults)]
-    pairs += [(argument, None) for argument in (args.vararg, args.kwarg) if argument is not None]
-    said = {}
-    for argument, default in pairs:
-        parts = [ast.unparse(part) if part is not None else "" for part in (argument.annotation, default)]
-        said[argument.arg] = f"parameter {parts[0]} = {parts[1]}"
-    return said
+    named = [(parameter.node, parameter.default) for parameter in read_parameters(node)]
+    parameters = {}
+    for argument, default in (*named, (node.args.vararg, None), (node.args.kwarg, None)):
+        if argument is not None:
+            parts = [ast.unparse(part) if part is not None else "" for part in (argument.annotation, default)]
+            parameters[argument.arg] = f"parameter {parts[0]} = {parts[1]}"
+    return parameters
 
 
 def _renamed(text: Text, old: str, new: str) -> Text | None:

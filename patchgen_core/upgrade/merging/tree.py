@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 
-from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, FUNCTIONS, blocks
+from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, FUNCTIONS, blocks, without_docstring
 from patchgen_core.upgrade.merging.blocks import Sides, merge_block, note_same
-from patchgen_core.upgrade.merging.docstrings import merge_docstring, without_docstring
+from patchgen_core.upgrade.merging.docstrings import merge_docstring
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.expressions import Spot, merge_expression
 from patchgen_core.upgrade.merging.nested import without_nested

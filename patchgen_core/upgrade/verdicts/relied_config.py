@@ -10,6 +10,7 @@ from functools import lru_cache
 from patchgen_core.syntax.forms import form, shown
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Function, last_name, methods, statements
+from patchgen_core.syntax.signatures import read_parameters
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.patched import Replacing
 from patchgen_core.upgrade.verdicts.relied_self import members_of, self_name
@@ -82,10 +83,9 @@ def _configurations(function: Function, entry: Replacing, view: View) -> dict[st
     own = config_class(view, entry.cls) if entry.cls else ""
     if instance and own:
         found[f"{instance}.config"] = ((), own)
-    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    for argument in arguments:
-        name = _annotated_config(argument.annotation)
-        if argument.arg == "config" and (name or own):
+    for parameter in read_parameters(function):
+        name = _annotated_config(parameter.node.annotation if parameter.node else None)
+        if parameter.name == "config" and (name or own):
             found["config"] = ((), name or own)
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -158,10 +158,8 @@ def _fields(view: View, home: Home) -> Fields:
         names |= members_of(cls.node).names
         _add_declared(cls.node, names, defaults, parts)
         for function in methods(cls.node, "__init__"):
-            arguments = function.args
-            positional = [*arguments.posonlyargs, *arguments.args]
-            given = zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults)
-            defaults |= {argument.arg: default for argument, default in given}
+            positional = (p for p in read_parameters(function) if p.kind != "keyword")
+            defaults |= {p.name: p.default for p in positional if p.default is not None}
         names |= _keys_set(cls.node)
     return Fields(frozenset(names), defaults, parts, not _unknown(view, home), home)
 

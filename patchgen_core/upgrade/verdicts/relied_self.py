@@ -10,8 +10,8 @@ from functools import lru_cache
 from patchgen_core.codegen.rename import ORIGINAL_INIT
 from patchgen_core.syntax.forms import contrasted, form, listed
 from patchgen_core.syntax.index import assigned_names
-from patchgen_core.syntax.nodes import DEFINITIONS, Function, all_methods, methods, statements
-from patchgen_core.syntax.signatures import is_static
+from patchgen_core.syntax.nodes import DEFINITIONS, Function, all_methods, decorator_names, methods, statements
+from patchgen_core.syntax.signatures import instance_name, is_static
 from patchgen_core.upgrade.results import Finding, Risk
 from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
 from patchgen_core.upgrade.verdicts.relied_names import broken_call
@@ -101,11 +101,7 @@ def _registered(call: ast.Call) -> set[str]:
 
 def self_name(function: Function) -> str:
     """What a method calls its instance; empty when it has none."""
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    is_plain = not is_static(function) and not any(
-        isinstance(d, ast.Name) and d.id == "classmethod" for d in function.decorator_list
-    )
-    return arguments[0].arg if arguments and is_plain else ""
+    return "" if "classmethod" in decorator_names(function) else instance_name(function)
 
 
 def _is_own(node: ast.AST, name: str) -> bool:

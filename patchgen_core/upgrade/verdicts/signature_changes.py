@@ -11,7 +11,7 @@ from patchgen_core.checks.contract.rules.call_site import Keywords
 from patchgen_core.syntax.forms import body_form, form, listed, quoted, shown
 from patchgen_core.syntax.nodes import Function
 from patchgen_core.syntax.scopes import Call
-from patchgen_core.syntax.signatures import Signature, is_static, misfit, signature_of
+from patchgen_core.syntax.signatures import Parameter, Signature, is_static, misfit, read_parameters, signature_of
 
 
 def signature_form(function: Function) -> str:
@@ -29,7 +29,7 @@ def bound_signature(function: Function, in_class: bool) -> Signature:
 
 def describe(old: Function, new: Function) -> list[str]:
     """What changed from one signature to another, a phrase each."""
-    before, after = _parameters(old), _parameters(new)
+    before, after = ({p.name: p for p in read_parameters(function)} for function in (old, new))
     others = renamed(old, new)
     added = [name for name in after if name not in before and name not in others.values()]
     removed = [name for name in before if name not in after and name not in others]
@@ -50,31 +50,13 @@ def describe(old: Function, new: Function) -> list[str]:
     return found
 
 
-@dataclass(frozen=True)
-class _Parameter:
-    kind: str
-    default: ast.expr | None
-
-
-def _parameters(function: Function) -> dict[str, _Parameter]:
-    arguments = function.args
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
-    defaults += arguments.defaults
-    found = {}
-    for number, (argument, default) in enumerate(zip(positional, defaults)):
-        kind = "by position only" if number < len(arguments.posonlyargs) else "by position or keyword"
-        found[argument.arg] = _Parameter(kind, default)
-    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
-        found[argument.arg] = _Parameter("by keyword only", default)
-    return found
+_KINDS = {"position": "by position only", "either": "by position or keyword", "keyword": "by keyword only"}
 
 
 def renamed(old: Function, new: Function) -> dict[str, str]:
     """Parameters that only their names changed of: those in the same place that are called or used alike."""
-    before, after = ([*f.args.posonlyargs, *f.args.args] for f in (old, new))
-    names, others = {a.arg for a in before}, {a.arg for a in after}
-    pairs = [(a.arg, b.arg) for a, b in zip(before, after) if a.arg not in others and b.arg not in names]
+    before, after = ([p.name for p in read_parameters(f) if p.kind != "keyword"] for f in (old, new))
+    pairs = [(a, b) for a, b in zip(before, after) if a not in after and b not in before]
     return {
         a: b for a, b in pairs if len(before) == len(after) and (_sound_alike(a, b) or _used_alike(old, new, a, b))
     }
@@ -91,7 +73,7 @@ def _used_alike(old: Function, new: Function, before: str, after: str) -> bool:
     return re.sub(rf"\b{before}\b", after, body_form(old)) == body_form(new)
 
 
-def _with_defaults(names: Sequence[str], parameters: dict[str, _Parameter]) -> str:
+def _with_defaults(names: Sequence[str], parameters: dict[str, Parameter]) -> str:
     required = [name for name in names if parameters[name].default is None]
     optional = [name for name in names if parameters[name].default is not None]
     parts = [quoted(required)] if required else []
@@ -99,9 +81,9 @@ def _with_defaults(names: Sequence[str], parameters: dict[str, _Parameter]) -> s
     return listed(parts)
 
 
-def _differences(name: str, old: _Parameter, new: _Parameter) -> Iterator[str]:
+def _differences(name: str, old: Parameter, new: Parameter) -> Iterator[str]:
     if old.kind != new.kind:
-        yield f"takes '{name}' {new.kind}"
+        yield f"takes '{name}' {_KINDS[new.kind]}"
     if old.default is None and new.default is not None:
         yield f"gives '{name}' the default {shown(new.default)}"
     elif old.default is not None and new.default is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.errors import Location
 from patchgen_core.syntax.inference import Callee
-from patchgen_core.syntax.nodes import Function, decorator_name
+from patchgen_core.syntax.nodes import Function, decorator_name, without_docstring
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import is_static, misfit, signature_of
 
@@ -96,8 +96,9 @@ def _is_abstract(function: Function) -> bool:
     last = function.body[-1]
     raised = last.exc.func if isinstance(last, ast.Raise) and isinstance(last.exc, ast.Call) else None
     raised = last.exc if isinstance(last, ast.Raise) and raised is None else raised
-    is_first = len(function.body) == 1 or (len(function.body) == 2 and ast.get_docstring(function) is not None)
-    return is_first and isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+    return (
+        len(without_docstring(function)) == 1 and isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+    )
 
 
 def _fitted_upstream(subject: Subject, call: Call, callee: Callee) -> bool:

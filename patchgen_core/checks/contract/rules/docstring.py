@@ -13,7 +13,7 @@ from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import Definition, Function, decorator_name
-from patchgen_core.syntax.signatures import is_static
+from patchgen_core.syntax.signatures import is_static, signature_of
 
 _DECORATOR = "auto_docstring"
 _HOME = "transformers.utils.auto_docstring"
@@ -113,8 +113,7 @@ def _more_arguments(module: Module, decorator: ast.expr) -> str | None:
 
 def _parameters(function: Function) -> list[str]:
     """The parameters that the decorator wants to be documented."""
-    positional = [*function.args.posonlyargs, *function.args.args][0 if is_static(function) else 1 :]
-    names = [argument.arg for argument in (*positional, *function.args.kwonlyargs)]
+    names = [parameter.name for parameter in signature_of(function, not is_static(function)).parameters]
     return [name for name in names if name not in _IGNORED and not name.startswith("_")]
 
 

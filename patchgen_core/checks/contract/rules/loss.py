@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.nodes import Function, inside, last_name
+from patchgen_core.syntax.signatures import read_parameters
 
 _KEEP = ("logits_to_keep", "num_logits_to_keep")
 _LABELS = "labels"
@@ -68,7 +69,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _keep_parameter(function: Function) -> str:
     """What a function with labels calls the positions to keep; empty when it lacks one of the two."""
-    names = [argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)]
+    names = [parameter.name for parameter in read_parameters(function)]
     return next((name for name in _KEEP if name in names), "") if _LABELS in names else ""
 
 
