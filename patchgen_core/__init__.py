@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from patchgen_core.errors import PatchgenError
     from patchgen_core.project.project import DiscoveryConfig, Project, load_project
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [
     "DiscoveryConfig",
