@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen_core.checks.parity.client import ModelChecks
 from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.models.environment import Environment, KernelState
 from patchgen_core.ops.hardware import lacking
 from patchgen_core.project.project import Project, load_project
 
@@ -76,13 +77,13 @@ class Diagnosis:
     Attributes:
         python: version and path of the interpreter.
         packages: what is installed of what is needed.
-        machine: what :func:`patchgen_core.models.environment.describe_environment` found, as JSON types.
+        machine: the devices and kernels.
         project: the project.
     """
 
     python: str
     packages: tuple[Package, ...]
-    machine: Mapping[str, Any]
+    machine: Environment
     project: FoundProject
 
 
@@ -103,7 +104,7 @@ def examine(project: Project | None = None) -> Diagnosis:
     try:
         machine = checks.look_around()
     except PatchgenError as error:
-        machine = {"problems": [str(error)]}
+        machine = Environment(problems=(str(error),))
     finally:
         checks.close()
     python = f"{platform.python_version()} ({sys.executable})"
@@ -141,9 +142,9 @@ def print_diagnosis(console: Console, diagnosis: Diagnosis) -> None:
     machine = diagnosis.machine
     _print(console, "packages", [_row("python", diagnosis.python), *map(_package_row, diagnosis.packages)])
     _print(console, "devices", list(_device_rows(machine)))
-    _print(console, "kernels", [_kernel_row(kernel) for kernel in machine.get("kernels", ())])
+    _print(console, "kernels", [_kernel_row(kernel) for kernel in machine.kernels])
     _print(console, "project", list(_project_rows(diagnosis.project)))
-    problems = [((problem, "red"),) for problem in machine.get("problems", ())]
+    problems = [((problem, "red"),) for problem in machine.problems]
     _print(console, "problems", problems)
 
 
@@ -158,20 +159,20 @@ def _package_row(package: Package) -> Row:
     return _row(package.name, f"{has}: {package.install}  # for {package.purpose}", "yellow")
 
 
-def _device_rows(machine: Mapping[str, Any]) -> Iterator[Row]:
-    if not machine.get("torch"):
+def _device_rows(machine: Environment) -> Iterator[Row]:
+    if not machine.torch:
         yield _row("torch", "cannot be imported: no model runs here", "yellow")
         return
-    yield _row("torch", machine["torch"])
-    for device in machine["devices"]:
-        yield _row(device["name"], device["text"])
-    yield _row("models", f"run on {machine['device']}", "green")
-    yield from (_row("triton" * (not number), note) for number, note in enumerate(machine["triton"]))
+    yield _row("torch", machine.torch)
+    for device in machine.devices:
+        yield _row(device.name, device.text)
+    yield _row("models", f"run on {machine.device}", "green")
+    yield from (_row("triton" * (not number), note) for number, note in enumerate(machine.triton))
 
 
-def _kernel_row(kernel: Mapping[str, str]) -> Row:
-    here = (kernel["lacks"], "yellow") if kernel["lacks"] else ("runs", "green")
-    return (kernel["op"], "bold"), (kernel["variant"], ""), (kernel["name"], ""), here
+def _kernel_row(kernel: KernelState) -> Row:
+    here = (kernel.lacks, "yellow") if kernel.lacks else ("runs", "green")
+    return (kernel.op, "bold"), (kernel.variant, ""), (kernel.name, ""), here
 
 
 def _project_rows(project: FoundProject) -> Iterator[Row]:

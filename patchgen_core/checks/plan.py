@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from patchgen_core.checks.imports.import_server import give_text, given_texts
+from patchgen_core.checks.imports.module_text import give_text, given_texts
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.environment import use_loopback

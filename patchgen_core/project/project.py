@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -99,11 +98,6 @@ class Project:
                 return (self.base,)
             folder = folder.parent
         return (folder,) if folder == self.base else (folder, self.base)
-
-    @property
-    def search_path(self) -> list[str]:
-        """``sys.path`` for a process that imports modules of the project."""
-        return list(dict.fromkeys([*map(str, self.import_roots), *map(os.path.abspath, sys.path)]))
 
     def module_name(self, path: Path) -> str:
         """The dotted name of a file; outside ``search_root``, the path from the nearest import root."""

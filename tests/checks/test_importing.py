@@ -173,7 +173,7 @@ def test_module_may_do_as_it_likes_with_its_process(import_: Import, code: str) 
 def test_module_that_ends_its_import_is_a_problem_and_the_next_one_works(
     importer: Importer, import_: Import, code: str, expected: str
 ) -> None:
-    importer.server.time_limit = 5
+    importer.worker.time_limit = 5
     assert only(import_(code)).endswith(expected)
     assert import_().problems == ()
 
@@ -189,9 +189,9 @@ def test_package_of_upstream_may_do_as_it_likes_too(gated: Workspace, import_: I
 
 def test_module_that_hangs_is_given_up_and_the_next_one_works(importer: Importer, import_: Import) -> None:
     assert import_().problems == ()
-    importer.server.time_limit = 0.3
+    importer.worker.time_limit = 0.3
     assert only(import_("while True: pass")) == f"{NAME} dies when it is imported: no answer within 0.3 s"
-    importer.server.time_limit = 60
+    importer.worker.time_limit = 60
     assert import_().problems == ()
 
 
@@ -362,8 +362,8 @@ artifact = make_artifacts(Selection(project, project.find_configs()))[0].artifac
 with Importer(project, time_limit=60) as importer:
     assert importer.check(artifact).problems == ()
     assert importer.check(replace(artifact, text="import os; os._exit(1)"), fresh=True).problems
-    os.kill(importer.server._process.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, importer.server._process.pid, os.WEXITED | os.WNOWAIT)
+    os.kill(importer.worker._process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, importer.worker._process.pid, os.WEXITED | os.WNOWAIT)
     assert importer.check(artifact).problems == ()
 gc.collect()
 print("fine")

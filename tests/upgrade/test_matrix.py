@@ -256,5 +256,5 @@ def test_processes_find_what_one_finds(work: Workspace, shop: Path, monkeypatch:
     here = matrix(work, ["0.9..2.0"])
     assert "ok" in states(only(here))
     monkeypatch.setattr(crew, "WORTH_IT", 0)
-    monkeypatch.setattr(crew, "cpus", lambda: 2)
+    monkeypatch.setattr(crew, "count_cpus", lambda: 2)
     assert matrix(work, ["0.9..2.0"]) == here

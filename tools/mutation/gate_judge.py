@@ -13,6 +13,7 @@ import torch
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
+from patchgen_core.checks.parity.request import ModelRequest
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, list_implementations, slots_in
@@ -20,6 +21,7 @@ from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache, SourceFile, parse_source
+from patchgen_core.workers.worker import search_path
 from tools.mutation.correct import Generator
 from tools.mutation.mutant import CodeMutant
 
@@ -68,7 +70,7 @@ class Gate:
         self._generator = Generator(project, path.parent, self.sources)
         self.contracts = self._generator.contracts
         self.checks = ModelChecks(project)
-        self.checks.server = _Here()  # type: ignore[assignment]
+        self.checks.worker = _Here(project)  # type: ignore[assignment]
         self.options, self.slots = ParityOptions(), dict[str, set[str]]()
 
     def artifact(self) -> Artifact:
@@ -94,7 +96,7 @@ class Gate:
         tolerance = ((EAGER, 4.0), (PATCHED, 4.0))  # so that upstream's runs in float64 are there as well
         lax = replace(self.project, parity=replace(self.project.parity, tolerance=tolerance))
         checks = ModelChecks(lax)
-        checks.server = self.checks.server
+        checks.worker = self.checks.worker
         verdict = checks.parity(artifact, names[0], self.options, fresh=True)
         if verdict.problems or verdict.skipped:
             raise PatchgenError(f"{artifact.plan.label} is not right as it is: {verdict.problems or verdict.skipped}")
@@ -163,11 +165,14 @@ def _raises(title: str) -> bool:
 class _Here:
     """Answers requests for checks in this process."""
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        from patchgen_core.checks.parity.server import _answer
+    def __init__(self, project: Project) -> None:
+        self.project = project
 
-        sys.path[:] = request["search"]
-        return _answer(request)
+    def ask(self, request: ModelRequest) -> Any:
+        from patchgen_core.checks.parity.dispatch import run_check
+
+        sys.path[:] = search_path(self.project.import_roots)
+        return run_check(request)
 
     def close(self) -> None:
         """There is no process to end."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.authoring.adopt.effects import Probed, probed_from
+from patchgen_core.authoring.adopt.effects import Probed, ProbeRequest
 from patchgen_core.authoring.adopt.examining import examine
 from patchgen_core.authoring.adopt.writing import write_config
 from patchgen_core.build.normalize import Text, normalize
@@ -20,9 +20,8 @@ from patchgen_core.files import read_text, write_files
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.syntax.source import read_source
 from patchgen_core.upstream.module import UpstreamModule, find_upstream
-from patchgen_core.workers.processes import Server
+from patchgen_core.workers.worker import Worker, WorkerDied
 
-_SERVER = Path(__file__).with_name("server.py")
 _TIME_LIMIT = 600.0
 
 
@@ -82,7 +81,7 @@ def adopt(
         _check_free(Path(output), force)
     if "." in model:
         find_upstream(model, project.import_roots)
-    probed = _probe(project, model, patcher, imports, arguments or {})
+    probed = _probe(project, ProbeRequest(model, patcher, tuple(imports), dict(arguments or {})))
     name = probed.upstream.rpartition(".")[2].removeprefix("modeling_")
     path = Path(os.path.abspath(output or project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"))
     _check_free(path, force)
@@ -143,24 +142,18 @@ def _version(package: str) -> str:
         return ""
 
 
-def _probe(project: Project, model: str, patcher: str, imports: Sequence[str], arguments: Mapping[str, Any]) -> Probed:
+def _probe(project: Project, request: ProbeRequest) -> Probed:
     """Run the patcher in a process of its own."""
-    own = str(Path(__file__).resolve().parents[2])
-    search = list(dict.fromkeys([*project.search_path, own]))
-    request = {"model": model, "patcher": patcher, "imports": list(imports), "arguments": dict(arguments)}
     try:
-        json.dumps(request)
+        json.dumps(dict(request.arguments))
     except TypeError as error:
         raise PatchgenError(f"the patcher's arguments cannot be passed on: {error}") from None
     try:
-        with Server(_SERVER, _TIME_LIMIT) as server:
-            answer = server.ask({**request, "search": search})
+        with Worker("patchgen_core.authoring.adopt.probe:probe", _TIME_LIMIT, project.import_roots) as worker:
+            probed: Probed = worker.ask(request)
+            return probed
     except OSError as error:
         raise PatchgenError(f"no process to run the patcher in can be started: {error.strerror}") from None
-    if "died" in answer:
-        said = "\n".join(answer["output"].strip().splitlines()[-10:])
-        raise PatchgenError(f"running the patcher gave nothing: {answer['died']}", excerpt=said)
-    if "error" in answer:
-        message, hint = answer["error"]
-        raise PatchgenError(message, hint=hint)
-    return probed_from(answer["probed"])
+    except WorkerDied as error:
+        output = "\n".join(error.output.strip().splitlines()[-10:])
+        raise PatchgenError(f"running the patcher gave nothing: {error.how}", excerpt=output) from None

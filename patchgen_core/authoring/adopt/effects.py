@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 ValueKind = Literal["class", "function", "literal", "module", "other"]
@@ -77,6 +77,23 @@ class Effect:
 
 
 @dataclass(frozen=True)
+class ProbeRequest:
+    """A patcher to run.
+
+    Attributes:
+        model: a model type, or upstream's modeling module.
+        patcher: a patch type that is registered for it, or the patcher as ``package.module:function``.
+        imports: modules to import first, whose decorators register patchers.
+        arguments: keyword arguments for the patcher.
+    """
+
+    model: str
+    patcher: str
+    imports: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Probed:
     """What running a patcher showed.
 
@@ -97,21 +114,3 @@ class Probed:
     effects: tuple[Effect, ...]
     messages: tuple[str, ...]
     side_effects: tuple[str, ...]
-
-
-def plain(value: Any) -> Any:
-    """Dataclasses of this module as dicts, lists and what JSON has."""
-    if isinstance(value, (Use, Value, Effect, Probed)):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return [plain(entry) for entry in value] if isinstance(value, tuple) else value
-
-
-def probed_from(data: Mapping[str, Any]) -> Probed:
-    """The opposite of :func:`plain`."""
-    effects = tuple(Effect(**{**entry, "value": _value_from(entry["value"])}) for entry in data["effects"])
-    lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
-    return Probed(**{**data, **lists, "effects": effects})
-
-
-def _value_from(data: Mapping[str, Any] | None) -> Value | None:
-    return Value(**{**data, "uses": tuple(Use(**use) for use in data["uses"])}) if data is not None else None

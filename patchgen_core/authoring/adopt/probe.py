@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from patchgen_core.authoring.adopt.effects import Effect, Probed
+from patchgen_core.authoring.adopt.effects import Effect, Probed, ProbeRequest
 from patchgen_core.authoring.adopt.values import describe, shortly
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.monkey_patch import MONKEY_PATCHER, watching
@@ -23,31 +23,29 @@ from patchgen_core.runtime.namespaces import MISSING, Change
 Patcher = Callable[..., object]
 
 
-def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, Any]) -> Probed:
+def probe(request: ProbeRequest) -> Probed:
     """Import what registers patchers, then run one on a model's module and compare.
 
     Raises:
         PatchgenError: the model or the patcher is unknown, or it cannot be called, or fails.
     """
-    for name in imports:
+    for name in request.imports:
         _imported(name, "the module that registers patchers")
-    model_type, upstream = _upstream(model)
-    function = _named(patcher) if ":" in patcher else MONKEY_PATCHER.find(_registered(model_type, patcher), patcher)
-    _check_arguments(function, arguments)
+    model_type, upstream = _upstream(request.model)
+    function = _patcher(model_type, request.patcher)
+    _check_arguments(function, request.arguments)
     module = _imported(upstream, "upstream's module")
     watch = watching(function, upstream.partition(".")[0])
     with watch, _messages() as messages:
         try:
-            function(**arguments)
+            function(**request.arguments)
         except Exception as error:
             message = f"the patcher {_path(function)} failed on '{upstream}': {type(error).__name__}: {error}"
             hint = "It must run for its changes to be seen: does its version go with the installed transformers?"
             raise PatchgenError(message, hint=f"{_raised(error)} {hint}") from error
     changes, beside = watch.changes(), watch.side_effects()
     bound = _bound(module, changes)
-    for change in reversed(
-        changes
-    ):  # what has a name has it without the patcher, and it may have changed what is used here
+    for change in reversed(changes):  # what has a name has it without the patcher, which may change what is used here
         change.undo()
     effects = _effects(module, changes, bound, str(getattr(function, "__module__", "")))
     parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
@@ -55,11 +53,17 @@ def probe(model: str, patcher: str, imports: list[str], arguments: Mapping[str, 
         upstream=upstream,
         patcher=_path(function),
         parameters=parameters,
-        arguments=dict(arguments),
+        arguments=dict(request.arguments),
         effects=tuple(effects),
         messages=tuple(dict.fromkeys(messages)),
         side_effects=tuple(sorted(change.label for change in beside)),
     )
+
+
+def _patcher(model_type: str, patcher: str) -> Patcher:
+    if ":" in patcher:
+        return _named(patcher)
+    return MONKEY_PATCHER.find(_registered(model_type, patcher), patcher)
 
 
 def _imported(name: str, what: str) -> types.ModuleType:

@@ -78,10 +78,10 @@ def _check_apart(
     """The results of many config files, made in processes beside this one; few are not worth the start of these."""
     if len(paths) <= MANY:
         return {}
-    from patchgen_core.workers.pool import check_apart
+    from patchgen_core.checks.checked_in.parallel import Chunk, check_in_workers
 
     folder = cache.folder if cache is not None else None
-    return check_apart(replace(selection, configs=paths), folder, progress)
+    return check_in_workers(Chunk(replace(selection, configs=paths), folder), progress)
 
 
 def _without(paths: Sequence[Path], results: _Results) -> list[Path]:

@@ -1,6 +1,6 @@
 """Does a generated module import, and does it export what upstream exports?
 
-The import happens in a process of its own (:mod:`patchgen_core.checks.imports.import_server`), so that nothing that
+The import happens in a process of its own (:mod:`patchgen_core.checks.imports.forked_import`), so that nothing that
 this one has imported can stand in for what the module lacks, and so that torch stays out of this one.
 """
 
@@ -9,21 +9,20 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from patchgen_core.build.results import Artifact
+from patchgen_core.checks.imports.forked_import import CAN_FORK, ImportReport, ImportRequest
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
 from patchgen_core.files import read_text
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.exports import exported_names, has_listing
-from patchgen_core.workers.processes import Server
+from patchgen_core.workers.worker import Worker, WorkerDied
 
-_SERVER = Path(__file__).with_name("import_server.py")
+_HANDLER = "patchgen_core.checks.imports.forked_import:import_in_fork"
 _TIME_LIMIT = 600.0
 
 
@@ -50,7 +49,9 @@ class Importer:
 
     def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
         self.project = project
-        self.server = Server(_SERVER, time_limit)
+        self.worker = Worker(
+            "patchgen_core.checks.imports.forked_import:import_in_fork", time_limit, project.import_roots
+        )
 
     def __enter__(self) -> Importer:
         return self
@@ -62,7 +63,7 @@ class Importer:
 
     def close(self) -> None:
         """End the process."""
-        self.server.close()
+        self.worker.close()
 
     def check(self, artifact: Artifact, fresh: bool = False) -> ImportVerdict:
         """Import a config's module and compare what it exports with upstream.
@@ -77,25 +78,29 @@ class Importer:
         text = artifact.text if fresh else read_text(artifact.path)
         if text is None:
             raise PatchgenError(f"'{display_path(artifact.path)}' does not exist", artifact.plan.config.location)
-        answer = self._ask(
-            {
-                "module": self.project.module_name(artifact.path),
-                "path": str(artifact.path),
-                "text": text if fresh else None,
-                "names": _expected(artifact.plan),
-                "preload": _preload(self.project, artifact.plan),
-                "search": self.project.search_path,
-            }
+        request = ImportRequest(
+            module=self.project.module_name(artifact.path),
+            path=str(artifact.path),
+            text=text if fresh else None,
+            names=tuple(_expected(artifact.plan)),
+            preload=tuple(_preload(self.project, artifact.plan)),
         )
-        if answer.get("lacks", "").partition(".")[0] in self.project.optional_packages:
-            return ImportVerdict(missing=answer["lacks"])
-        return ImportVerdict(tuple(_problems(artifact, text, answer)))
+        report = self._import(request)
+        if report.lacks.partition(".")[0] in self.project.optional_packages:
+            return ImportVerdict(missing=report.lacks)
+        return ImportVerdict(tuple(_problems(artifact, text, report)))
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _import(self, request: ImportRequest) -> ImportReport:
         try:
-            return self.server.ask(request)
+            report: ImportReport = self.worker.ask(request)
+            return report
+        except WorkerDied as error:
+            return ImportReport(died=error.how, output=error.output)
         except OSError as error:
             raise PatchgenError(f"no process to import in can be started: {error.strerror}") from None
+        finally:
+            if not CAN_FORK:
+                self.worker.close()
 
 
 def _preload(project: Project, plan: Plan) -> list[str]:
@@ -127,17 +132,17 @@ def _expected(plan: Plan) -> list[str]:
     return [name for name in exported_names(plan.source.tree, plan.index) if name not in gone]
 
 
-def _problems(artifact: Artifact, text: str, answer: dict[str, Any]) -> Iterator[Problem]:
+def _problems(artifact: Artifact, text: str, report: ImportReport) -> Iterator[Problem]:
     plan, name, location = artifact.plan, artifact.path.name, artifact.plan.config.location
-    if "died" in answer:
-        yield Problem(f"{name} dies when it is imported: {answer['died']}", location, excerpt=answer["output"])
-    elif "error" in answer:
-        yield _import_problem(artifact, text, answer)
-    elif answer["file"] is None or os.path.realpath(answer["file"]) != os.path.realpath(artifact.path):
-        message = f"its name imports another file: '{display_path(answer['file'] or 'none')}'"
+    if report.died:
+        yield Problem(f"{name} dies when it is imported: {report.died}", location, excerpt=report.output)
+    elif report.error:
+        yield _import_problem(artifact, text, report)
+    elif report.file is None or os.path.realpath(report.file) != os.path.realpath(artifact.path):
+        message = f"its name imports another file: '{display_path(report.file or 'none')}'"
         yield Problem(message, location, "Is another copy of the project installed, or package_prefix wrong?")
     else:
-        absent, exported = answer["absent"], answer["exported"]
+        absent, exported = report.absent, report.exported
         for entry in absent:
             if entry in exported:
                 yield Problem(f"__all__ of {name} names '{entry}', which it does not define", location)
@@ -150,17 +155,17 @@ def _problems(artifact: Artifact, text: str, answer: dict[str, Any]) -> Iterator
                     yield Problem(f"upstream's __all__ has '{entry}', that of {name} has not", location)
 
 
-def _import_problem(artifact: Artifact, text: str, answer: dict[str, Any]) -> Problem:
-    frames: Sequence[tuple[str, int]] = answer["frames"]
+def _import_problem(artifact: Artifact, text: str, report: ImportReport) -> Problem:
+    frames = report.frames
     location, name = artifact.plan.config.location, artifact.path.name
     own = [line for file, line in frames if os.path.realpath(file) == os.path.realpath(artifact.path)]
     where = f"{name}, line {own[-1]}" if own else name
-    hint = _hint(answer["lacks"])
+    hint = _hint(report.lacks)
     file, line = frames[-1] if frames else (str(artifact.path), 0)
     if os.path.realpath(file) != os.path.realpath(artifact.path):
         hint = f"Raised in {display_path(file)}, line {line}. {hint}".strip()
     shown = excerpt(text, own[-1]) if own else ""
-    return Problem(f"{where} does not import: {answer['error']}", location, hint, shown)
+    return Problem(f"{where} does not import: {report.error}", location, hint, shown)
 
 
 def _hint(lacks: str) -> str:

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, cast
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.findings import UNUSED, judge, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
-from patchgen_core.checks.parity.request import ParityRequest, pack_request
+from patchgen_core.checks.parity.request import BesideRequest, ModelRequest, ParityRequest, Raised
 from patchgen_core.checks.parity.verdict import CheckVerdict
-from patchgen_core.checks.tables import Table
 from patchgen_core.config.spec import PatchConfig
-from patchgen_core.errors import Location, PatchgenError, Problem, Snippet
+from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.files import read_text
+from patchgen_core.models.environment import Environment
 from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
 from patchgen_core.project.project import Project
-from patchgen_core.workers.processes import Server
+from patchgen_core.workers.worker import Worker, WorkerDied
 
 CONVERTER_FILE = "checkpoint_tensor_converter.py"
 PLAN_FILE = "parallel_plan.py"
-_SERVER = Path(__file__).with_name("server.py")
+_HANDLER = "patchgen_core.checks.parity.dispatch:run_check"
 TIME_LIMIT = 600.0
 """Seconds that one check may take, unless a run says otherwise."""
 _LINES_SHOWN = 12
@@ -65,25 +63,24 @@ class ModelChecks:
         time_limit: seconds that one check may take.
 
     Attributes:
-        server: the process.
+        worker: the process.
     """
 
     def __init__(
         self, project: Project, device: str = "auto", isolate: bool = False, time_limit: float = TIME_LIMIT
     ) -> None:
         self.project, self.device, self.isolate = project, device, isolate
-        self.server = Server(_SERVER, time_limit, _OUTPUT_KEPT)
-        self._kernels: dict[str, Any] | None = None
+        self.worker = Worker(_HANDLER, time_limit, project.import_roots, _OUTPUT_KEPT)
+        self._kernels: list[KernelName] | CheckVerdict | None = None
 
     def close(self) -> None:
         """End the process."""
-        self.server.close()
+        self.worker.close()
 
     def prepare(self, checks: Collection[str]) -> None:
         """Start the process, and have it import what checks of these names need while others run."""
         if not self.isolate:
-            search = self.project.search_path
-            self.server.tell({"check": "prepare", "checks": sorted(checks), "device": self.device, "search": search})
+            self.worker.tell(self._request("prepare", tuple(sorted(checks))))
 
     def refuse_device(self) -> None:
         """Check that torch has the device that is wanted.
@@ -91,24 +88,22 @@ class ModelChecks:
         Raises:
             PatchgenError: it has not; or it does not import, or takes its process with it.
         """
-        answer = self._ask("device")
-        if "device" not in answer:
-            raise PatchgenError.from_problems(self._verdict(answer, f"the device '{self.device}'").problems)
-        if self.device not in ("auto", answer["device"]):
-            message = f"models are to run on '{self.device}', and torch has only '{answer['device']}' here"
+        device = self._ask("device", f"the device '{self.device}'")
+        if isinstance(device, CheckVerdict):
+            raise PatchgenError.from_problems(device.problems)
+        if self.device not in ("auto", device):
+            message = f"models are to run on '{self.device}', and torch has only '{device}' here"
             hint = "Run with '--patchgen-device auto'; 'patchgen doctor' tells what is here."
             raise PatchgenError(message, hint=hint)
 
-    def look_around(self) -> dict[str, Any]:
-        """What this machine has, as :class:`~patchgen_core.models.environment.Environment` in JSON types.
-
-        When looking takes the process with it, only ``problems``: lines of what happened.
-        """
-        answer = self._ask("doctor")
-        if "devices" in answer:
-            return answer
-        problems = self._verdict(answer, "this machine").problems
-        return {"problems": [f"{problem.message}\n{problem.excerpt}".strip() for problem in problems]}
+    def look_around(self) -> Environment:
+        """What this machine has. When looking takes the process with it, only lines of what happened."""
+        machine = self._ask("doctor", "this machine")
+        if isinstance(machine, CheckVerdict):
+            return Environment(
+                problems=tuple(f"{problem.message}\n{problem.excerpt}".strip() for problem in machine.problems)
+            )
+        return cast(Environment, machine)
 
     def kernels(self) -> list[KernelName]:
         """The kernels that can be checked here, as far as their packages tell.
@@ -123,15 +118,14 @@ class ModelChecks:
             specs = KERNEL_REGISTRY.specs()
             return [(s.op_name, s.variant, s.name) for s in specs if not s.missing_package()]
         if self._kernels is None:
-            self._kernels = self._ask("kernels")
-        answer = self._kernels
-        if "kernels" not in answer:
-            raise PatchgenError.from_problems(self._verdict(answer, "the modules that register kernels").problems)
-        return [(op, variant, name) for op, variant, name in answer["kernels"]]
+            self._kernels = self._ask("kernels", "the modules that register kernels")
+        if isinstance(self._kernels, CheckVerdict):
+            raise PatchgenError.from_problems(self._kernels.problems)
+        return list(self._kernels)
 
     def kernel(self, kernel: KernelName) -> CheckVerdict:
         """Compare a kernel with the eager function of its op, forward and backward."""
-        return self._verdict(self._ask("kernel", kernel=kernel), f"kernel {'-'.join(kernel)}")
+        return self._check("kernel", f"kernel {'-'.join(kernel)}", kernel)
 
     def converter(self, artifact: Artifact, folder: Path, fresh: bool = False) -> CheckVerdict:
         """Load checkpoints through the converter in a config's folder into the generated module.
@@ -172,56 +166,45 @@ class ModelChecks:
             device=self.device,
             dtypes=settings.dtypes,
             offered=options.offered,
-        )
-        answer = self._ask(
-            "parity",
-            module=request.module,
-            path=request.path,
             text=artifact.text if fresh else None,
-            upstream=request.upstream,
-            parity=pack_request(request),
         )
-        return self._judged(self._verdict(answer, artifact.path.name), config, request)
+        return self._judged(self._check("parity", artifact.path.name, request), config, request)
 
     def _beside(self, check: str, artifact: Artifact, path: Path, fresh: bool) -> CheckVerdict:
-        answer = self._ask(
-            check,
+        request = BesideRequest(
             module=self.project.module_name(artifact.path),
             path=str(artifact.path),
             text=artifact.text if fresh else None,
-            beside=self.project.module_name(path),
             upstream=artifact.plan.upstream.module,
+            beside=self.project.module_name(path),
         )
-        return self._verdict(answer, artifact.path.name)
+        return self._check(check, artifact.path.name, request)
 
-    def _ask(self, check: str, **more: Any) -> dict[str, Any]:
-        project = {"search": self.project.search_path, "modules": self.project.kernels}
+    def _check(self, check: str, label: str, subject: object) -> CheckVerdict:
+        verdict: CheckVerdict = self._ask(check, label, subject)
+        return verdict
+
+    def _request(self, check: str, subject: object) -> ModelRequest:
+        return ModelRequest(check, self.device, self.project.kernels, subject)
+
+    def _ask(self, check: str, label: str, subject: object = None) -> Any:
+        """The answer of the process; a verdict when there is none, which says why."""
         try:
-            return self.server.ask({"check": check, "device": self.device, **project, **more})
+            answer = self.worker.ask(self._request(check, subject))
+        except WorkerDied as error:
+            return CheckVerdict((Problem(f"checking {label} dies: {error.how}", excerpt=_last(error.output)),))
         except OSError as error:
             raise PatchgenError(f"no process to run models in can be started: {error.strerror}") from None
         finally:
             if self.isolate:
-                self.server.close()
+                self.worker.close()
+        return self._verdict(answer, label) if isinstance(answer, Raised) else answer
 
-    def _verdict(self, answer: dict[str, Any], what: str) -> CheckVerdict:
-        if "died" in answer:
-            return CheckVerdict((Problem(f"checking {what} dies: {answer['died']}", excerpt=_last(answer["output"])),))
-        if "error" in answer:
-            lacks = answer.get("lacks", "")
-            if lacks.partition(".")[0] in self.project.optional_packages:
-                return CheckVerdict(skipped=f"optional package '{lacks}' is not installed")
-            trace = "\n".join(answer["trace"].rstrip().splitlines()[-_LINES_SHOWN:])
-            raised = Problem(f"checking {what} raises {answer['error']}", excerpt=trace)
-            return CheckVerdict((raised,), notes=tuple(answer.get("notes", ())))
-        return CheckVerdict(
-            tuple(map(_problem, answer["problems"])),
-            answer.get("skipped", ""),
-            tuple(answer.get("notes", ())),
-            answer.get("figures", {}),
-            tuple(map(_problem, answer.get("warnings", ()))),
-            tuple(msgspec.convert(table, Table) for table in answer.get("tables", ())),
-        )
+    def _verdict(self, raised: Raised, label: str) -> CheckVerdict:
+        if raised.lacks.partition(".")[0] in self.project.optional_packages:
+            return CheckVerdict(skipped=f"optional package '{raised.lacks}' is not installed")
+        trace = "\n".join(raised.trace.rstrip().splitlines()[-_LINES_SHOWN:])
+        return CheckVerdict((Problem(f"checking {label} raises {raised.error}", excerpt=trace),), notes=raised.notes)
 
     def _judged(self, verdict: CheckVerdict, config: PatchConfig, request: ParityRequest) -> CheckVerdict:
         """A parity verdict without what the config allows and the project leaves out."""
@@ -244,9 +227,3 @@ def _last(output: str) -> str:
     where = output[dump.start() :].partition("\nExtension modules:")[0].splitlines()
     where = [line for line in where if line and _CALLING not in line]
     return "\n".join([*said[-_LINES_SHOWN:], *where[:_LINES_SHOWN]])
-
-
-def _problem(data: Mapping[str, Any]) -> Problem:
-    place, shown = data.get("location"), data.get("generated")
-    generated = Snippet(Location(**shown["location"]), shown["text"]) if shown else None
-    return Problem(**{**data, "location": Location(**place) if place else None, "generated": generated})

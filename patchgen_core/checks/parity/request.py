@@ -1,9 +1,9 @@
-"""What the process that runs models is told about a config: plain data that goes through JSON."""
+"""What the worker that runs models is asked, and what it answers beside verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from patchgen_core.config.declarations import Tolerance
@@ -40,6 +40,7 @@ class ParityRequest:
 
     Attributes:
         module, path: the generated module's dotted name and file.
+        text: what to run instead of what stands in the file; None for that.
         upstream: upstream's dotted name.
         implementation: "eager", "patched", or the name of kernels.
         declared: where the config is declared.
@@ -68,26 +69,55 @@ class ParityRequest:
     device: str = "auto"
     dtypes: tuple[str, ...] = ("float32", "bfloat16")
     offered: tuple[str, ...] = ()
+    text: str | None = None
 
 
-def pack_request(request: ParityRequest) -> dict[str, Any]:
-    """A request as JSON types."""
-    return asdict(request)
+@dataclass(frozen=True)
+class BesideRequest:
+    """A file beside a config that is to be checked.
+
+    Attributes:
+        module, path, text, upstream: as for :class:`ParityRequest`.
+        beside: the file's dotted name.
+    """
+
+    module: str
+    path: str
+    text: str | None
+    upstream: str
+    beside: str
 
 
-def unpack_request(data: Mapping[str, Any]) -> ParityRequest:
-    """The request that :func:`pack_request` was given."""
+@dataclass(frozen=True)
+class ModelRequest:
+    """A check that is to be made.
 
-    def patch(value: Mapping[str, Any]) -> PatchedCode:
-        lines = tuple((first, last) for first, last in value["lines"])
-        told = {"declared": Location(**value["declared"]), "lines": lines, "fresh": tuple(value["fresh"])}
-        return PatchedCode(**{**value, **told, "users": tuple(value["users"])})
+    Attributes:
+        check: its name.
+        device: where models run: "auto", "cpu" or "cuda".
+        kernel_modules: the project's modules that register kernels.
+        subject: what is to be checked: a :class:`ParityRequest`, a :class:`BesideRequest`, or a kernel's op, variant
+            and name; to prepare, the names of checks; None for what is asked about this machine.
+    """
 
-    tolerances = [Tolerance(**{**value, "location": Location(**value["location"])}) for value in data["tolerances"]]
-    told = {
-        "declared": Location(**data["declared"]),
-        "patches": tuple(map(patch, data["patches"])),
-        "tolerances": tuple(tolerances),
-    }
-    lists = {name: tuple(data[name]) for name in ("batches", "dtypes", "offered")}
-    return ParityRequest(**{**data, **told, **lists})
+    check: str
+    device: str
+    kernel_modules: tuple[str, ...]
+    subject: Any = None
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An exception that a check raised.
+
+    Attributes:
+        error: its type and message.
+        trace: its traceback.
+        lacks: the module that could not be found.
+        notes: what else a reader should know, a line each.
+    """
+
+    error: str
+    trace: str
+    lacks: str = ""
+    notes: tuple[str, ...] = ()

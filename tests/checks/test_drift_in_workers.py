@@ -16,10 +16,10 @@ from patchgen_core.build.cache import Cache
 from patchgen_core.build.results import DriftReport
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import MANY, check, fix
-from patchgen_core.workers.pool import AT_ONCE
+from patchgen_core.checks.checked_in.parallel import CHUNK_SIZE
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM_TEXT, Workspace
 
-COUNT = MANY + AT_ONCE
+COUNT = MANY + CHUNK_SIZE
 """So that there are as many chunks as need two processes, and one more."""
 
 
@@ -55,7 +55,7 @@ def told(report: DriftReport, work: Workspace) -> list[object]:
 
 def test_processes_say_what_one_would_say(many: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
     many.config(PATCH.replace("x * 2", "x * 3"), config_path(1), preamble(1))
-    many.config(PATCH.replace("Norm", "Nrom"), config_path(AT_ONCE), preamble(AT_ONCE))
+    many.config(PATCH.replace("Norm", "Nrom"), config_path(CHUNK_SIZE), preamble(CHUNK_SIZE))
     many.config("import sys\nprint('said aloud')\n", config_path(COUNT - 1), preamble(COUNT - 1))
     many.write("proj/models/m002/generated/patched_modeling_gone.py", "# AUTO-GENERATED FILE - DO NOT EDIT DIRECTLY\n")
     apart = check(Selection(many.project))
@@ -118,7 +118,7 @@ def test_config_that_ends_its_process_is_told(many: Workspace) -> None:
 def test_interrupted_check_leaves_no_process(many: Workspace, tmp_path: Path) -> None:
     started = tmp_path / "started"
     hanging = f"import os\nimport time\nwith open({str(started)!r}, 'w') as file:\n    file.write(str(os.getpid()))\n"
-    for number in (5, 5 + AT_ONCE, 5 + 2 * AT_ONCE):  # in each chunk
+    for number in (5, 5 + CHUNK_SIZE, 5 + 2 * CHUNK_SIZE):  # in each chunk
         many.config(f"{hanging}time.sleep(600)\n", config_path(number))
     env = {**os.environ, "PYTHONPATH": str(many.site)}
     command = [sys.executable, "-m", "patchgen_core", "--check"]

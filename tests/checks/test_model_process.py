@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
-from patchgen_core.checks.parity.server import _heads
+from patchgen_core.checks.parity.dispatch import _heads
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.project.project import load_project
-from patchgen_core.workers.processes import Server
 
 pytestmark = pytest.mark.torch
 
@@ -89,7 +87,7 @@ class Models:
     @property
     def process(self) -> int | None:
         """The process that answers, while there is one."""
-        process = self.checks.server._process
+        process = self.checks.worker._process
         return process.pid if process else None
 
 
@@ -159,12 +157,12 @@ def test_what_takes_the_process_down_is_one_failure(models: Models, artifacts: d
 
 def test_what_hangs_is_killed_and_tells_where_it_was(models: Models, artifacts: dict[str, Artifact]) -> None:
     process = models["good"] and models.process
-    server = models.checks.server
-    limit, server.time_limit = server.time_limit, 5.0
+    worker = models.checks.worker
+    limit, worker.time_limit = worker.time_limit, 5.0
     try:
         said = models.said("hangs")
     finally:
-        server.time_limit = limit
+        worker.time_limit = limit
     assert "dies: no answer within 5 s" in said
     assert f'File "{artifacts["hangs"].path}"' in said
     assert process is not None
@@ -174,82 +172,7 @@ def test_what_hangs_is_killed_and_tells_where_it_was(models: Models, artifacts: 
 def test_isolated_checks_have_a_process_each(artifacts: dict[str, Artifact]) -> None:
     checks = ModelChecks(load_project(artifacts["good"].path.parent), "cpu", isolate=True)
     verdict = checks.parity(artifacts["good"], "patched", ParityOptions(), fresh=False)
-    assert (verdict.problems, checks.server._process) == ((), None)
-
-
-# --- processes -------------------------------------------------------------------------------------
-
-SCRIPT = """
-import json, os, signal, sys, time
-
-for line in sys.stdin:
-    exec(json.loads(line)["code"])
-    print(json.dumps({"pid": os.getpid()}), flush=True)
-"""
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT, encoding="utf-8")
-    with Server(script, 30, output_kept=20) as found:
-        yield found
-
-
-@pytest.mark.parametrize(
-    ("code", "died"),
-    [
-        ("os.kill(os.getpid(), signal.SIGTERM)", "its process has ended by SIGTERM"),
-        ("os.kill(os.getpid(), 37)", "its process has ended by signal 37"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "its process has ended by SIGKILL, as when memory runs out"),
-        ("os._exit(0)", "its process has ended with exit code 0"),
-        ("sys.exit(4)", "its process has ended with exit code 4"),
-    ],
-)
-def test_how_a_process_ended(server: Server, code: str, died: str) -> None:
-    first = server.ask({"code": "pass"})["pid"]
-    answer = server.ask({"code": f"print('a' * 30 + 'the end', file=sys.stderr); {code}"})
-    assert answer == {"died": died, "output": f"{'a' * 12}the end\n"}
-    assert server.ask({"code": "pass"})["pid"] != first
-
-
-def test_a_process_that_is_late_is_killed_with_its_children(server: Server, tmp_path: Path) -> None:
-    server.ask({"code": "pass"})
-    server.time_limit = 0.2
-    note = tmp_path / "pid"
-    fork = f"pid = os.fork(); pid and open({str(note)!r}, 'w').write(str(pid)); time.sleep(600)"
-    assert server.ask({"code": fork})["died"] == "no answer within 0.2 s"
-    assert until(lambda: not is_running(int(note.read_text())))
-
-
-def test_answers_to_what_is_told_are_skipped(server: Server) -> None:
-    for number in (1, 2):
-        server.tell({"code": f"os.getpid = lambda: {number}"})
-    assert server.ask({"code": "told = os.getpid(); os.getpid = lambda: 10 * told"}) == {"pid": 20}
-    assert server.ask({"code": "os.getpid = lambda: 3"}) == {"pid": 3}
-
-
-def test_a_process_that_dies_of_what_it_is_told_is_not_the_end(server: Server) -> None:
-    server.tell({"code": "print('why', file=sys.stderr); os._exit(3)"})
-    answers = [server.ask({"code": "pass"}) for _ in range(2)]
-    assert "pid" in answers[-1]
-    assert "pid" in answers[0] or answers[0] == {"died": "its process has ended with exit code 3", "output": "why\n"}
-
-
-def until(is_so: Callable[[], bool], seconds: float = 60) -> bool:
-    """Whether it comes to be so."""
-    end = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < end:
-        time.sleep(0.01)
-    return is_so()
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process is there and not just to be buried."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
+    assert (verdict.problems, checks.worker._process) == ((), None)
 
 
 CPU = """

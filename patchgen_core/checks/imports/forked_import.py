@@ -1,0 +1,168 @@
+"""What a worker does to import generated modules, each in a process that has imported nothing of the project before.
+
+It imports torch, the upstream package and what upstream's module imports of that beside its own model, once, and forks
+for every request: the module imports these itself, so nothing is hidden by their being there. Where there is no fork,
+a worker is good for one request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import pickle
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from patchgen_core.checks.imports.module_text import give_text
+from patchgen_core.workers.frames import load_answer
+from patchgen_core.workers.loop import dump_no_stack
+from patchgen_core.workers.phases import phase
+
+CAN_FORK = hasattr(os, "fork")
+_OUTPUT_KEPT = 4000
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """A module to import.
+
+    Attributes:
+        module: its dotted name.
+        path: its file.
+        text: what to import instead of what stands in the file; None for that.
+        names: what it is expected to define.
+        preload: modules to import before, which stay for the next request.
+    """
+
+    module: str
+    path: str
+    text: str | None
+    names: tuple[str, ...]
+    preload: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What came of an import.
+
+    Attributes:
+        died: how the process ended that imported it; empty when it did not.
+        error: type and first line of the exception that it raised; empty for none.
+        frames: file and line of each frame of that.
+        lacks: the module that could not be found.
+        file: the file that was imported.
+        exported: the names in its ``__all__``.
+        absent: those of these names, and of the expected ones, that it does not define.
+        output: the last that it wrote.
+    """
+
+    died: str = ""
+    error: str = ""
+    frames: tuple[tuple[str, int], ...] = ()
+    lacks: str = ""
+    file: str | None = None
+    exported: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    output: str = ""
+
+
+def import_in_fork(request: ImportRequest) -> ImportReport:
+    """Import a module in a child of this process."""
+    dump_no_stack()
+    with phase("importing torch and transformers"):
+        for name in request.preload:
+            with contextlib.suppress(BaseException):  # the import itself will say why
+                importlib.import_module(name)
+    with tempfile.TemporaryFile("w+b") as output, tempfile.TemporaryFile("w+b") as answer:
+        status = 0
+        if not CAN_FORK:
+            _import_and_report(request, output.fileno(), answer.fileno())
+        elif child := _fork():
+            _, status = os.waitpid(child, 0)
+        else:
+            _import_and_report(request, output.fileno(), answer.fileno())
+            os._exit(0)
+        answer.seek(0)
+        data = answer.read()
+        output.seek(0)
+        printed = output.read().decode("utf-8", "replace")[-_OUTPUT_KEPT:]
+        report: ImportReport = load_answer(data) if data else ImportReport(died=_how_it_ended(status))
+        return replace(report, output=printed)
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():  # the other thread only waits for requests
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _how_it_ended(status: int) -> str:
+    return f"signal {status & 0x7F}" if status & 0x7F else f"exit code {status >> 8}"
+
+
+def _import_and_report(request: ImportRequest, output: int, answer: int) -> None:
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    report = _import(request)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # the module may have closed or replaced it
+            stream.flush()
+    with os.fdopen(answer, "wb", closefd=False) as file:
+        file.write(pickle.dumps(report))
+
+
+def _import(request: ImportRequest) -> ImportReport:
+    if request.text is not None:
+        give_text(request.module, request.path, request.text)
+    try:
+        with _hide_own_package():
+            module = importlib.import_module(request.module)
+        exported = tuple(str(entry) for entry in getattr(module, "__all__", ()))
+        wanted = dict.fromkeys([*exported, *request.names])
+        absent = tuple(entry for entry in wanted if not hasattr(module, entry))
+        return ImportReport(file=getattr(module, "__file__", None), exported=exported, absent=absent)
+    except BaseException as error:
+        lacks = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        return ImportReport(error=_first_line(error), frames=tuple(_frames(error)), lacks=lacks)
+
+
+@contextlib.contextmanager
+def _hide_own_package() -> Iterator[None]:
+    """Let a module that imports this package find it by itself."""
+    package = __name__.partition(".")[0]
+    own = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == package}
+    for name in own:
+        del sys.modules[name]
+    try:
+        yield
+    finally:
+        sys.modules.update(own)
+
+
+def _first_line(error: BaseException) -> str:
+    """An exception's type and the first line of its message."""
+    try:
+        message = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        message = "<exception str() failed>"
+    lines = message.strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _frames(error: BaseException) -> list[tuple[str, int]]:
+    """File and line of each frame of an import that failed, without the import system's own."""
+    frames: list[tuple[str, int]] = []
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith("<frozen") and file not in (__file__, importlib.__file__):
+            frames.append((file, trace.tb_lineno))
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        frames.append((error.filename, error.lineno or 0))
+    return frames

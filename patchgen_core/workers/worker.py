@@ -1,0 +1,210 @@
+"""A process that answers requests, for what must not happen in this one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.workers.frames import load_answer, read_frame, write_frame
+from patchgen_core.workers.phases import count, phase
+
+_START = """
+import sys
+handler, *sys.path = sys.argv[1:]
+del sys.argv[1:]
+from patchgen_core.workers.loop import serve
+serve(handler)
+"""
+_OWN_ROOT = str(Path(__file__).resolve().parents[2])
+_SECONDS_TO_DUMP = 0.5
+
+
+class WorkerDied(Exception):
+    """A worker has ended, or was killed because it took too long, and has not answered.
+
+    Attributes:
+        how: what happened.
+        output: the last that it wrote, and what it was doing.
+    """
+
+    def __init__(self, how: str, output: str) -> None:
+        super().__init__(how)
+        self.how, self.output = how, output
+
+
+class Worker:
+    """A process that answers requests, one after the other; a context manager that ends it.
+
+    The process is started by the first request, and again by the first one after it has died. It ends with this one.
+
+    Args:
+        handler: ``package.module:function`` of the function that takes a request and returns its answer there. An
+            answer may hold objects only of modules that are imported here.
+        time_limit: seconds that one request may take.
+        roots: folders that come first on its ``sys.path``, before those of this process.
+        output_kept: how many bytes of the last that it wrote are told when it dies.
+    """
+
+    def __init__(
+        self, handler: str, time_limit: float, roots: Iterable[str | Path] = (), output_kept: int = 4000
+    ) -> None:
+        self.handler, self.time_limit, self.roots, self.output_kept = handler, time_limit, tuple(roots), output_kept
+        self._process: subprocess.Popen[bytes] | None = None
+        self._output: IO[bytes] | None = None
+        self._unread_answers = 0
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, with the children it has."""
+        process, output = self._process, self._output
+        self._process = self._output = None
+        self._unread_answers = 0
+        if process is not None:
+            _kill(process)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        stream.close()
+        if output is not None:
+            output.close()
+
+    def tell(self, request: object) -> None:
+        """Send a request whose answer is not looked at, and do not wait for it.
+
+        Whatever goes wrong is left for the next :meth:`ask` to meet.
+        """
+        with contextlib.suppress(OSError):
+            self._send(self._running(), request)
+            self._unread_answers += 1
+
+    def ask(self, request: object) -> Any:
+        """The answer to a request. Seconds by phase that the worker counted are counted here.
+
+        Raises:
+            PatchgenError: the handler raised it.
+            WorkerDied: the process has ended or takes too long.
+            OSError: no process can be started.
+        """
+        process = self._running()
+        is_late = threading.Event()
+
+        def give_up() -> None:
+            is_late.set()
+            _have_stack_dumped(process)
+            _kill(process)
+
+        timer = threading.Timer(self.time_limit, give_up)
+        timer.start()
+        try:
+            self._send(process, request)
+            frame = self._read_answer(process)
+            answer, problems, seconds = load_answer(frame) if frame is not None else (None, None, {})
+        except BrokenPipeError:
+            frame = None
+        except pickle.UnpicklingError as error:
+            raise self._died(f"its answer cannot be read: {error}") from None
+        except BaseException:  # a test that is interrupted leaves no answer behind for the next one
+            self.close()
+            raise
+        finally:
+            timer.cancel()
+        if frame is None:
+            is_killed = is_late.is_set()
+            raise self._died(f"no answer within {self.time_limit:g} s" if is_killed else _how_it_ended(process))
+        count(seconds)
+        if problems is not None:
+            raise PatchgenError.from_problems(problems)
+        return answer
+
+    def _send(self, process: subprocess.Popen[bytes], request: object) -> None:
+        assert process.stdin is not None
+        write_frame(process.stdin, (search_path(self.roots), request))
+
+    def _read_answer(self, process: subprocess.Popen[bytes]) -> bytes | None:
+        """The answer to the last request; None when the process ends before."""
+        assert process.stdout is not None
+        with phase("waiting for a process to be ready"):
+            while self._unread_answers and read_frame(process.stdout) is not None:
+                self._unread_answers -= 1
+        return read_frame(process.stdout)
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START, self.handler, *search_path(()), _OWN_ROOT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._output,
+                start_new_session=True,
+            )
+        return self._process
+
+    def _died(self, how: str) -> WorkerDied:
+        """The error that tells so; ends what is left of the process."""
+        output = b""
+        if self._output is not None:
+            self._output.seek(0)
+            output = self._output.read()[-self.output_kept :]
+        self.close()
+        return WorkerDied(how, output.decode("utf-8", "replace"))
+
+
+def search_path(roots: Iterable[str | Path]) -> list[str]:
+    """``sys.path`` for a worker: folders that come first, and those of this process."""
+    return list(dict.fromkeys([*map(str, roots), *map(os.path.abspath, sys.path)]))
+
+
+def _have_stack_dumped(process: subprocess.Popen[bytes]) -> None:
+    """Let a worker that is about to be killed write what it is doing."""
+    if hasattr(signal, "SIGUSR1"):
+        process.send_signal(signal.SIGUSR1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_SECONDS_TO_DUMP)
+
+
+def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+    ended = "its process has ended"
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        code = process.wait(5)
+        return f"{ended} by {_signal_name(-code)}" if code < 0 else f"{ended} with exit code {code}"
+    return ended
+
+
+def _signal_name(number: int) -> str:
+    """A signal's name; for the one that the system sends when memory is used up, that too."""
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+    return f"{name}, as when memory runs out" if name == "SIGKILL" else name
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)  # with its children
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass
+    process.wait()
