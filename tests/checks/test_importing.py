@@ -354,6 +354,7 @@ import gc, os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.imports.importing import Importer
 from patchgen_core.project.project import load_project
 
