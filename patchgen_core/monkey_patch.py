@@ -15,15 +15,27 @@ generated code, see ``patchgen adopt``.
 from __future__ import annotations
 
 import importlib
-import inspect
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from patchgen_core.errors import PatchgenError, closest
-from patchgen_core.runtime.namespaces import Change, Watch
+from patchgen_core.runtime.namespaces import Change
+from patchgen_core.runtime.patchers import (
+    Key,
+    Patcher,
+    are_same_arguments,
+    hold_model,
+    labels_of,
+    name_of,
+    put_back,
+    refuse_stale,
+    run_patcher,
+    select_arguments,
+    watch_patcher,
+)
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,9 +44,7 @@ LIGER = "liger"
 _LIGER_MODULE = "liger_kernel.transformers.monkey_patch"
 _RECORDS = "_monkey_patches"
 
-Patcher = Callable[..., object]
 P = TypeVar("P", bound=Patcher)
-Key = tuple[str, str]
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +76,7 @@ class _Record:
     changes: tuple[Change, ...] = ()
 
     def is_same(self, patcher: Patcher, arguments: Mapping[str, Any]) -> bool:
-        return self.patcher is patcher and _are_equal(self.arguments, arguments)
+        return self.patcher is patcher and are_same_arguments(self.arguments, arguments)
 
 
 @dataclass(eq=False)
@@ -116,7 +126,7 @@ class MonkeyPatcher:
             if known is not None and known is not patcher:
                 logger.warning(
                     "the '%s' patch of '%s' is registered again: %s takes the place of %s",
-                    *(patch_type, model_type, _name(patcher), _name(known)),
+                    *(patch_type, model_type, name_of(patcher), name_of(known)),
                 )
             self._patchers[model_type, patch_type] = patcher
             return patcher
@@ -156,17 +166,17 @@ class MonkeyPatcher:
             PatchgenError: there is no such patcher, or it failed: then all it had changed was put back.
         """
         patcher, key = self.find(model_type, patch_type), (model_type, patch_type)
-        arguments, ignored = _filtered(patcher, kwargs, key)
+        arguments, ignored = select_arguments(patcher, kwargs, key)
         process = self._process(key, patcher)
         if process.record is not None:
             if process.record.is_same(patcher, arguments):
                 return AppliedPatch(*key, (), ignored, repeated=True)
             logger.warning("the '%s' patch of '%s' is applied with other arguments: reverted", patch_type, model_type)
             self.revert(model_type, patch_type)
-        changes = _run(patcher, arguments, watching(patcher), key)
+        changes = run_patcher(patcher, arguments, watch_patcher(patcher), key)
         process.changes += changes
         process.record = _Record(patcher, arguments)
-        return AppliedPatch(*key, _labels(changes), ignored)
+        return AppliedPatch(*key, labels_of(changes), ignored)
 
     def apply_monkey_patch_to_instance(self, model: nn.Module, patch_type: str = LIGER, **kwargs: Any) -> AppliedPatch:
         """Patch a model that is constructed already. Its ``config.model_type`` chooses the patcher, which gets it as
@@ -181,7 +191,7 @@ class MonkeyPatcher:
         """
         key = (_model_type(model), patch_type)
         patcher = self.find(*key)
-        arguments, ignored = _filtered(patcher, {**kwargs, "model": model}, key)
+        arguments, ignored = select_arguments(patcher, {**kwargs, "model": model}, key)
         given = {name: value for name, value in arguments.items() if name != "model"}
         records = vars(model).setdefault(_RECORDS, _Records())
         if patch_type in records:
@@ -190,14 +200,14 @@ class MonkeyPatcher:
             logger.warning("the '%s' patch of this model is applied with other arguments: reverted", patch_type)
             self.revert(model, patch_type)
         process = self._process(key, patcher)
-        watch = watching(patcher)
-        own = _hold_model(watch, model)
-        changes = _run(patcher, arguments, watch, key)
+        watch = watch_patcher(patcher)
+        own = hold_model(watch, model)
+        changes = run_patcher(patcher, arguments, watch, key)
         mine = tuple(change for change in changes if id(change.owner) in own)
         process.changes += [change for change in changes if id(change.owner) not in own]
         process.instances.add(model)
         records[patch_type] = _Record(patcher, given, mine)
-        return AppliedPatch(*key, _labels(changes), ignored)
+        return AppliedPatch(*key, labels_of(changes), ignored)
 
     def revert(self, model: str | nn.Module, patch_type: str = LIGER, force: bool = False) -> tuple[str, ...]:
         """Put back everything that a patch changed, and return the names of what was put back.
@@ -235,9 +245,9 @@ class MonkeyPatcher:
         is_expected = process.record is not None and not isinstance(user, str)
         is_needed = is_expected or len(process.instances) > (user in process.instances)
         changes = [*own, *(() if is_needed else process.changes)]
-        _check_current(changes, force, key)
+        refuse_stale(changes, force, key)
         if is_needed and process.changes:
-            names = ", ".join(_labels(process.changes))
+            names = ", ".join(labels_of(process.changes))
             logger.warning("others of '%s' are patched, for which this stays: %s", key[0], names)
         if isinstance(user, str):
             process.record = None
@@ -245,7 +255,7 @@ class MonkeyPatcher:
             process.instances.discard(user)
         if not is_needed:
             process.changes.clear()
-        return _put_back(changes)
+        return put_back(changes)
 
     def _process(self, key: Key, patcher: Patcher) -> _Process:
         """The state of a pair; model types that share a patcher share it."""
@@ -289,33 +299,6 @@ def _liger_patchers() -> Mapping[str, Patcher]:
     return patchers
 
 
-def _filtered(patcher: Patcher, kwargs: Mapping[str, Any], key: Key) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The arguments that a patcher takes, and the names of the others.
-
-    Raises:
-        PatchgenError: it cannot be called with them.
-    """
-    signature = inspect.signature(patcher)
-    parameters = signature.parameters.values()
-    names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    ignored = () if takes_all else tuple(name for name in kwargs if name not in names)
-    arguments = {name: value for name, value in kwargs.items() if name not in ignored}
-    what = f"the '{key[1]}' patch of '{key[0]}', {_name(patcher)},"
-    if "model" in ignored:
-        raise PatchgenError(f"{what} takes no model", hint="Use apply_monkey_patch before the model is constructed.")
-    try:
-        signature.bind(**arguments)
-    except TypeError as error:
-        hint = f"Its parameters: {signature}."
-        if "'model'" in str(error):
-            hint = "It is for models that are constructed already: use apply_monkey_patch_to_instance."
-        raise PatchgenError(f"{what} cannot be called: {error}", hint=hint) from None
-    if ignored:
-        logger.info("%s takes no %s: ignored", what.rstrip(","), ", ".join(ignored))
-    return arguments, ignored
-
-
 def _model_type(model: Any) -> str:
     from torch import nn
 
@@ -327,73 +310,6 @@ def _model_type(model: Any) -> str:
         hint = "Patchers are chosen by config.model_type."
         raise PatchgenError(f"the {type(model).__qualname__} has no config with a model_type", hint=hint)
     return model_type
-
-
-def watching(patcher: Patcher, *packages: str) -> Watch:
-    """What sees all that a patcher changes: in transformers, its own package and ``packages`` plain values as well."""
-    own = str(getattr(patcher, "__module__", "")).partition(".")[0]
-    return Watch(["transformers", *packages], [own])
-
-
-def _name(patcher: Patcher) -> str:
-    return f"{getattr(patcher, '__module__', '')}.{getattr(patcher, '__qualname__', repr(patcher))}"
-
-
-def _are_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    if one.keys() != other.keys():
-        return False
-    try:
-        return all(one[name] is other[name] or bool(one[name] == other[name]) for name in one)
-    except (TypeError, ValueError, RuntimeError):  # values without an answer, such as tensors
-        return False
-
-
-def _run(patcher: Patcher, arguments: Mapping[str, Any], watch: Watch, key: Key) -> list[Change]:
-    """Run a patcher; what it changed when it ended well, and else all of it is put back."""
-    try:
-        with watch:
-            patcher(**arguments)
-    except BaseException as error:
-        _put_back(watch.changes())
-        if not isinstance(error, Exception):
-            raise
-        message = f"the '{key[1]}' patch of '{key[0]}' failed: {type(error).__name__}: {error}"
-        raise PatchgenError(message, hint="What it had changed was put back.") from error
-    return watch.changes()
-
-
-def _hold_model(watch: Watch, model: nn.Module) -> set[int]:
-    """Remember all modules of a model and its configs; the owners that are its own."""
-    held: set[int] = set()
-    for name, module in model.named_modules():
-        where = f"model.{name}" if name else "model"
-        held |= watch.hold_object(module, where)
-        for key in ("config", "generation_config"):
-            value = vars(module).get(key)
-            if value is not None and hasattr(value, "__dict__"):
-                held |= watch.hold_object(value, f"{where}.{key}")
-    return held
-
-
-def _labels(changes: Iterable[Change]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(change.label for change in changes))
-
-
-def _check_current(changes: Iterable[Change], force: bool, key: Key) -> None:
-    last = {(id(change.owner), change.name): change for change in changes}
-    stale = [change.label for change in last.values() if not change.is_current]
-    if stale and not force:
-        names = ", ".join(stale)
-        raise PatchgenError(
-            f"the '{key[1]}' patch of '{key[0]}' cannot be reverted: {names} was changed again since",
-            hint="Revert what changed it first, or pass force=True to put back what was there before this patch.",
-        )
-
-
-def _put_back(changes: Sequence[Change]) -> tuple[str, ...]:
-    for change in reversed(changes):
-        change.undo()
-    return _labels(changes)
 
 
 def _not_applied(what: str, patch_type: str, applied: Iterable[str]) -> PatchgenError:

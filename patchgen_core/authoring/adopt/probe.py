@@ -17,8 +17,9 @@ from typing import Any
 from patchgen_core.authoring.adopt.effects import Effect, Probed, ProbeRequest
 from patchgen_core.authoring.adopt.values import describe, shortly
 from patchgen_core.errors import PatchgenError, did_you_mean
-from patchgen_core.monkey_patch import MONKEY_PATCHER, watching
+from patchgen_core.monkey_patch import MONKEY_PATCHER
 from patchgen_core.runtime.namespaces import MISSING, Change
+from patchgen_core.runtime.patchers import watch_patcher
 
 Patcher = Callable[..., object]
 
@@ -35,7 +36,7 @@ def probe(request: ProbeRequest) -> Probed:
     function = _patcher(model_type, request.patcher)
     _check_arguments(function, request.arguments)
     module = _imported(upstream, "upstream's module")
-    watch = watching(function, upstream.partition(".")[0])
+    watch = watch_patcher(function, upstream.partition(".")[0])
     with watch, _messages() as messages:
         try:
             function(**request.arguments)
