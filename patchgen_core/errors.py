@@ -117,6 +117,17 @@ def excerpt(text: str, line: int) -> str:
     return "\n".join(f"{'>' if n == line else ' '} {n:5} | {lines[n - 1]}" for n in shown)
 
 
+def list_some(texts: Sequence[str], most: int) -> str:
+    """The first few of some texts, and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def quote_some(names: Sequence[str], most: int) -> str:
+    """:func:`list_some` of names in quotes."""
+    return list_some([f"'{name}'" for name in names], most)
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The member of ``known`` nearest to ``name``, or None when nothing is near."""
     import difflib

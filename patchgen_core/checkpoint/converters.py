@@ -16,7 +16,7 @@ from patchgen_core.checkpoint.mapping import (
 )
 from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, ConvertedCheckpointTensor, Layout
 from patchgen_core.checkpoint.sizes import ExpertSizes, expert_sizes
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import PatchgenError, Problem, list_some
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,12 +181,11 @@ class PerExpertConverter:
             for expert in range(count)
             if any((expert, source) not in seen for source in sources)
         }
-        shown = [f"{expert} ({', '.join(names)})" for expert, names in list(lacking.items())[:_SHOWN]]
-        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        experts = [f"{expert} ({', '.join(names)})" for expert, names in lacking.items()]
         total = count * len(sources)
         return Problem(
             f"'{module}.{target}' is incomplete: {total - len(seen)} of {total} tensors of experts are missing,"
-            f" of expert {', '.join(shown)}{more}",
+            f" of expert {list_some(experts, _SHOWN)}",
             hint="The checkpoint is damaged or partial: fetch all of its shards.",
         )
 

@@ -15,12 +15,13 @@ from patchgen_core.checkpoint.headers import (
     read_headers,
     read_json,
 )
-from patchgen_core.checkpoint.mapping import conversion_of_type, is_known
+from patchgen_core.checkpoint.mapping import conversion_of_type, is_known, model_type_of
 from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, Layout
 from patchgen_core.checkpoint.sizes import ExpertSizes, sizes_of_config
 from patchgen_core.errors import Location, PatchgenError
 
 if TYPE_CHECKING:
+    from torch import nn
     from transformers import PreTrainedConfig
 
 _PER_EXPERT = re.compile(r"(?:.+\.)?experts\.[0-9]+\.\w+\.weight")
@@ -127,6 +128,17 @@ def check_converter_layout(converter: CheckpointTensorConverter | None, model_ty
         f"{called}, but transformers converts '{model_type}' from the layout {expected or 'of its own'}",
         hint=f"Use {_FACTORIES[expected]}, or create_checkpoint_tensor_converter, which chooses by the model's type.",
     )
+
+
+def check_converter_of(model: nn.Module, converter: CheckpointTensorConverter | None) -> None:
+    """:func:`check_converter_layout` for the type of a model, where transformers knows it.
+
+    Raises:
+        PatchgenError: the converter is for another layout.
+    """
+    model_type = model_type_of(model)
+    if model_type is not None and is_known(model_type):
+        check_converter_layout(converter, model_type)
 
 
 _FACTORIES: Mapping[Layout | None, str] = {

@@ -25,6 +25,7 @@ from patchgen_core.checkpoint.mapping import (
     conversion_of_type,
     name_map,
 )
+from patchgen_core.checkpoint.planning import memory_of
 from patchgen_core.checkpoint.protocol import Layout
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 
@@ -117,12 +118,10 @@ def _source(
 
 
 def _without_ties(tensors: Mapping[str, torch.Tensor], tied: frozenset[str]) -> dict[str, torch.Tensor]:
-    kept: dict[tuple[object, ...], str] = {}
+    written: dict[tuple[object, ...], str] = {}
     for name in sorted(tensors, key=lambda name: name in tied):
-        tensor = tensors[name]
-        place = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-        kept.setdefault(place if tensor.numel() else (name,), name)
-    names = set(kept.values())
+        written.setdefault(memory_of(tensors[name]) if tensors[name].numel() else (name,), name)
+    names = set(written.values())
     return {name: tensor for name, tensor in tensors.items() if name in names}
 
 

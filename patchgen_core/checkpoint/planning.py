@@ -13,7 +13,7 @@ import torch
 from patchgen_core.checkpoint.headers import StoredTensor
 from patchgen_core.checkpoint.mapping import NameMap, name_map
 from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, ConvertedCheckpointTensor
-from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
+from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean, quote_some
 
 if TYPE_CHECKING:
     from torch import nn
@@ -119,14 +119,14 @@ def target_of(model: nn.Module) -> Target:
     meta = [name for name, value in tensors.items() if value.is_meta]
     if meta:
         raise PatchgenError(
-            f"{len(meta)} of {len(tensors)} tensors of the model are on the meta device: {_some(meta)}",
+            f"{len(meta)} of {len(tensors)} tensors of the model are on the meta device: {quote_some(meta, _SHOWN)}",
             hint="There is nothing to write into: build the model on a real device. 'with"
             " transformers.initialization.no_init_weights():' around it saves the time of initialising it.",
         )
     sharded = [name for name, value in tensors.items() if hasattr(value, "device_mesh")]
     if sharded:
         raise PatchgenError(
-            f"{len(sharded)} tensors of the model are sharded: {_some(sharded)}",
+            f"{len(sharded)} tensors of the model are sharded: {quote_some(sharded, _SHOWN)}",
             hint="Load the checkpoint before the model is sharded.",
         )
     return Target(tensors, name_map(model), getattr(model, "base_model_prefix", "") or "", _ties(tensors))
@@ -268,7 +268,7 @@ def missing_problem(model: nn.Module, missing: Sequence[str], unexpected: Sequen
     else:
         hint = did_you_mean(missing[0], unexpected)
     return Problem(
-        f"the checkpoint lacks {len(missing)} tensors of {type(model).__name__}: {_some(missing)}",
+        f"the checkpoint lacks {len(missing)} tensors of {type(model).__name__}: {quote_some(missing, _SHOWN)}",
         hint=hint or "Fetch all shards. Was the model built with the checkpoint's configuration?",
     )
 
@@ -288,7 +288,8 @@ def unexpected_problem(
             " converter that does both."
         )
     return Problem(
-        f"the checkpoint has {len(unexpected)} tensors that {type(model).__name__} has not: {_some(unexpected)}",
+        f"the checkpoint has {len(unexpected)} tensors that {type(model).__name__} has not:"
+        f" {quote_some(unexpected, _SHOWN)}",
         hint=hint,
     )
 
@@ -307,13 +308,17 @@ def _tied(target: Target, outputs: dict[str, Output]) -> tuple[list[tuple[str, s
     return twins, missing
 
 
+def memory_of(tensor: torch.Tensor) -> tuple[object, ...]:
+    """What is equal for two tensors that are one: they lie at the same place in memory, in the same way."""
+    return (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+
+
 def _ties(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[str, ...]]:
     """Each name whose tensor has other names too -> all of them."""
     groups: dict[tuple[object, ...], list[str]] = {}
     for name, tensor in tensors.items():
         if tensor.numel():
-            place = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-            groups.setdefault(place, []).append(name)
+            groups.setdefault(memory_of(tensor), []).append(name)
     return {name: tuple(group) for group in groups.values() if len(group) > 1 for name in group}
 
 
@@ -323,11 +328,6 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 def _matches_any(names: Iterable[str], patterns: Sequence[str]) -> bool:
     return any(_matches(name, patterns) for name in names)
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(f"'{name}'" for name in names[:_SHOWN]) + more
 
 
 def _dtype(dtype: torch.dtype) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import PatchgenError, quote_some
 
 if TYPE_CHECKING:
     from torch import nn
@@ -57,7 +57,7 @@ class ExpertSizes:
             return Dimensions(self.experts, self.hidden, self.intermediate)
         raise PatchgenError(
             f"the model has no experts '{name}'",
-            hint=f"It has {_some(self.tensors)}. Is the checkpoint of another model?",
+            hint=f"It has {quote_some(sorted(self.tensors), 2) or 'none'}. Is the checkpoint of another model?",
         )
 
     def shape_of(self, name: str) -> tuple[int, int, int]:
@@ -151,9 +151,3 @@ def _number(config: Any, names: Iterable[str]) -> int:
 
 def _get(config: Any, name: str) -> Any:
     return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
-
-
-def _some(names: Iterable[str]) -> str:
-    known = sorted(names)
-    more = f" and {len(known) - 2} more" if len(known) > 2 else ""
-    return (", ".join(f"'{name}'" for name in known[:2]) + more) if known else "none"

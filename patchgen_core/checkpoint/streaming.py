@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from patchgen_core.checkpoint.detection import check_converter_layout
+from patchgen_core.checkpoint.detection import check_converter_of
 from patchgen_core.checkpoint.headers import CheckpointFiles, StoredTensor, read_headers
-from patchgen_core.checkpoint.mapping import is_known, model_type_of
 from patchgen_core.checkpoint.planning import (
     Plan,
     Target,
@@ -87,9 +86,8 @@ def load_state_dict_streaming(
             tensors on the meta device, or the converter is for another layout than the model's type has.
     """
     converter = converter if converter is not None else _own_converter(model)
-    model_type = model_type_of(model)
-    if converter is not None and model_type is not None and is_known(model_type):
-        check_converter_layout(converter, model_type)
+    if converter is not None:
+        check_converter_of(model, converter)
     target = target_of(model)
     plan = make_plan(model, target, read_headers(files), converter, _patterns(ignore))
     _check_complete(model, target, plan, converter, strict)

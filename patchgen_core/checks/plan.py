@@ -32,7 +32,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from patchgen_core.checks.imports.module_text import give_text, given_texts
 from patchgen_core.checks.parity.verdict import CheckVerdict
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import PatchgenError, Problem, quote_some
 from patchgen_core.models.environment import use_loopback
 from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.parallel_plan.plan import ParallelPlan
@@ -96,8 +96,8 @@ def check_plan(
         if config is not None:
             return _check(_Run(model_class, config, plan, chosen, time_limit), ())
         toy, short = _toy(model_class), _shortened(chosen)
-        said = f"sizes {chosen} are checked as {short}, for which the toy config has experts enough"
-        return _check(_Run(model_class, toy, plan, short, time_limit), () if short == chosen else (said,))
+        note = f"sizes {chosen} are checked as {short}, for which the toy config has experts enough"
+        return _check(_Run(model_class, toy, plan, short, time_limit), () if short == chosen else (note,))
     except PatchgenError as error:
         return CheckVerdict(error.problems)
 
@@ -107,7 +107,7 @@ def _check(run: _Run, notes: tuple[str, ...]) -> CheckVerdict:
         with torch.device("meta"):
             model = run.model_class(copy.deepcopy(run.config))
     except Exception as error:
-        message = f"{run.model_class.__name__} cannot be built on the meta device: {_said(error)}"
+        message = f"{run.model_class.__name__} cannot be built on the meta device: {_describe_error(error)}"
         return CheckVerdict((Problem(message),), notes=notes)
     own = _own_plan(model, run.plan)
     problems, notes = (*run.plan.check(model, run.sizes), *own.problems), (*notes, *own.notes)
@@ -141,7 +141,7 @@ def _own_plan(model: nn.Module, plan: ParallelPlan) -> CheckVerdict:
     try:
         own = method()
     except Exception as error:
-        return CheckVerdict((Problem(f"{name}.get_parallel_plan() fails: {_said(error)}"),))
+        return CheckVerdict((Problem(f"{name}.get_parallel_plan() fails: {_describe_error(error)}"),))
     if own == plan:
         return CheckVerdict()
     message = f"{name}.get_parallel_plan() returns another plan than the project's parallel_plan.py: {own!r}"
@@ -167,7 +167,7 @@ def _apply_on_ranks(run: _Run) -> Iterator[Problem]:
                 in_time = _wait(ranks, run.time_limit)
             codes = [process.exitcode for process in ranks]
         except Exception as error:
-            yield Problem(f"the ranks to apply the plan on cannot be started: {_said(error)}")
+            yield Problem(f"the ranks to apply the plan on cannot be started: {_describe_error(error)}")
             return
         finally:
             _end(ranks)
@@ -249,7 +249,7 @@ def _output(folder: Path, rank: int) -> str:
     return _read(folder / f"output-{rank}")[-_OUTPUT_SHOWN:].rstrip()
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
@@ -280,7 +280,7 @@ def _rank(rank: int, packed: bytes, texts: Sequence[tuple[str, str, str]], folde
         dist.destroy_process_group()
     except BaseException as error:
         traceback.print_exc()
-        (folder / f"error-{rank}").write_text(_said(error), encoding="utf-8")
+        (folder / f"error-{rank}").write_text(_describe_error(error), encoding="utf-8")
         sys.stderr.flush()
         os._exit(1)
     (folder / f"result-{rank}").write_text(json.dumps(messages), encoding="utf-8")
@@ -312,7 +312,7 @@ def _differences(run: _Run, mesh: DeviceMesh) -> Iterator[str]:
     lost = [name for name in whole if name not in gathered or not _same(gathered[name], whole[name])]
     if lost:
         were = "is not what it was" if len(lost) == 1 else "are not what they were"
-        yield f"gathered from all ranks, {_listed(lost)} {were}"
+        yield f"gathered from all ranks, {quote_some(lost, _NAMES_SHOWN)} {were}"
 
 
 def _wrong_parts(run: _Run, mesh: DeviceMesh, model: nn.Module, whole: Mapping[str, Tensor]) -> Iterator[str]:
@@ -344,8 +344,3 @@ def _same(one: Tensor, other: Tensor) -> bool:
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     return torch.equal(one.reshape(-1).view(torch.uint8), other.reshape(-1).view(torch.uint8))
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:_NAMES_SHOWN])
-    return f"{shown} and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else shown

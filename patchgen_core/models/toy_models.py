@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import PatchgenError, list_some
 from patchgen_core.models.random_values import reseed
 
 if TYPE_CHECKING:
@@ -148,8 +148,7 @@ def forget_positions(model: nn.Module) -> None:
 
 
 def _listed(what: str, names: list[str]) -> str:
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return f"{what} {', '.join(names[:4])}{more}" if names else ""
+    return f"{what} {list_some(names, 4)}" if names else ""
 
 
 class _InFloat64(TorchFunctionMode):

@@ -20,7 +20,7 @@ from patchgen_core.checks.parity.unreached_patches import find_uncalled_slots, f
 from patchgen_core.checks.parity.unrun_lines import find_unrun_lines
 from patchgen_core.checks.parity.verdict import CheckVerdict
 from patchgen_core.checks.tables import Table
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import PatchgenError, Problem, list_some
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, bind_implementation, why_not_here
@@ -292,8 +292,7 @@ class _Comparison:
         new = [name for name in found if not any(known.endswith(name) for known in self.started_otherwise)]
         self.started_otherwise.update(dict.fromkeys(new))
         if new:
-            more = f" and {len(new) - _MOST_NAMED} more" if len(new) > _MOST_NAMED else ""
-            message = f"{head.name} does not initialize {', '.join(new[:_MOST_NAMED])}{more} as upstream's does"
+            message = f"{head.name} does not initialize {list_some(new, _MOST_NAMED)} as upstream's does"
             target = head.name
             self.warnings.append(Problem(message, self.request.declared, _START, code=UNINITIALIZED, target=target))
 
