@@ -132,7 +132,9 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
         for given in one.given if isinstance(one.given, tuple) else (one.given,):
             _shared.extend(share_conversions(given))
         if one.replaced:
-            message = f"{one.auto_class} gives {_name(one.given)} for '{one.key}' now, and no longer {one.replaced}"
+            message = (
+                f"{one.auto_class} gives {_dotted_name(one.given)} for '{one.key}' now, and no longer {one.replaced}"
+            )
             warnings.warn(message, stacklevel=2)
     return done
 
@@ -159,8 +161,8 @@ def _module(name: str) -> Any:
 
 def _auto_model_classes() -> list[Any]:
     base: Any = _module("auto_factory")._BaseAutoModelClass
-    found: list[Any] = [value for value in vars(_module("modeling_auto")).values() if isinstance(value, type)]
-    return [auto for auto in found if issubclass(auto, base) and auto._model_mapping is not None]
+    classes: list[Any] = [value for value in vars(_module("modeling_auto")).values() if isinstance(value, type)]
+    return [auto for auto in classes if issubclass(auto, base) and auto._model_mapping is not None]
 
 
 def _config_table() -> Any:
@@ -182,14 +184,14 @@ def _enter(entries: Iterable[_Entry]) -> tuple[AutoRegistration, ...]:
         if not same:
             entry.table[entry.key] = entry.value
             _changes.append((entry, before))
-        replaced = "" if same or before is _ABSENT else _name(before)
+        replaced = "" if same or before is _ABSENT else _dotted_name(before)
         if entry.auto_class:
-            done.append(AutoRegistration(entry.auto_class, _name(entry.key), entry.value, replaced))
+            done.append(AutoRegistration(entry.auto_class, _dotted_name(entry.key), entry.value, replaced))
     for entry in entries:
         if entry.answer() != entry.value:
             _undo(start)
-            message = f"transformers {_version()} gives {_name(entry.answer())} for '{_name(entry.key)}'"
-            raise PatchgenError(f"{message}, not {_name(entry.value)} that is registered")
+            message = f"transformers {_version()} gives {_dotted_name(entry.answer())} for '{_dotted_name(entry.key)}'"
+            raise PatchgenError(f"{message}, not {_dotted_name(entry.value)} that is registered")
     return tuple(done)
 
 
@@ -197,23 +199,25 @@ def _undo(start: int) -> tuple[AutoRegistration, ...]:
     undone = []
     while len(_changes) > start:
         entry, before = _changes.pop()
-        found = entry.table.get(entry.key, _ABSENT)
-        if found != entry.value:
-            message = f"{_name(found)} was registered for '{_name(entry.key)}' by somebody else, and stays"
+        current = entry.table.get(entry.key, _ABSENT)
+        if current != entry.value:
+            message = (
+                f"{_dotted_name(current)} was registered for '{_dotted_name(entry.key)}' by somebody else, and stays"
+            )
             warnings.warn(message, stacklevel=3)
         elif before is _ABSENT:
             del entry.table[entry.key]
         else:
             entry.table[entry.key] = before
-        if entry.auto_class and found == entry.value:
-            undone.append(AutoRegistration(entry.auto_class, _name(entry.key), entry.value))
+        if entry.auto_class and current == entry.value:
+            undone.append(AutoRegistration(entry.auto_class, _dotted_name(entry.key), entry.value))
     return tuple(undone)
 
 
-def _name(value: object) -> str:
+def _dotted_name(value: object) -> str:
     """A class, several, or a key, as a message says it."""
     if isinstance(value, tuple):
-        return " and ".join(map(_name, value))
+        return " and ".join(map(_dotted_name, value))
     return f"{value.__module__}.{value.__qualname__}" if isinstance(value, type) else str(value)
 
 
@@ -290,8 +294,8 @@ def _model_entries(model: _Model, device_type: str) -> list[_Entry]:
                 entries.append(_model_entry(auto, config, given))
     if not entries:
         message = f"the function that MODELING_REGISTRY has for '{model.model_type}' gives no class for any auto class"
-        said = f"It raises {type(refused).__name__}: {refused}" if refused is not None else ""
-        raise PatchgenError(message, hint=said) from refused
+        hint = f"It raises {type(refused).__name__}: {refused}" if refused is not None else ""
+        raise PatchgenError(message, hint=hint) from refused
     return entries
 
 
@@ -306,9 +310,9 @@ def _generated(function: Callable[..., Any], names: str | tuple[str, ...]) -> ty
         return _class(function, names)
     import transformers
 
-    found = [_class(function, name) for name in names]
-    rest = (cls or getattr(transformers, name) for cls, name in zip(found, names))
-    return tuple(rest) if any(found) else None
+    classes = [_class(function, name) for name in names]
+    rest = (cls or getattr(transformers, name) for cls, name in zip(classes, names))
+    return tuple(rest) if any(classes) else None
 
 
 def _class(function: Callable[..., Any], architecture: str) -> type | None:
@@ -330,8 +334,9 @@ def _takes(given: type | tuple[type, ...] | None, config: type, model: _Model) -
         if made_for is None or issubclass(config, made_for):
             continue
         if config is model.own:
-            message = f"{_name(cls)} is made for {_name(made_for)}, which the config class of '{model.model_type}'"
-            raise PatchgenError(f"{message} does not derive from: {_name(config)}")
+            both = f"{_dotted_name(cls)} is made for {_dotted_name(made_for)}"
+            message = f"{both}, which the config class of '{model.model_type}'"
+            raise PatchgenError(f"{message} does not derive from: {_dotted_name(config)}")
         return False
     return True
 
@@ -370,4 +375,4 @@ def _check_processor(name: str, given: object) -> None:
     if not isinstance(given, type) or not issubclass(given, ProcessorMixin):
         raise PatchgenError(f"{who} {given!r}, which is no class of processors (ProcessorMixin)")
     if given.__name__ != name:
-        raise PatchgenError(f"{who} {_name(given)}: AutoProcessor finds it only if '{name}' is its name")
+        raise PatchgenError(f"{who} {_dotted_name(given)}: AutoProcessor finds it only if '{name}' is its name")

@@ -149,12 +149,12 @@ class MonkeyPatcher:
         Raises:
             PatchgenError: there is none; lists what there is.
         """
-        found = self._patchers.get((model_type, patch_type))
-        if found is None and patch_type == LIGER:
-            found = _liger_patchers().get(model_type)
-        if found is None:
+        patcher = self._patchers.get((model_type, patch_type))
+        if patcher is None and patch_type == LIGER:
+            patcher = _liger_patchers().get(model_type)
+        if patcher is None:
             raise self._unknown(model_type, patch_type)
-        return found
+        return patcher
 
     def apply_monkey_patch(self, model_type: str, patch_type: str = LIGER, **kwargs: Any) -> AppliedPatch:
         """Patch the modules of a model type. Models that are constructed afterwards are patched.

@@ -198,18 +198,20 @@ def resolve_model_class(
     device_type = this_device_type() if device_type is None else device_type
     _check_device(device_type)
     entry = MODELING_REGISTRY._entry(model_type, device_type)
-    found = entry.function(architecture)
-    if isinstance(found, type) and found.__name__ == architecture:
-        share_conversions(found)
-        return found
-    message = f"the function registered for '{model_type}' gives {_shown(found)} for the architecture '{architecture}'"
-    raise PatchgenError(message, entry.location, _hint(found, architecture))
+    model_class = entry.function(architecture)
+    if isinstance(model_class, type) and model_class.__name__ == architecture:
+        share_conversions(model_class)
+        return model_class
+    message = (
+        f"the function registered for '{model_type}' gives {_shown(model_class)} for the architecture '{architecture}'"
+    )
+    raise PatchgenError(message, entry.location, _hint(model_class, architecture))
 
 
 def this_device_type() -> str:
     """``cuda`` or ``npu`` where torch has such a device here, else ``cpu``."""
-    found = hardware.device_type()
-    return found if found in DEVICE_TYPES else "cpu"
+    kind = hardware.device_type()
+    return kind if kind in DEVICE_TYPES else "cpu"
 
 
 def _asked_for(config: PreTrainedConfig | Mapping[str, Any]) -> tuple[str, str]:

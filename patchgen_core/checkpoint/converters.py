@@ -266,7 +266,8 @@ def create_per_expert_converter(model: nn.Module) -> PerExpertConverter:
     if conversion.unsupported:
         operations = ", ".join(dict.fromkeys(conversion.unsupported))
         raise PatchgenError(
-            f"transformers fuses the experts of {_called(model)} by {operations}, which no ready converter does",
+            f"transformers fuses the experts of {_describe_model(model)} by {operations},"
+            " which no ready converter does",
             hint="Write a converter for it: a class with can_handle, convert and finalize.",
         )
     recipes = conversion.recipes or QWEN_RECIPES
@@ -308,7 +309,7 @@ def create_checkpoint_tensor_converter(model: nn.Module) -> CheckpointTensorConv
     if conversion.layout is Layout.TRANSPOSED:
         if conversion.unsupported:
             raise PatchgenError(
-                f"the hub stores the experts of {_called(model)} transposed and under other names",
+                f"the hub stores the experts of {_describe_model(model)} transposed and under other names",
                 hint="Write a converter for it: a class with can_handle, convert and finalize.",
             )
         return create_transposed_fused_converter(model)
@@ -328,7 +329,7 @@ def _rename_into(own: frozenset[str], rename: Callable[[str], str]) -> Callable[
     return lambda name: name if name in own else rename(name)
 
 
-def _called(model: Any) -> str:
+def _describe_model(model: Any) -> str:
     return f"'{model_type_of(model) or type(model).__name__}'"
 
 

@@ -168,7 +168,7 @@ def _configuration(
 
 
 def _fused_layout(tensors: list[StoredTensor], sizes: ExpertSizes) -> Layout:
-    told: dict[Layout, StoredTensor] = {}
+    examples: dict[Layout, StoredTensor] = {}
     unclear = tensors[0]
     for tensor in tensors:
         layouts = _layouts_of(tensor, sizes)
@@ -179,17 +179,17 @@ def _fused_layout(tensors: list[StoredTensor], sizes: ExpertSizes) -> Layout:
                 "Is the configuration that of this checkpoint?",
             )
         if len(layouts) == 1:
-            told.setdefault(layouts.pop(), tensor)
-    if len(told) == 2:
-        (first, one), (second, other) = told.items()
+            examples.setdefault(layouts.pop(), tensor)
+    if len(examples) == 2:
+        (first, one), (second, other) = examples.items()
         raise _mixed(one, first, other, second)
-    if not told:
+    if not examples:
         raise PatchgenError(
             f"'{unclear.name}' {list(unclear.shape)} does not tell the layout: the model has {_sizes(sizes)}",
             Location(str(unclear.file)),
             "It takes both sizes, and the hidden size must differ from the intermediate size and from twice that.",
         )
-    return next(iter(told))
+    return next(iter(examples))
 
 
 def _layouts_of(tensor: StoredTensor, sizes: ExpertSizes) -> set[Layout]:

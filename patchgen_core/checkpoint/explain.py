@@ -14,14 +14,14 @@ def differences(expected: Mapping[str, torch.Tensor], actual: Mapping[str, torch
 
     Equal means bit for bit, with the same dtype.
     """
-    found: list[tuple[float, str]] = []
+    problems: list[tuple[float, str]] = []
     for name, tensor in expected.items():
         if name not in actual:
-            found.append((4.0, f"'{name}' is missing"))
+            problems.append((4.0, f"'{name}' is missing"))
         else:
-            found += _difference(name, tensor, actual[name])
-    found += [(3.0, f"'{name}' is left over") for name in actual if name not in expected]
-    return [text for _, text in sorted(found, key=lambda one: -one[0])]
+            problems += _difference(name, tensor, actual[name])
+    problems += [(3.0, f"'{name}' is left over") for name in actual if name not in expected]
+    return [text for _, text in sorted(problems, key=lambda one: -one[0])]
 
 
 def listed(texts: list[str]) -> str:

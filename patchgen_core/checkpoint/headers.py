@@ -50,11 +50,11 @@ def read_headers(files: CheckpointFiles) -> tuple[StoredTensor, ...]:
             a key of the same name.
     """
     shards, index = find_shards(files)
-    found: dict[str, StoredTensor] = {}
+    tensors: dict[str, StoredTensor] = {}
     problems = []
     for shard in shards:
         for tensor in _read_header(shard):
-            other = found.setdefault(tensor.name, tensor)
+            other = tensors.setdefault(tensor.name, tensor)
             if other is not tensor:
                 problems.append(
                     Problem(
@@ -66,8 +66,8 @@ def read_headers(files: CheckpointFiles) -> tuple[StoredTensor, ...]:
     if problems:
         raise PatchgenError.from_problems(problems[:5])
     if index is not None:
-        _compare_with_index(index, found)
-    return tuple(sorted(found.values(), key=lambda tensor: natural_key(tensor.name)))
+        _compare_with_index(index, tensors)
+    return tuple(sorted(tensors.values(), key=lambda tensor: natural_key(tensor.name)))
 
 
 def read_tensors(files: CheckpointFiles) -> dict[str, torch.Tensor]:
@@ -131,9 +131,11 @@ def _in_folder(folder: Path) -> tuple[tuple[Path, ...], Path | None]:
     shards = tuple(sorted(folder.glob("*.safetensors")))
     if len(shards) == 1:
         return shards, None
-    found = f"{len(shards)} safetensors files and no index" if shards else "no safetensors file"
+    content = f"{len(shards)} safetensors files and no index" if shards else "no safetensors file"
     hint = "Name the files themselves." if shards else "Only safetensors checkpoints can be loaded."
-    raise PatchgenError(f"the folder has neither {INDEX_NAME} nor {SINGLE_NAME}: {found}", Location(str(folder)), hint)
+    raise PatchgenError(
+        f"the folder has neither {INDEX_NAME} nor {SINGLE_NAME}: {content}", Location(str(folder)), hint
+    )
 
 
 def _of_index(index: Path) -> tuple[Path, ...]:

@@ -147,7 +147,7 @@ def name_map(model: nn.Module) -> NameMap:
     checkpoint has the prefix cannot be told from the model.
     """
     base = getattr(model, "base_model_prefix", "")
-    found: list[_Renaming] = []
+    renamings: list[_Renaming] = []
     claimed: dict[str, list[str]] = {}
     for path, module in _parts(model):
         key = _unclaimed(module, path, claimed)
@@ -156,12 +156,12 @@ def name_map(model: nn.Module) -> NameMap:
         claimed.setdefault(type(module).__name__, []).append(path)
         claimed.setdefault(key, []).append(path)
         scope = path.removeprefix(base).removeprefix(".") if path else None
-        found += [_Renaming(one, scope, base) for one in _transforms(key) or ()]
-    converting = tuple(one for one in found if hasattr(one.transform, "operations"))
-    found = [one for one in found if one not in converting]
-    lasting = [one for one in reversed(found) if type(one.transform).__name__ != "PrefixChange"]
+        renamings += [_Renaming(one, scope, base) for one in _transforms(key) or ()]
+    converting = tuple(one for one in renamings if hasattr(one.transform, "operations"))
+    renamings = [one for one in renamings if one not in converting]
+    lasting = [one for one in reversed(renamings) if type(one.transform).__name__ != "PrefixChange"]
     saving = tuple(_Renaming(one.transform.reverse_transform(), one.scope, one.base) for one in lasting)
-    return NameMap(tuple(found), saving, converting)
+    return NameMap(tuple(renamings), saving, converting)
 
 
 def _unclaimed(module: nn.Module, path: str, claimed: Mapping[str, list[str]]) -> str | None:
@@ -274,8 +274,8 @@ def _classify(owner: str, keys: Iterable[str]) -> ExpertConversion | None:
             unsupported += operations
             return ExpertConversion(None, {}, tuple(unsupported))
     if len(layouts) > 1:
-        found = " and others from ".join(sorted(layouts))
-        raise PatchgenError(f"transformers converts some experts of '{owner}' from {found}")
+        origins = " and others from ".join(sorted(layouts))
+        raise PatchgenError(f"transformers converts some experts of '{owner}' from {origins}")
     return ExpertConversion(layouts.pop(), recipes, tuple(unsupported)) if layouts else None
 
 

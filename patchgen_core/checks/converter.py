@@ -155,8 +155,8 @@ def _feed(case: ConverterCase, tensors: Mapping[str, torch.Tensor], names: Itera
     """What is wrong with what the converter makes of tensors given in this order."""
     model, converter = make_empty_model(case)
     target = target_of(model)
-    made = [_convert(name, tensors[name], converter) for name in names]
-    done = [one for one in made if one is not None] + list(converter.finalize() if converter is not None else ())
+    converted = [_convert(name, tensors[name], converter) for name in names]
+    done = [one for one in converted if one is not None] + list(converter.finalize() if converter is not None else ())
     given: dict[str, torch.Tensor] = {}
     for one in done:
         name = target.resolve(one.name) or one.name
@@ -212,13 +212,13 @@ def _check_missing_expert(case: ConverterCase, notes: list[str]) -> list[str]:
         if name != dropped:
             maybe_convert_checkpoint_tensor(name, case.hub[name], converter)
     try:
-        left = converter.finalize()
+        remaining = converter.finalize()
     except Exception as error:
         layer = re.findall(r"\w+\.[0-9]+(?=\.)", dropped.partition(".experts.")[0] + ".")
         if layer and layer[-1] not in str(error):
             return [f"without '{dropped}', finalize raises, but names no layer: {type(error).__name__}: {error}"]
         return []
-    handed = f" and hands over {', '.join(repr(one.name) for one in left[:2])}" if left else ""
+    handed = f" and hands over {', '.join(repr(one.name) for one in remaining[:2])}" if remaining else ""
     return [f"without '{dropped}', finalize does not raise{handed}"]
 
 

@@ -97,13 +97,13 @@ def _upstream_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]
     config_class = model_class.config_class
     home = getattr(config_class, "__module__", "").replace(".configuration_", ".modeling_")
     module = importlib.import_module(home) if home.startswith("transformers.models.") else None
-    found: type[PreTrainedModel] | None = getattr(module, model_class.__name__, None)
-    if found is None:
+    upstream: type[PreTrainedModel] | None = getattr(module, model_class.__name__, None)
+    if upstream is None:
         raise PatchgenError(
             f"there is no {model_class.__name__} in {home or 'the module of its configuration class'}",
             hint="Pass upstream_class=, the class of transformers to compare with.",
         )
-    return found
+    return upstream
 
 
 def _toy_config(upstream_class: type[PreTrainedModel]) -> PreTrainedConfig:
@@ -194,7 +194,7 @@ def compare_with_loaded(upstream: PreTrainedModel, folder: Path, lacks: frozense
     """What is wrong with the model that plain ``from_pretrained`` makes of a folder, which lacks some tensors."""
     load: Callable[..., Any] = type(upstream).from_pretrained
     loaded, info = load(folder, dtype=torch.float32, output_loading_info=True)
-    found = {kind: sorted(str(name) for name in names if name not in lacks) for kind, names in info.items()}
-    reported = [f"from_pretrained reports {kind}: {names[:3]}" for kind, names in found.items() if names]
+    reports = {kind: sorted(str(name) for name in names if name not in lacks) for kind, names in info.items()}
+    reported = [f"from_pretrained reports {kind}: {names[:3]}" for kind, names in reports.items() if names]
     states = ({n: v for n, v in one.state_dict().items() if n not in lacks} for one in (upstream, loaded))
     return reported + differences(*states)

@@ -78,8 +78,8 @@ def check_kernel(op_name: str, variant: str, name: str) -> CheckVerdict:
     Raises:
         PatchgenError: no such kernel is registered.
     """
-    found = [spec for spec in KERNEL_REGISTRY.specs(op_name, variant) if spec.name == name]
-    reason = found[0].why_not_here() if found else ""
+    specs = [spec for spec in KERNEL_REGISTRY.specs(op_name, variant) if spec.name == name]
+    reason = specs[0].why_not_here() if specs else ""
     if reason:
         return CheckVerdict(skipped=f"cannot run here: {reason}")
     kernel = KERNEL_REGISTRY.resolve(op_name, name, variant)
@@ -89,7 +89,7 @@ def check_kernel(op_name: str, variant: str, name: str) -> CheckVerdict:
     if maker is None:
         return CheckVerdict(skipped=f"{op_name}/{variant} has no cases: register some with register_cases")
     eager = KERNEL_REGISTRY.resolve(op_name, EAGER, variant)
-    return _Check(found[0], kernel, eager, maker).verdict()
+    return _Check(specs[0], kernel, eager, maker).verdict()
 
 
 class _Check:
@@ -114,14 +114,14 @@ class _Check:
             yield Problem(f"the cases of {self.spec.label} cannot be made: {type(error).__name__}: {error}")
             return
         if not cases:
-            yield Problem(f"there is no case to try {self.spec.label} with in {_name(dtype)}")
+            yield Problem(f"there is no case to try {self.spec.label} with in {_dtype_name(dtype)}")
         for number, case in enumerate(cases):
             self.cases += 1
-            where = f"{_name(dtype)}, {case.label}: {_shapes(case)}"
-            found: dict[str, str] = {}
+            where = f"{_dtype_name(dtype)}, {case.label}: {_shapes(case)}"
+            messages: dict[str, str] = {}
             for message, hint in self._check(case, dtype, number):
-                found.setdefault(message, hint)
-            for message, hint in found.items():
+                messages.setdefault(message, hint)
+            for message, hint in messages.items():
                 yield Problem(f"kernel {self.spec.label}: {message} ({where})", hint=hint)
 
     def _check(self, case: Case, dtype: torch.dtype, number: int) -> Iterator[tuple[str, str]]:
@@ -159,9 +159,9 @@ class _Check:
             yield from self._compare_one(name, got.outputs[name], own.outputs[name], value, dtype)
         for name, gradient in right.gradients.items():
             label = f"gradient of {name}"
-            found = list(self._compare_one(label, got.gradients.get(name), own.gradients[name], gradient, dtype))
-            yield from found
-            if name in got.again and not found:
+            problems = list(self._compare_one(label, got.gradients.get(name), own.gradients[name], gradient, dtype))
+            yield from problems
+            if name in got.again and not problems:
                 for message, _ in self._compare_one(label, got.again[name], own.gradients[name], gradient, dtype):
                     yield f"{message} in a second backward pass", "The first must not overwrite what was saved for it."
 
@@ -173,12 +173,12 @@ class _Check:
                 yield f"the {name} is {'missing' if got is None else 'there'}, unlike eager's", ""
             return
         if got.shape != own.shape or got.dtype != own.dtype:
-            one, other = (f"{tuple(tensor.shape)} of {_name(tensor.dtype)}" for tensor in (got, own))
+            one, other = (f"{tuple(tensor.shape)} of {_dtype_name(tensor.dtype)}" for tensor in (got, own))
             yield f"{name} is {one}, eager's {other}", ""
             return
         is_eager = self.kernel is self.eager
         ratio, error, allowed = _worst(got, None if is_eager else own, right, dtype, TOLERANCES[dtype])
-        key = f"{_name(dtype)} {name}"
+        key = f"{_dtype_name(dtype)} {name}"
         self.figures[key] = max(self.figures.get(key, 0.0), ratio)
         if not ratio <= 1:
             yield f"{name} is off by {error:.3g}, where {allowed:.3g} is allowed", ""
@@ -216,17 +216,17 @@ def run(
     with torch.set_grad_enabled(bool(inputs)):
         outputs = _outputs(kernel(*arguments, **keywords))
     draw = Draw(dtype, case.label)
-    kept = {name: draw.normal(*value.shape).to(device, value.dtype) for name, value in outputs.items()}
-    seeds = {name: strided(seed) if gaps else seed.clone() for name, seed in kept.items()}
+    originals = {name: draw.normal(*value.shape).to(device, value.dtype) for name, value in outputs.items()}
+    seeds = {name: strided(seed) if gaps else seed.clone() for name, seed in originals.items()}
     gradients = _gradients(outputs, seeds, leaves, inputs)
     overwritten = [name for name, leaf in leaves.items() if not _same(leaf.detach(), before[name])]
-    overwritten += [f"the gradient of its {name}" for name, seed in kept.items() if not _same(seed, seeds[name])]
+    overwritten += [f"the gradient of its {name}" for name, seed in originals.items() if not _same(seed, seeds[name])]
     try:
-        again = _gradients(outputs, kept, leaves, inputs)
+        again = _gradients(outputs, originals, leaves, inputs)
     except RuntimeError:  # refused, which nobody takes for a result
         again = {}
-    found = {name: value.detach() for name, value in outputs.items()}
-    return Run(found, gradients, again, tuple(overwritten))
+    values = {name: value.detach() for name, value in outputs.items()}
+    return Run(values, gradients, again, tuple(overwritten))
 
 
 def _gradients(
@@ -235,14 +235,14 @@ def _gradients(
     differentiable = [name for name, value in outputs.items() if value.requires_grad]
     if not differentiable:
         return dict.fromkeys(inputs)
-    found = torch.autograd.grad(
+    gradients = torch.autograd.grad(
         [outputs[name] for name in differentiable],
         [leaves[name] for name in inputs],
         [seeds[name] for name in differentiable],
         retain_graph=True,
         allow_unused=True,
     )
-    return {name: None if gradient is None else gradient.clone() for name, gradient in zip(inputs, found)}
+    return {name: None if gradient is None else gradient.clone() for name, gradient in zip(inputs, gradients)}
 
 
 def _copy(value: Any, name: str, device: torch.device, cast: torch.dtype | None, leaves: dict[str, Tensor]) -> Any:
@@ -309,7 +309,7 @@ def _device(spec: KernelSpec) -> torch.device:
     return torch.device(device_type())
 
 
-def _name(dtype: torch.dtype) -> str:
+def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 

@@ -116,7 +116,7 @@ def _check(run: _Run, notes: tuple[str, ...]) -> CheckVerdict:
     if problems:
         return CheckVerdict(problems, notes=notes, figures=figures)
     short = _shortened(run.sizes)
-    matched = {name for found in run.plan.match(parameters).values() for name in found}
+    matched = {name for names in run.plan.match(parameters).values() for name in names}
     figures |= {"distributed": float(len(matched)), "ranks": float(prod(short.values()))}
     return CheckVerdict(tuple(_apply_on_ranks(replace(run, sizes=short))), notes=notes, figures=figures)
 
@@ -200,8 +200,8 @@ def _wait(ranks: Sequence[BaseProcess], time_limit: float) -> bool:
     while running := [process for process in ranks if process.exitcode is None]:
         if any(process.exitcode for process in ranks):
             break
-        left = end - time.monotonic()
-        if left <= 0 or not connection.wait([process.sentinel for process in running], left):
+        remaining = end - time.monotonic()
+        if remaining <= 0 or not connection.wait([process.sentinel for process in running], remaining):
             return False
     return True
 

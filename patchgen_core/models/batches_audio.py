@@ -34,8 +34,8 @@ def audio_batches(toy: ToyModel) -> Iterator[Wanted]:
 
 def audio_config(toy: ToyModel) -> Any:
     """The configuration of what hears."""
-    found = (getattr(toy.config, name, None) for name in ("audio_config", "encoder_config", "sound_config"))
-    return next((config for config in found if config is not None), toy.config)
+    configs = (getattr(toy.config, name, None) for name in ("audio_config", "encoder_config", "sound_config"))
+    return next((config for config in configs if config is not None), toy.config)
 
 
 def _forms(toy: ToyModel, medium: Medium) -> Iterator[Form]:

@@ -73,8 +73,8 @@ def find_medium(toy: ToyModel, name: str) -> Medium | None:
 
 def _token(toy: ToyModel, names: Sequence[str]) -> int | None:
     parts = (toy.config, toy.config.get_text_config(decoder=True))
-    found = (getattr(part, name, None) for part in parts for name in names)
-    return next((token for token in found if isinstance(token, int)), None)
+    tokens = (getattr(part, name, None) for part in parts for name in names)
+    return next((token for token in tokens if isinstance(token, int)), None)
 
 
 def with_media(toy: ToyModel, rows: Sequence[Sequence[Piece]], inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,9 +43,9 @@ def training_batches(toy: ToyModel) -> Iterator[Wanted]:
         yield Wanted("rank", (partial(_rank, toy),), covered_by="embedded", as_rank=True)
     if "logits_to_keep" in toy.takes:
         ids = random_ids(toy, 1, _SHORT, seed=4)
-        kept = {"input_ids": ids, "logits_to_keep": 2, **switches(toy)}
-        kept.pop("output_router_logits", None)  # as the configuration has it
-        yield Wanted("kept", (lambda: kept,))
+        inputs = {"input_ids": ids, "logits_to_keep": 2, **switches(toy)}
+        inputs.pop("output_router_logits", None)  # as the configuration has it
+        yield Wanted("kept", (lambda: inputs,))
 
 
 def _trainer(toy: ToyModel, axes: int) -> Mapping[str, Any]:

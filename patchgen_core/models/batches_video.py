@@ -66,8 +66,8 @@ def _batch(
     values, grids = next((v, g) for v, g in patches(vision_of(toy), [[1, 1, 3]]) if v.shape[1:] == shape)
     merges = {"image_merge_sizes": torch.tensor([vision_of(toy).merge])} if "image_merge_sizes" in toy.takes else {}
     still = {"pixel_values": values, "image_grid_thw": grids, **merges}
-    shown = sum(feature_counts(toy, "get_image_features", still, 1))
-    return with_media(toy, [[Piece(picture, shown), *row]], {**still, **inputs})
+    rows = sum(feature_counts(toy, "get_image_features", still, 1))
+    return with_media(toy, [[Piece(picture, rows), *row]], {**still, **inputs})
 
 
 def _videos(toy: ToyModel) -> Iterator[Mapping[str, Any]]:

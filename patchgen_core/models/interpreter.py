@@ -160,8 +160,8 @@ def _elementwise(interpreter: ModuleType) -> dict[str, Callable[[Any], Any]]:
 
         return apply
 
-    found = {name: over(getattr(numpy, _RENAMED.get(name, name))) for name in _UNARY}
-    return {**found, "rsqrt": over(lambda data: 1 / numpy.sqrt(data))}
+    functions = {name: over(getattr(numpy, _RENAMED.get(name, name))) for name in _UNARY}
+    return {**functions, "rsqrt": over(lambda data: 1 / numpy.sqrt(data))}
 
 
 def _replace(stub: Any, function: Any, name: str) -> None:
@@ -200,19 +200,19 @@ def _adapt_search() -> str:
     is_own = getattr(search, "__module__", "") == __name__
     if search is None or is_own or not hasattr(interpreter, "_patch_attr"):
         return ""
-    found: dict[int, list[tuple[str, Any]]] = {}
+    builtins: dict[int, list[tuple[str, Any]]] = {}
 
     def replace_known(package: Any, *more: Any) -> None:
-        for name, member in found[id(package)]:
+        for name, member in builtins[id(package)]:
             if getattr(package, name) is member:
                 interpreter._patch_attr(package, name, member, *more)
 
     def replace_builtins(package: Any, *more: Any) -> None:
-        (replace_known if id(package) in found else search)(package, *more)
+        (replace_known if id(package) in builtins else search)(package, *more)
 
     for package in (tl, tl.core, tl.tensor, tl.core.tensor, tl.math, tl.core.tensor_descriptor_base):
         members = inspect.getmembers(package)
-        found[id(package)] = [(name, member) for name, member in members if tl.core.is_builtin(member)]
+        builtins[id(package)] = [(name, member) for name, member in members if tl.core.is_builtin(member)]
     interpreter._patch_builtin = replace_builtins
     return "adapter: what the interpreter replaces in triton.language is looked for once"
 

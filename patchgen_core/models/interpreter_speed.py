@@ -114,7 +114,7 @@ def _pass_on(interpreter: Any, core: Any) -> None:
     """Call the functions of triton.language without what only checks that they are called by a kernel."""
     checking = core.builtin(lambda: None).__code__
     semantic = interpreter.interpreter_semantic
-    made: dict[Any, Callable[..., Any]] = {}
+    calls: dict[Any, Callable[..., Any]] = {}
 
     def calling(member: Any) -> Callable[..., Any]:
         function = member.__wrapped__ if getattr(member, "__code__", None) is checking else member
@@ -126,9 +126,9 @@ def _pass_on(interpreter: Any, core: Any) -> None:
         return call
 
     def patch(place: Any, name: str, member: Any, _: Any, scope: Any) -> None:
-        if member not in made:
-            made[member] = calling(member)
-        scope.set_attr(place, name, made[member])
+        if member not in calls:
+            calls[member] = calling(member)
+        scope.set_attr(place, name, calls[member])
 
     interpreter._patch_attr = patch
 

@@ -71,10 +71,10 @@ def _kind(name: str) -> Kind | None:
     """What a class is trained for, by its name, or because AutoModelForCausalLM gives it."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    found = next((kind for suffix, kind in KINDS.items() if name.endswith(suffix)), None)
-    if found is None and name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
+    by_suffix = next((kind for suffix, kind in KINDS.items() if name.endswith(suffix)), None)
+    if by_suffix is None and name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():
         return "causal_lm"
-    return "base" if found is None and name.endswith("Model") else found
+    return "base" if by_suffix is None and name.endswith("Model") else by_suffix
 
 
 def _has_forward(cls: type) -> bool:

@@ -48,10 +48,10 @@ class Vision:
 
 def vision_config(toy: ToyModel) -> Any:
     """The configuration of what sees; None where the model does not."""
-    found = [getattr(toy.config, name, None) for name in (*_VISIONS, "encoder")]
+    configs = [getattr(toy.config, name, None) for name in (*_VISIONS, "encoder")]
     if isinstance(getattr(toy.config, "patch_size", None), int):
-        found.append(toy.config)
-    return next((config for config in found if config is not None), None)
+        configs.append(toy.config)
+    return next((config for config in configs if config is not None), None)
 
 
 def vision_of(toy: ToyModel) -> Vision:
@@ -112,12 +112,12 @@ def patches(vision: Vision, sizes: list[list[int]]) -> Iterator[tuple[torch.Tens
         vision: the sizes of patches.
         sizes: for each picture frames, height and width, in rows of features.
     """
-    shown = torch.tensor(sizes)
-    grids = shown * torch.tensor([1, vision.merge, vision.merge])
+    rows = torch.tensor(sizes)
+    grids = rows * torch.tensor([1, vision.merge, vision.merge])
     count, patch, wide = int(grids.prod(-1).sum()), vision.patch, vision.merge * vision.patch
     yield random_floats(count, 3 * vision.frames * patch * patch), grids
     yield random_floats(count, 3, patch, patch), grids
-    yield random_floats(int(shown.prod(-1).sum()), wide, wide, 3), shown
+    yield random_floats(int(rows.prod(-1).sum()), wide, wide, 3), rows
 
 
 def _packed_patches(vision: Vision) -> Pictures:

@@ -94,8 +94,8 @@ class Reference:
             with phase("references"), in_float64() if dtype is torch.float64 else nullcontext():
                 run = run_model(self._model(dtype), batch, like=like, layers=layers)
         except Exception as error:
-            said = " ".join(str(error).split())
-            message = f"{where}, cannot be compared with: it raises {type(error).__name__}: {said}"
+            text = " ".join(str(error).split())
+            message = f"{where}, cannot be compared with: it raises {type(error).__name__}: {text}"
             raise PatchgenError(message, hint="Give it another toy config or another batch.") from error
         if not bool(run.loss.isfinite()):
             raise PatchgenError(f"{where}, cannot be compared with: its loss is {float(run.loss)}")

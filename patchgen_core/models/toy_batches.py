@@ -165,7 +165,7 @@ def _import_module(name: str) -> ModuleType:
             raise _unloaded(name, error) from error
         parent = error.name.rpartition(".")[0]
         paths = getattr(sys.modules.get(parent), "__path__", None) if parent else sys.path
-        known = [f"{parent}.{found.name}".lstrip(".") for found in pkgutil.iter_modules(paths)]
+        known = [f"{parent}.{module.name}".lstrip(".") for module in pkgutil.iter_modules(paths)]
         hint = did_you_mean(error.name, known) or f"Python looks in {', '.join(filter(None, paths or sys.path))}."
         message = f"there is no module '{error.name}', which '{name}' with builders of toy batches is in"
         raise PatchgenError(message, hint=hint) from None

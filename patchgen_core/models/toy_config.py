@@ -109,8 +109,8 @@ def part_of_toy_config(
         return None
     if isinstance(given, Mapping):
         return given.get(name)
-    said: Mapping[str, Any] = getattr(_from_file(whole, Path(given)), name).to_dict()
-    return said
+    values: Mapping[str, Any] = getattr(_from_file(whole, Path(given)), name).to_dict()
+    return values
 
 
 def describe_toy_config(config: PreTrainedConfig) -> str:

@@ -43,11 +43,11 @@ def _pick_layers(part: Part, count_field: str, kinds: Mapping[str, list[Any]], f
     traits = [layers for layers in kinds.values() if len({repr(layer) for layer in layers}) <= _MOST_KINDS]
     if part.others:
         traits.append([part.others.get(index) for index in range(count)])
-    shown = _representatives(list(zip(*traits)) if traits else [()] * count)
+    representatives = _representatives(list(zip(*traits)) if traits else [()] * count)
     lengths = [len(value) for name, value in part.own.items() if name in kinds or name == "layer_types"]
-    wanted = int(fixed.get(count_field, max([2, len(shown), *lengths])))
-    rest = [index for index in range(count) if index not in shown]
-    picked = sorted((shown + rest)[:wanted])
+    wanted = int(fixed.get(count_field, max([2, len(representatives), *lengths])))
+    rest = [index for index in range(count) if index not in representatives]
+    picked = sorted((representatives + rest)[:wanted])
     return picked + [index % count for index in range(len(picked), wanted)]
 
 

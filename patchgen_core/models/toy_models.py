@@ -41,14 +41,14 @@ def build_model(
     make: Any = model_class._from_config
     try:
         reseed(device)
-        made: Any = make(config, dtype=dtype)
+        built: Any = make(config, dtype=dtype)
     except Exception as error:
-        said = " ".join(str(error).split())
+        text = " ".join(str(error).split())
         raise PatchgenError(
-            f"{model_class.__name__} cannot be built from the toy config: {type(error).__name__}: {said}",
+            f"{model_class.__name__} cannot be built from the toy config: {type(error).__name__}: {text}",
             hint="Give the patch config a toy config that the class takes: PatchConfig(..., toy_config=...).",
         ) from error
-    model: PreTrainedModel = made.to(device).train()
+    model: PreTrainedModel = built.to(device).train()
     return model
 
 
@@ -128,15 +128,15 @@ def initialized_otherwise(
     ours: Mapping[str, tuple[float, float]], theirs: Mapping[str, tuple[float, float]]
 ) -> list[str]:
     """The parameters whose initial values are spread otherwise than upstream's, or are other constants."""
-    found = []
+    names = []
     for name, (mean, deviation) in theirs.items():
         own_mean, own_deviation = ours.get(name, (mean, deviation))
         if deviation:
             is_right = 0.5 * deviation <= own_deviation <= 2 * deviation
         else:
             is_right = own_deviation == 0 and own_mean == mean
-        found += [] if is_right else [name]
-    return found
+        names += [] if is_right else [name]
+    return names
 
 
 def forget_positions(model: nn.Module) -> None:

@@ -94,7 +94,7 @@ def _bind_module(module: ModuleType, ops_config: OpsConfig | Mapping[str, str]) 
 def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> tuple[Binding, ...]:
     modules = _modules_of(model)
     slots = {module.__name__: slots_of(module) for module in modules}
-    _refuse_none([name for found in slots.values() for name in found], type(model).__name__)
+    _refuse_none([name for own in slots.values() for name in own], type(model).__name__)
     chosen = _choose(slots, ops_config)
     keys = {
         module.__name__: tuple(sorted((name, chosen[module.__name__, name][0]) for name in slots[module.__name__]))
@@ -157,17 +157,17 @@ def _new_classes(model: nn.Module, variants: list[Variant]) -> list[tuple[nn.Mod
 
 
 def _class_for(cls: type, variants: Iterable[Variant]) -> type:
-    made = [new for variant in variants if (new := variant.class_for(cls)) is not origin(cls)]
-    if len(made) > 1:
+    classes = [new for variant in variants if (new := variant.class_for(cls)) is not origin(cls)]
+    if len(classes) > 1:
         raise PatchgenError(f"{cls.__qualname__} reads slots of two modules", None, "Bind these modules instead.")
-    return made[0] if made else cls
+    return classes[0] if classes else cls
 
 
 def _modules_of(model: nn.Module) -> list[ModuleType]:
     """The modules with slots that classes of the model's parts are of."""
     names = dict.fromkeys(cls.__module__ for part in model.modules() for cls in type(part).__mro__)
-    found = [sys.modules[name] for name in names if name in sys.modules]
-    return [module for module in found if slots_of(module)]
+    modules = [sys.modules[name] for name in names if name in sys.modules]
+    return [module for module in modules if slots_of(module)]
 
 
 def _refuse_none(slots: Iterable[Any], name: str) -> None:
@@ -201,5 +201,5 @@ def _choose(
 
 
 def _bindings(module: ModuleType, slots: Mapping[str, KernelSlot], chosen: Mapping[str, str]) -> tuple[Binding, ...]:
-    found = sorted(slots.items())
-    return tuple(Binding(module.__name__, name, slot.op_name, slot.variant, chosen[name]) for name, slot in found)
+    rows = sorted(slots.items())
+    return tuple(Binding(module.__name__, name, slot.op_name, slot.variant, chosen[name]) for name, slot in rows)

@@ -36,8 +36,8 @@ def reached(value: Any) -> Iterator[FunctionType | KernelSlot]:
 
 def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, FunctionType):
-        kept = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values())
-        return (*map(content, value.__closure__ or ()), *kept)
+        held = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values())
+        return (*map(content, value.__closure__ or ()), *held)
     if isinstance(value, (staticmethod, classmethod, MethodType)):
         return (value.__func__,)
     if isinstance(value, property):
@@ -88,10 +88,10 @@ def readers(namespace: Namespace, slots: Mapping[str, KernelSlot] | None = None)
     for name, value in list(namespace.items()):
         if name == "__builtins__" or isinstance(value, (type, KernelSlot)):
             continue
-        found = list(reached(value))
-        if any(id(part) in ids for part in found):
+        parts = list(reached(value))
+        if any(id(part) in ids for part in parts):
             names.add(name)
-        mine = [f for f in found if isinstance(f, FunctionType) and f.__globals__ is namespace]
+        mine = [f for f in parts if isinstance(f, FunctionType) and f.__globals__ is namespace]
         reads[name] = frozenset().union(*(read_globals(f.__code__) for f in mine))
     while True:
         more = {name for name, read in reads.items() if name not in names and not names.isdisjoint(read)}

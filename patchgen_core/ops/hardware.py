@@ -67,10 +67,10 @@ def interpreter_is_on() -> bool:
 
 def this_machine() -> str:
     """The devices of this machine in words, for errors."""
-    found = [name for name in DEVICE_TYPES if name == "cpu" or _has_device(name)]
-    if "cuda" in found:
-        found[found.index("cuda")] += " {}.{}".format(*_capability())
-    return ", ".join(found)
+    devices = [name for name in DEVICE_TYPES if name == "cpu" or _has_device(name)]
+    if "cuda" in devices:
+        devices[devices.index("cuda")] += " {}.{}".format(*_capability())
+    return ", ".join(devices)
 
 
 def device_type() -> str:

@@ -79,8 +79,8 @@ class KernelRegistry:
 
     def list_available(self, op_name: str | None = None, variant: str | None = None) -> tuple[str, ...]:
         """The names of the kernels that can run on this machine."""
-        found = self.specs(op_name, variant)
-        return tuple(dict.fromkeys(spec.name for spec in found if not spec.why_not_here()))
+        specs = self.specs(op_name, variant)
+        return tuple(dict.fromkeys(spec.name for spec in specs if not spec.why_not_here()))
 
     def resolve(self, op_name: str, name: str, variant: str = "standard") -> Kernel:
         """The kernel of that name, made when it is first asked for.
@@ -171,9 +171,9 @@ class KernelRegistry:
     def _load_one(self, point: importlib.metadata.EntryPoint) -> None:
         before = dict(self._specs), dict(self._places)
         try:
-            found = point.load()
-            if not isinstance(found, types.ModuleType):
-                found(self)
+            loaded = point.load()
+            if not isinstance(loaded, types.ModuleType):
+                loaded(self)
         except Exception as error:
             self._specs, self._places = before
             package = point.dist.name if point.dist else "an installed package"

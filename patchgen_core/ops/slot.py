@@ -80,14 +80,14 @@ def _models_of(modules: list[str]) -> list[str]:
     torch = sys.modules.get("torch")
     if torch is None:
         return []
-    found: dict[int, Any] = {}
+    layers: dict[int, Any] = {}
     for entry in gc.get_objects():
         kind = type(entry)
         if issubclass(kind, torch.nn.Module) and any(cls.__module__ in modules for cls in kind.__mro__):
-            found[id(entry)] = entry
-    made = {key: entry for key, entry in found.items() if "_modules" in vars(entry)}  # not one whose __init__ failed
-    inner = {id(child) for entry in made.values() for child in entry.modules() if child is not entry}
-    outer = [entry for key, entry in made.items() if key not in inner and _follows(entry)]
+            layers[id(entry)] = entry
+    built = {key: entry for key, entry in layers.items() if "_modules" in vars(entry)}  # not one whose __init__ failed
+    inner = {id(child) for entry in built.values() for child in entry.modules() if child is not entry}
+    outer = [entry for key, entry in built.items() if key not in inner and _follows(entry)]
     names = sorted(type(entry).__name__ for entry in outer)
     return [f"{names.count(name)} x {name}" if names.count(name) > 1 else name for name in dict.fromkeys(names)]
 

@@ -52,14 +52,18 @@ class _VariantSlot(KernelSlot):
 
 def slots_of(module: ModuleType) -> dict[str, KernelSlot]:
     """The slots of a module's namespace by name, without those of variants."""
-    found = list(vars(module).items())  # which other threads may add to
-    return {name: value for name, value in found if isinstance(value, KernelSlot) and type(value) is not _VariantSlot}
+    globals_of_module = list(vars(module).items())  # which other threads may add to
+    return {
+        name: value
+        for name, value in globals_of_module
+        if isinstance(value, KernelSlot) and type(value) is not _VariantSlot
+    }
 
 
 def origin(cls: type) -> type:
     """The class that a variant's class stands for; any other class itself."""
-    found: type = vars(cls).get("_patchgen_origin", cls)
-    return found
+    stands_for: type = vars(cls).get("_patchgen_origin", cls)
+    return stands_for
 
 
 def is_variant(cls: type) -> bool:
@@ -76,8 +80,8 @@ def follows_module(cls: type) -> bool:
     """Whether methods of a class read slots that are their module's."""
     if key_of(cls) is not None:
         return False
-    found = (part for base in cls.__mro__ for value in vars(base).values() for part in reached(value))
-    return any(isinstance(part, FunctionType) and reads_slots(part) for part in found)
+    parts = (part for base in cls.__mro__ for value in vars(base).values() for part in reached(value))
+    return any(isinstance(part, FunctionType) and reads_slots(part) for part in parts)
 
 
 def find_variant(module: ModuleType, key: Key) -> Variant:

@@ -101,10 +101,10 @@ class ParallelPlan:
         problems = list(_contradictions(matches, {}))
         if problems:
             raise PatchgenError.from_problems(problems)
-        found: dict[str, dict[str, Placement]] = {dim: {} for dim in self.dimensions}
+        placements: dict[str, dict[str, Placement]] = {dim: {} for dim in self.dimensions}
         for match in matches:
-            found[match.dimension][match.name] = match.placement
-        return found
+            placements[match.dimension][match.name] = match.placement
+        return placements
 
     def check(self, model: nn.Module, sizes: Mapping[str, int] | None = None) -> tuple[Problem, ...]:
         """What is wrong with this plan for a model. The model may be on the meta device; nothing is computed.
@@ -306,11 +306,11 @@ def _contradictions(matches: Iterable[_Match], tied: Mapping[str, int]) -> Itera
         other = first.setdefault((match.dimension, tied.get(match.name, match.name)), match)
         if other.placement != match.placement:
             alias = f" and '{other.name}', which are tied" if other.name != match.name else ""
-            both = f"{_said(other)} and {_said(match)}"
+            both = f"{_describe_match(other)} and {_describe_match(match)}"
             yield Problem(f"'{match.dimension}' has two placements for '{_folded(match.name)}'{alias}: {both}")
 
 
-def _said(match: _Match) -> str:
+def _describe_match(match: _Match) -> str:
     return f"{match.placement!r} by the pattern '{match.pattern}'"
 
 
@@ -383,7 +383,7 @@ def _half_split_experts(model: nn.Module, matches: Iterable[_Match]) -> Iterator
         for dim in split.keys() & whole.keys():
             yield Problem(
                 f"'{dim}' splits the experts of '{_folded(root)}' in '{_folded(split[dim].name)}' and not in "
-                f"'{_folded(whole[dim].name)}': {_said(whole[dim])}",
+                f"'{_folded(whole[dim].name)}': {_describe_match(whole[dim])}",
                 hint="A rank needs the same experts in all of them.",
             )
 

@@ -277,9 +277,9 @@ class _Finder:
                 self.depth -= 1
                 if before is not None:
                     self._accept(name.partition(".")[0], before)
-            found = sys.modules.get(name, module)  # a lazy package puts another object in its place
-            if issubclass(type(found), types.ModuleType):
-                self.watch.hold_module(found)
+            loaded = sys.modules.get(name, module)  # a lazy package puts another object in its place
+            if issubclass(type(loaded), types.ModuleType):
+                self.watch.hold_module(loaded)
 
         loader.exec_module = exec_module  # type: ignore[method-assign]
 

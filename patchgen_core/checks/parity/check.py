@@ -288,8 +288,8 @@ class _Comparison:
         """Parameters that do not start as upstream's do: told once for each, whichever heads have it."""
         if self.request.implementation not in (EAGER, PATCHED):
             return
-        found = initialized_otherwise(initial_values(model), reference.initial)
-        new = [name for name in found if not any(known.endswith(name) for known in self.started_otherwise)]
+        names = initialized_otherwise(initial_values(model), reference.initial)
+        new = [name for name in names if not any(known.endswith(name) for known in self.started_otherwise)]
         self.started_otherwise.update(dict.fromkeys(new))
         if new:
             message = f"{head.name} does not initialize {list_some(new, _MOST_NAMED)} as upstream's does"
@@ -304,7 +304,7 @@ class _Comparison:
         """
         module, base = sys.modules[head.generated.__module__], getattr(model, model.base_model_prefix, None)
         patched = {patch.target.partition(".")[0] for patch in self.request.patches}
-        found: dict[type, type] = {}
+        classes: dict[type, type] = {}
         outer: list[str] = []
         for path, part in model.named_modules():
             own = getattr(module, type(part).__name__, None)
@@ -313,9 +313,9 @@ class _Comparison:
             if any(path.startswith(f"{name}.") for name in outer):  # comes with that
                 continue
             if part is base or patched & {type(inner).__name__ for inner in part.modules()}:
-                found.setdefault(type(part.config), own)
+                classes.setdefault(type(part.config), own)
                 outer.append(path)
-        return found
+        return classes
 
     def _build_patched(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
         """Built as upstream's model was, from the same configuration: what fails here is the patched code."""

@@ -54,11 +54,11 @@ def _lines(node: Definition) -> tuple[int, int]:
 def _users(name: str, definitions: list[tuple[str, Definition]], own: str) -> Iterator[str]:
     """The classes and functions, methods by their classes, that refer to a name."""
     for dotted, node in definitions:
-        if "." not in dotted and dotted != own and name in _names(node, own, dotted):
+        if "." not in dotted and dotted != own and name in _referenced_names(node, own, dotted):
             yield dotted
 
 
-def _names(node: ast.AST, own: str, dotted: str) -> Iterator[str]:
+def _referenced_names(node: ast.AST, own: str, dotted: str) -> Iterator[str]:
     """The names and attributes in a definition, but for those in one method of it; a method is never a bare name."""
     if isinstance(node, ast.Attribute):
         yield node.attr
@@ -67,4 +67,4 @@ def _names(node: ast.AST, own: str, dotted: str) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
         name = f"{dotted}.{child.name}" if isinstance(child, FUNCTIONS) else dotted
         if name != own or name == dotted:
-            yield from _names(child, own, name)
+            yield from _referenced_names(child, own, name)

@@ -103,10 +103,10 @@ def grouped_linear(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     if more_out or more_inner:
         rows, weight = F.pad(rows, (0, more_inner)), F.pad(weight, (0, more_inner, 0, more_out))
     if dtype == torch.bfloat16:
-        found: Tensor = F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
+        product: Tensor = F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
     else:
-        found = _GroupedLinear.apply(rows, weight, ends)  # type: ignore[no-untyped-call]
-    return found[:, :out] if more_out else found
+        product = _GroupedLinear.apply(rows, weight, ends)  # type: ignore[no-untyped-call]
+    return product[:, :out] if more_out else product
 
 
 class _GroupedLinear(torch.autograd.Function):

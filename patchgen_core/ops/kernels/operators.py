@@ -27,7 +27,7 @@ def operator(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
         _LIBRARY.define(name + torch.library.infer_schema(function, mutates_args=()))
         _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
         torch.library.register_fake(f"patchgen::{name}", fake, lib=_LIBRARY)
-        made: Callable[..., Any] = getattr(torch.ops.patchgen, name).default
-        return made
+        overload: Callable[..., Any] = getattr(torch.ops.patchgen, name).default
+        return overload
 
     return register
