@@ -17,7 +17,7 @@ Namespace = dict[str, Any]
 _GLOBAL_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 
-def reached(value: Any) -> Iterator[FunctionType | KernelSlot]:
+def reachable_code(value: Any) -> Iterator[FunctionType | KernelSlot]:
     """The functions and slots that a call of ``value`` may use without naming a global.
 
     Functions, methods and descriptors, what they close over, wrap and have as defaults; the entries of containers; the
@@ -37,7 +37,7 @@ def reached(value: Any) -> Iterator[FunctionType | KernelSlot]:
 def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, FunctionType):
         held = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *vars(value).values())
-        return (*map(content, value.__closure__ or ()), *held)
+        return (*map(cell_content, value.__closure__ or ()), *held)
     if isinstance(value, (staticmethod, classmethod, MethodType)):
         return (value.__func__,)
     if isinstance(value, property):
@@ -64,7 +64,7 @@ def is_layer(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.nn.Module)
 
 
-def content(cell: CellType) -> Any:
+def cell_content(cell: CellType) -> Any:
     """What is in a cell of a closure; None when nothing is yet."""
     try:
         return cell.cell_contents
@@ -88,7 +88,7 @@ def readers(namespace: Namespace, slots: Mapping[str, KernelSlot] | None = None)
     for name, value in list(namespace.items()):
         if name == "__builtins__" or isinstance(value, (type, KernelSlot)):
             continue
-        parts = list(reached(value))
+        parts = list(reachable_code(value))
         if any(id(part) in ids for part in parts):
             names.add(name)
         mine = [f for f in parts if isinstance(f, FunctionType) and f.__globals__ is namespace]
@@ -106,7 +106,7 @@ def reads_slots(function: FunctionType) -> bool:
     return bool(names) and not names.isdisjoint(read_globals(function.__code__))
 
 
-def foreign(function: FunctionType) -> str:
+def find_foreign_reader(function: FunctionType) -> str:
     """The name of a function of another module that ``function`` names and that reads slots there; empty for none."""
     for name in sorted(names_in(function.__code__)):
         other = function.__globals__.get(name)
@@ -159,7 +159,7 @@ def _looks_up(step: dis.Instruction) -> bool:
     return step.opname.startswith(("LOAD_ATTR", "LOAD_METHOD"))
 
 
-def renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
+def rename_globals(code: CodeType, names: Mapping[str, str]) -> CodeType:
     """A code object that reads other globals.
 
     Args:
@@ -179,5 +179,5 @@ def renamed(code: CodeType, names: Mapping[str, str]) -> CodeType:
             )
     return code.replace(
         co_names=tuple(names[name] if name in read else name for name in code.co_names),
-        co_consts=tuple(renamed(c, names) if isinstance(c, CodeType) else c for c in code.co_consts),
+        co_consts=tuple(rename_globals(c, names) if isinstance(c, CodeType) else c for c in code.co_consts),
     )

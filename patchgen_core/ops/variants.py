@@ -24,15 +24,15 @@ from typing import Any
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops.functions import (
     attributes_of_globals,
-    content,
-    foreign,
+    cell_content,
+    find_foreign_reader,
     is_layer,
     names_in,
-    reached,
+    reachable_code,
     read_globals,
     readers,
     reads_slots,
-    renamed,
+    rename_globals,
 )
 from patchgen_core.ops.kernel_slot import KernelSlot, find_kernel
 
@@ -52,18 +52,16 @@ class _VariantSlot(KernelSlot):
 
 def slots_of(module: ModuleType) -> dict[str, KernelSlot]:
     """The slots of a module's namespace by name, without those of variants."""
-    globals_of_module = list(vars(module).items())  # which other threads may add to
+    entries = list(vars(module).items())  # which other threads may add to
     return {
-        name: value
-        for name, value in globals_of_module
-        if isinstance(value, KernelSlot) and type(value) is not _VariantSlot
+        name: value for name, value in entries if isinstance(value, KernelSlot) and type(value) is not _VariantSlot
     }
 
 
 def origin(cls: type) -> type:
     """The class that a variant's class stands for; any other class itself."""
-    stands_for: type = vars(cls).get("_patchgen_origin", cls)
-    return stands_for
+    original: type = vars(cls).get("_patchgen_origin", cls)
+    return original
 
 
 def is_variant(cls: type) -> bool:
@@ -80,7 +78,7 @@ def follows_module(cls: type) -> bool:
     """Whether methods of a class read slots that are their module's."""
     if key_of(cls) is not None:
         return False
-    parts = (part for base in cls.__mro__ for value in vars(base).values() for part in reached(value))
+    parts = (part for base in cls.__mro__ for value in vars(base).values() for part in reachable_code(value))
     return any(isinstance(part, FunctionType) and reads_slots(part) for part in parts)
 
 
@@ -135,7 +133,7 @@ class Variant:
 
     def reads(self, value: Any) -> bool:
         """Whether a function, or what wraps one, reads slots of the module."""
-        return any(map(self._is_read, reached(value)))
+        return any(map(self._is_read, reachable_code(value)))
 
     def _is_read(self, part: FunctionType | KernelSlot) -> bool:
         if isinstance(part, KernelSlot):
@@ -198,7 +196,7 @@ class Variant:
 
     def _refuse_named(self, where: str, value: Any) -> None:
         """Refuse a function that reaches one that reads slots by the name of its class."""
-        for function in reached(value):
+        for function in reachable_code(value):
             if isinstance(function, FunctionType) and any(map(self._is_class, _values(function))):
                 for name, attribute in attributes_of_globals(function.__code__):
                     cls = function.__globals__.get(name)
@@ -243,8 +241,8 @@ class Variant:
         raise PatchgenError(f"{where} reaches a function that reads slots, or a slot, by a {kind}", None, _INSTEAD)
 
     def _clone_function(self, function: FunctionType, where: str) -> FunctionType:
-        code = renamed(function.__code__, self.names) if self._is_read(function) else function.__code__
-        cells = [(cell, CellType() if self.reads(content(cell)) else cell) for cell in function.__closure__ or ()]
+        code = rename_globals(function.__code__, self.names) if self._is_read(function) else function.__code__
+        cells = [(cell, CellType() if self.reads(cell_content(cell)) else cell) for cell in function.__closure__ or ()]
         closure = tuple(new for _, new in cells)
         clone = FunctionType(code, function.__globals__, function.__name__, None, closure)
         self._cloned[id(function)] = function, clone  # which may close over itself
@@ -289,7 +287,7 @@ def refuse_strays(model: Any, variants: Iterable[Variant]) -> None:
     namespaces = [vars(variant.module) for variant in variants]
     for cls in dict.fromkeys(base for part in model.modules() for base in type(part).__mro__ if not is_variant(base)):
         for name, value in vars(cls).items():
-            for function in reached(value):
+            for function in reachable_code(value):
                 if isinstance(function, FunctionType):
                     _refuse_stray(f"{cls.__qualname__}.{name}", function, namespaces)
     names = [readers(namespace) for namespace in namespaces]
@@ -297,7 +295,7 @@ def refuse_strays(model: Any, variants: Iterable[Variant]) -> None:
     for name, part in model.named_modules():
         for attribute, value in vars(part).items():
             if (id(part), attribute) not in methods and any(
-                _is_held(found, namespaces, names) for found in reached(value)
+                _is_held(reached, namespaces, names) for reached in reachable_code(value)
             ):
                 raise PatchgenError(
                     f"{name or type(part).__name__} keeps what reads slots as its own attribute '{attribute}'",
@@ -306,18 +304,18 @@ def refuse_strays(model: Any, variants: Iterable[Variant]) -> None:
                 )
 
 
-def _is_held(found: FunctionType | KernelSlot, namespaces: list[dict[str, Any]], names: list[frozenset[str]]) -> bool:
+def _is_held(part: FunctionType | KernelSlot, namespaces: list[dict[str, Any]], names: list[frozenset[str]]) -> bool:
     for namespace, reading in zip(namespaces, names):
-        if isinstance(found, KernelSlot):
-            if any(found is value for value in namespace.values()):
+        if isinstance(part, KernelSlot):
+            if any(part is value for value in namespace.values()):
                 return True
-        elif found.__globals__ is namespace and not reading.isdisjoint(read_globals(found.__code__)):
+        elif part.__globals__ is namespace and not reading.isdisjoint(read_globals(part.__code__)):
             return True
     return False
 
 
 def _refuse_stray(where: str, function: FunctionType, namespaces: list[dict[str, Any]]) -> None:
-    other = foreign(function)
+    other = find_foreign_reader(function)
     if other:
         raise PatchgenError(f"{where} calls {other} of another module, which reads slots there", None, _INSTEAD)
     if not any(function.__globals__ is namespace for namespace in namespaces) and reads_slots(function):

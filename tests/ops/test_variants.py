@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec, OpSlot, bind_ops
-from patchgen_core.ops.functions import attributes_of_globals, read_globals, renamed
+from patchgen_core.ops.functions import attributes_of_globals, read_globals, rename_globals
 from tests.ops.modules import (
     HEADER,
     HELPER,
@@ -284,7 +284,7 @@ class TestCode:
         )
         self.four = 4
         names = {name: name.upper() for name in ("one", "two", "three", "four")}
-        clone = types.FunctionType(renamed(f.__code__, names), {"TWO": 2, "THREE": 3})
+        clone = types.FunctionType(rename_globals(f.__code__, names), {"TWO": 2, "THREE": 3})
         assert clone(self, 1) == [1, 2, 3, "three", 4, [3]]
 
     @pytest.mark.parametrize(
@@ -302,11 +302,11 @@ class TestCode:
     )
     def test_a_name_that_is_shared_is_refused(self, text):
         f = self.code(text)
-        assert "an attribute of the same name" in refused(renamed, f.__code__, {"scale": "other"})
+        assert "an attribute of the same name" in refused(rename_globals, f.__code__, {"scale": "other"})
 
     def test_a_name_that_is_only_an_attributes_is_left(self):
         f = self.code("def f(self):\n    return self.scale")
-        assert renamed(f.__code__, {"scale": "other"}) == f.__code__
+        assert rename_globals(f.__code__, {"scale": "other"}) == f.__code__
 
     def test_attributes_of_globals(self):
         f = self.code(
