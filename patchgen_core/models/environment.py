@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.models import interpreter
 from patchgen_core.ops.hardware import DEVICE_TYPES, HardwareRequirement, is_installed
+from patchgen_core.ops.registry import KERNEL_REGISTRY
 
 _NVIDIA = Path("/proc/driver/nvidia")
 _Answer = TypeVar("_Answer")
@@ -72,8 +74,6 @@ def describe_environment(device: str, register: Callable[[], None]) -> Environme
         device: where models are to run: "auto", "cpu" or "cuda".
         register: registers the project's kernels.
     """
-    from patchgen_core.models import interpreter
-
     problems: list[str] = []
     if device == "cpu":
         interpreter.use_cpu()
@@ -129,8 +129,6 @@ def _devices() -> Iterator[Device]:
 
 
 def _kernels(has_torch: bool) -> Iterator[KernelState]:
-    from patchgen_core.ops.registry import KERNEL_REGISTRY
-
     for spec in KERNEL_REGISTRY.specs():
         lacks = spec.why_not_here() if has_torch else f"needs {spec.missing_package() or 'torch'}"
         yield KernelState(spec.op_name, spec.variant, spec.name, lacks)
