@@ -55,7 +55,7 @@ class AutoRegistration:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _TableEntry:
     """An entry for one of transformers' tables.
 
     Attributes:
@@ -72,7 +72,7 @@ class _Entry:
 
 
 @dataclass(frozen=True)
-class _Model:
+class _ModelConfigs:
     """A model type's config classes: the registered one, and transformers' own."""
 
     model_type: str
@@ -84,7 +84,7 @@ class _Model:
         return tuple(config for config in dict.fromkeys((self.own, self.upstream)) if config is not None)
 
 
-_changes: list[tuple[_Entry, object]] = []  # every entry made, with what stood there before
+_changes: list[tuple[_TableEntry, object]] = []  # every entry made, with what stood there before
 _shared: list[str] = []  # for which transformers converts checkpoints since then
 
 
@@ -120,7 +120,7 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
         raise PatchgenError("nothing is registered", hint="Import the package that registers the models first.")
     device_type = this_device_type() if device_type is None else device_type
     models = [_model(name) for name in (types if model_type is None else [model_type])]
-    entries: list[_Entry] = []
+    entries: list[_TableEntry] = []
     for model in models:
         entries += _config_entries(model)
         if model.model_type in MODELING_REGISTRY:
@@ -175,7 +175,7 @@ def _tables() -> list[Any]:
     return models + [getattr(_module(module), name) for module, name in _OTHER_TABLES.items()]
 
 
-def _enter(entries: Iterable[_Entry]) -> tuple[AutoRegistration, ...]:
+def _enter(entries: Iterable[_TableEntry]) -> tuple[AutoRegistration, ...]:
     """Make entries, all or none."""
     start, done, entries = len(_changes), [], list(entries)
     for entry in entries:
@@ -230,13 +230,13 @@ def _version() -> str:
 # --- configs ---------------------------------------------------------------------------------------
 
 
-def _model(model_type: str) -> _Model:
+def _model(model_type: str) -> _ModelConfigs:
     table, own = _config_table(), None
     if model_type in MODEL_CONFIG_REGISTRY:
         own = MODEL_CONFIG_REGISTRY.get(model_type)()
         _check_config(model_type, own)
     upstream = type(table)(table._mapping)[model_type] if model_type in table._mapping else None
-    model = _Model(model_type, own or table._extra_content.get(model_type), upstream)
+    model = _ModelConfigs(model_type, own or table._extra_content.get(model_type), upstream)
     if not model.configs:
         hint = did_you_mean(model_type, table._mapping) or "Register one: @MODEL_CONFIG_REGISTRY.register(...)."
         raise PatchgenError(f"no config class is known for the model type '{model_type}'", hint=hint)
@@ -253,15 +253,15 @@ def _check_config(model_type: str, config: object) -> None:
         raise PatchgenError(f"{who} {config.__name__}, whose model_type is '{config.model_type}'")
 
 
-def _config_entries(model: _Model) -> Iterator[_Entry]:
+def _config_entries(model: _ModelConfigs) -> Iterator[_TableEntry]:
     own, table = model.own, _config_table()
     if own is None or own is model.upstream:
         return
-    yield _Entry("AutoConfig", table._extra_content, model.model_type, own, lambda: table[model.model_type])
+    yield _TableEntry("AutoConfig", table._extra_content, model.model_type, own, lambda: table[model.model_type])
     known = next((base.model_type for base in _upstream_bases(own)), None)
     for names in (other._reverse_config_mapping for other in _tables()):
         if known is not None and own.__name__ not in names:
-            yield _Entry("", names, own.__name__, known, lambda: known)
+            yield _TableEntry("", names, own.__name__, known, lambda: known)
 
 
 def _upstream_bases(config: type) -> Iterator[Any]:
@@ -276,10 +276,10 @@ def _upstream_bases(config: type) -> Iterator[Any]:
 # --- models ----------------------------------------------------------------------------------------
 
 
-def _model_entries(model: _Model, device_type: str) -> list[_Entry]:
+def _model_entries(model: _ModelConfigs, device_type: str) -> list[_TableEntry]:
     function = MODELING_REGISTRY.get(model.model_type, device_type)
     known = dict.fromkeys(base.model_type for config in model.configs for base in _upstream_bases(config))
-    entries: list[_Entry] = []
+    entries: list[_TableEntry] = []
     refused: Exception | None = None
     for auto in _auto_model_classes():
         table = auto._model_mapping
@@ -299,9 +299,9 @@ def _model_entries(model: _Model, device_type: str) -> list[_Entry]:
     return entries
 
 
-def _model_entry(auto: Any, config: type, given: object) -> _Entry:
+def _model_entry(auto: Any, config: type, given: object) -> _TableEntry:
     table = auto._model_mapping
-    return _Entry(auto.__name__, table._extra_content, config, given, lambda: table[config])
+    return _TableEntry(auto.__name__, table._extra_content, config, given, lambda: table[config])
 
 
 def _generated(function: Callable[..., Any], names: str | tuple[str, ...]) -> type | tuple[type, ...] | None:
@@ -324,7 +324,7 @@ def _class(function: Callable[..., Any], architecture: str) -> type | None:
     return beside if isinstance(beside, type) and beside.__module__ == given.__module__ else None
 
 
-def _takes(given: type | tuple[type, ...] | None, config: type, model: _Model) -> bool:
+def _takes(given: type | tuple[type, ...] | None, config: type, model: _ModelConfigs) -> bool:
     """Whether models are made for a config class: it is theirs or derives from it, or transformers pairs them."""
     for cls in given if isinstance(given, tuple) else (given,):
         made_for = getattr(cls, "config_class", None)
@@ -344,7 +344,7 @@ def _takes(given: type | tuple[type, ...] | None, config: type, model: _Model) -
 # --- processors ------------------------------------------------------------------------------------
 
 
-def _processor_entries(name: str, only_for: _Model | None) -> list[_Entry]:
+def _processor_entries(name: str, only_for: _ModelConfigs | None) -> list[_TableEntry]:
     """The entries for a registered processor; none if it is not one of the model that is asked for."""
     auto = _module("processing_auto")
     table, names = auto.PROCESSOR_MAPPING, auto.PROCESSOR_MAPPING_NAMES
@@ -354,11 +354,13 @@ def _processor_entries(name: str, only_for: _Model | None) -> list[_Entry]:
     given = MODEL_PROCESSOR_REGISTRY.get(name)()
     _check_processor(name, given)
     # transformers looks for the name among its own first: where it stands, nothing is to be found.
-    entries = [_Entry("", names, model_type, (), lambda: ()) for model_type in types]
+    entries = [_TableEntry("", names, model_type, (), lambda: ()) for model_type in types]
     by_name = partial(auto.processor_class_from_name, name)
-    entries.append(_Entry("AutoProcessor", table._extra_content, name, given, by_name))
+    entries.append(_TableEntry("AutoProcessor", table._extra_content, name, given, by_name))
     for config in (config for model_type in types for config in _model(model_type).configs):
-        entries.append(_Entry("AutoProcessor", table._extra_content, config, given, partial(table.get, config, None)))
+        entries.append(
+            _TableEntry("AutoProcessor", table._extra_content, config, given, partial(table.get, config, None))
+        )
     return entries
 
 

@@ -35,7 +35,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _Registration:
     """A registered function, and the device it is for; ``""`` when it is for all of them."""
 
     function: Callable[..., Any]
@@ -53,7 +53,7 @@ class Registry:
 
     def __init__(self, name: str, key: str) -> None:
         self.name, self.key = name, key
-        self._entries: dict[str, dict[str, _Entry]] = {}
+        self._entries: dict[str, dict[str, _Registration]] = {}
 
     def register(self, key: str, device_type: str | None = None) -> Callable[[_Function], _Function]:
         """A decorator that registers a function and returns it as it is.
@@ -77,7 +77,7 @@ class Registry:
                     f"{self.name}.register({key!r}) decorates a function that returns the class, not {function!r}"
                 )
             code = function.__code__
-            entry = _Entry(function, device_type or "", Location(code.co_filename, code.co_firstlineno))
+            entry = _Registration(function, device_type or "", Location(code.co_filename, code.co_firstlineno))
             self._refuse_duplicate(key, entry)
             self._entries.setdefault(key, {})[entry.device_type] = entry
             return function
@@ -128,7 +128,7 @@ class Registry:
         if not isinstance(key, str) or not key or key != key.strip():
             raise PatchgenError(f"{self.name}.register({key!r}): a {self.key} is a string without blanks around it")
 
-    def _refuse_duplicate(self, key: str, new: _Entry) -> None:
+    def _refuse_duplicate(self, key: str, new: _Registration) -> None:
         for old in self._entries.get(key, {}).values():
             if old.location == new.location and old.device_type == new.device_type:
                 continue
@@ -140,7 +140,7 @@ class Registry:
                 hint = "" if old.device_type == new.device_type else "Give both their device_type."
                 raise PatchgenError(message, new.location, hint)
 
-    def _devices(self, key: str) -> dict[str, _Entry]:
+    def _devices(self, key: str) -> dict[str, _Registration]:
         if key not in self._entries:
             known = ", ".join(sorted(self._entries)) or "none"
             hint = (
@@ -149,7 +149,7 @@ class Registry:
             raise PatchgenError(f"no {self.key} '{key}' is registered in {self.name}", hint=hint)
         return self._entries[key]
 
-    def _entry(self, key: str, device_type: str | None) -> _Entry:
+    def _entry(self, key: str, device_type: str | None) -> _Registration:
         devices = self._devices(key)
         if "" in devices:
             return devices[""]

@@ -37,7 +37,7 @@ _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2*
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _TensorToWrite:
     """A tensor to write: its key, its size in bytes, and how to make it when its turn comes."""
 
     name: str
@@ -145,33 +145,33 @@ def _layout(
 
 def _entries(
     name: str, tensor: torch.Tensor, layout: Layout, recipes: Mapping[str, tuple[str, ...]]
-) -> Iterator[_Entry]:
+) -> Iterator[_TensorToWrite]:
     """What one tensor of the model is written as."""
     match = re.fullmatch(r"((?:.+\.)?experts)\.(\w+)", name)
     if match is None or match[2] not in recipes or tensor.dim() != 3 or layout in (Layout.DIRECT, Layout.NONE):
-        yield _Entry(name, tensor.nbytes, tensor.numel(), lambda: tensor)
+        yield _TensorToWrite(name, tensor.nbytes, tensor.numel(), lambda: tensor)
     elif layout is Layout.TRANSPOSED:
-        yield _Entry(name, tensor.nbytes, tensor.numel(), lambda: tensor.transpose(1, 2))
+        yield _TensorToWrite(name, tensor.nbytes, tensor.numel(), lambda: tensor.transpose(1, 2))
     else:
         projections = recipes[match[2]]
         for expert in range(tensor.shape[0]):
             for part, projection in zip(tensor[expert].chunk(len(projections)), projections, strict=True):
                 one = f"{match[1]}.{expert}.{projection}.weight"
-                yield _Entry(one, part.nbytes, part.numel(), lambda part=part: part)  # type: ignore[misc]
+                yield _TensorToWrite(one, part.nbytes, part.numel(), lambda part=part: part)  # type: ignore[misc]
 
 
-def _renamed(entries: Iterable[_Entry], names: NameMap) -> list[_Entry]:
-    renamed: dict[str, _Entry] = {}
+def _renamed(entries: Iterable[_TensorToWrite], names: NameMap) -> list[_TensorToWrite]:
+    renamed: dict[str, _TensorToWrite] = {}
     for entry in entries:
         name = names.to_hub(entry.name)
-        other = renamed.setdefault(name, _Entry(name, entry.nbytes, entry.elements, entry.make))
+        other = renamed.setdefault(name, _TensorToWrite(name, entry.nbytes, entry.elements, entry.make))
         if other.make is not entry.make:
             raise PatchgenError(f"two tensors of the model would both be written as '{name}'")
     return sorted(renamed.values(), key=lambda entry: natural_key(entry.name))
 
 
-def _shards(entries: Iterable[_Entry], limit: int) -> Iterator[list[_Entry]]:
-    shard: list[_Entry] = []
+def _shards(entries: Iterable[_TensorToWrite], limit: int) -> Iterator[list[_TensorToWrite]]:
+    shard: list[_TensorToWrite] = []
     for entry in entries:
         if shard and sum(one.nbytes for one in shard) + entry.nbytes > limit:
             yield shard
@@ -180,7 +180,7 @@ def _shards(entries: Iterable[_Entry], limit: int) -> Iterator[list[_Entry]]:
     yield shard
 
 
-def _write_shards(folder: Path, shards: list[list[_Entry]]) -> None:
+def _write_shards(folder: Path, shards: list[list[_TensorToWrite]]) -> None:
     from safetensors.torch import save_file
 
     weight_map = {}

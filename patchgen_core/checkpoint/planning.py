@@ -43,7 +43,7 @@ _SHOWN = 4
 
 
 @dataclass(frozen=True)
-class Output:
+class LoadedTensor:
     """A tensor that loading will give to the model.
 
     Attributes:
@@ -58,7 +58,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Target:
+class LoadTarget:
     """The tensors of a model, and what checkpoints may call them."""
 
     tensors: Mapping[str, torch.Tensor]
@@ -87,7 +87,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LoadPlan:
     """What to read, and what comes of it.
 
     Attributes:
@@ -100,14 +100,14 @@ class Plan:
     """
 
     reads: tuple[StoredTensor, ...]
-    outputs: Mapping[str, Output]
+    outputs: Mapping[str, LoadedTensor]
     twins: tuple[tuple[str, str], ...]
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
     ignored: tuple[str, ...]
 
 
-def target_of(model: nn.Module) -> Target:
+def target_of(model: nn.Module) -> LoadTarget:
     """The tensors of ``model`` that a checkpoint can be loaded into.
 
     Raises:
@@ -129,16 +129,16 @@ def target_of(model: nn.Module) -> Target:
             f"{len(sharded)} tensors of the model are sharded: {quote_some(sharded, _SHOWN)}",
             hint="Load the checkpoint before the model is sharded.",
         )
-    return Target(tensors, name_map(model), getattr(model, "base_model_prefix", "") or "", _ties(tensors))
+    return LoadTarget(tensors, name_map(model), getattr(model, "base_model_prefix", "") or "", _ties(tensors))
 
 
 def make_plan(
     model: nn.Module,
-    target: Target,
+    target: LoadTarget,
     stored: Sequence[StoredTensor],
     converter: CheckpointTensorConverter | None,
     ignore: Sequence[str],
-) -> Plan:
+) -> LoadPlan:
     """Find what each tensor of a checkpoint becomes, by converting tensors without values.
 
     Raises:
@@ -147,7 +147,7 @@ def make_plan(
     class_ignored = [*(getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ()), _ALWAYS_IGNORED]
     ignored = {one.name for one in stored if _matches(one.name, ignore) or _elsewhere(one.name, target, class_ignored)}
     reads = tuple(one for one in stored if one.name not in ignored)
-    outputs: dict[str, Output] = {}
+    outputs: dict[str, LoadedTensor] = {}
     unexpected: list[str] = []
     twice: list[tuple[str, str, str]] = []
     for output in _rehearse(reads, converter, model):
@@ -161,7 +161,7 @@ def make_plan(
     waived = {name for name in unexpected if _matches_any(target.candidates(name), class_ignored)}
     _refuse(target, outputs, twice)
     twins, missing = _tied(target, outputs)
-    return Plan(
+    return LoadPlan(
         tuple(one for one in reads if one.name not in waived),
         outputs,
         tuple(twins),
@@ -173,20 +173,20 @@ def make_plan(
 
 def _rehearse(
     reads: Iterable[StoredTensor], converter: CheckpointTensorConverter | None, model: nn.Module
-) -> Iterable[Output]:
+) -> Iterable[LoadedTensor]:
     rehearsal = _copy(converter, model)
     for one in reads:
         dtype = getattr(torch, _DTYPES.get(one.dtype, one.dtype), None)
         if not isinstance(dtype, torch.dtype):
             raise PatchgenError(f"'{one.name}' has dtype {one.dtype}, which torch has not", Location(str(one.file)))
         if rehearsal is None or not rehearsal.can_handle(one.name):
-            yield Output(one.name, one.shape, dtype)
+            yield LoadedTensor(one.name, one.shape, dtype)
             continue
         converted = call_converter(rehearsal, one, torch.empty(one.shape, dtype=dtype, device="meta"))
         if converted is not None:
-            yield Output(converted.name, tuple(converted.tensor.shape), converted.tensor.dtype)
+            yield LoadedTensor(converted.name, tuple(converted.tensor.shape), converted.tensor.dtype)
     for converted in rehearsal.finalize() if rehearsal is not None else ():
-        yield Output(converted.name, tuple(converted.tensor.shape), converted.tensor.dtype)
+        yield LoadedTensor(converted.name, tuple(converted.tensor.shape), converted.tensor.dtype)
 
 
 def call_converter(
@@ -220,7 +220,7 @@ def _copy(converter: CheckpointTensorConverter | None, model: nn.Module) -> Chec
         ) from error
 
 
-def _elsewhere(name: str, target: Target, patterns: Sequence[str]) -> bool:
+def _elsewhere(name: str, target: LoadTarget, patterns: Sequence[str]) -> bool:
     """Whether the model's class ignores a key, and the key is of a layer that the model does not have."""
     candidates = tuple(target.candidates(name))
     layers = [match[0] for one in candidates if (match := re.match(r"(?:[^.]+\.)*?[0-9]+\.", one))]
@@ -229,7 +229,7 @@ def _elsewhere(name: str, target: Target, patterns: Sequence[str]) -> bool:
     return not any(known.startswith(layer) for known in target.tensors for layer in layers)
 
 
-def _refuse(target: Target, outputs: Mapping[str, Output], twice: Sequence[tuple[str, str, str]]) -> None:
+def _refuse(target: LoadTarget, outputs: Mapping[str, LoadedTensor], twice: Sequence[tuple[str, str, str]]) -> None:
     problems = [
         Problem(f"'{one}' and '{other}' of the checkpoint both become '{name}'", hint="One of them is stale.")
         for name, one, other in twice
@@ -252,7 +252,7 @@ def _refuse(target: Target, outputs: Mapping[str, Output], twice: Sequence[tuple
         raise PatchgenError.from_problems(problems)
 
 
-def _wrong_shape(name: str, output: Output, wanted: tuple[int, ...]) -> Problem:
+def _wrong_shape(name: str, output: LoadedTensor, wanted: tuple[int, ...]) -> Problem:
     called = f"'{name}'" if output.origin == name else f"'{name}' (from '{output.origin}')"
     hint = "Was the model built with the checkpoint's configuration?"
     if len(wanted) == 3 and output.shape == (wanted[0], wanted[2], wanted[1]):
@@ -274,7 +274,7 @@ def missing_problem(model: nn.Module, missing: Sequence[str], unexpected: Sequen
 
 
 def unexpected_problem(
-    model: nn.Module, target: Target, unexpected: Sequence[str], converter: CheckpointTensorConverter | None
+    model: nn.Module, target: LoadTarget, unexpected: Sequence[str], converter: CheckpointTensorConverter | None
 ) -> Problem:
     """The problem that tensors of the checkpoint have no place in the model."""
     hint = "Leave them out with ignore=[...], a list of regular expressions for keys of the checkpoint."
@@ -294,7 +294,7 @@ def unexpected_problem(
     )
 
 
-def _tied(target: Target, outputs: dict[str, Output]) -> tuple[list[tuple[str, str]], list[str]]:
+def _tied(target: LoadTarget, outputs: dict[str, LoadedTensor]) -> tuple[list[tuple[str, str]], list[str]]:
     """Tensors of the checkpoint that the model ties, and the names that nothing is loaded into."""
     twins = []
     missing = []

@@ -14,8 +14,8 @@ import torch
 from patchgen_core.checkpoint.detection import check_converter_of
 from patchgen_core.checkpoint.headers import CheckpointFiles, StoredTensor, read_headers
 from patchgen_core.checkpoint.planning import (
-    Plan,
-    Target,
+    LoadPlan,
+    LoadTarget,
     call_converter,
     make_plan,
     missing_problem,
@@ -115,7 +115,7 @@ def _patterns(ignore: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_complete(
-    model: nn.Module, target: Target, plan: Plan, converter: CheckpointTensorConverter | None, strict: bool
+    model: nn.Module, target: LoadTarget, plan: LoadPlan, converter: CheckpointTensorConverter | None, strict: bool
 ) -> None:
     waived = getattr(model, "_keys_to_ignore_on_load_missing", None) or ()
     missing = [name for name in plan.missing if not any(re.search(pattern, name) for pattern in waived)]
@@ -148,7 +148,7 @@ class _Reader:
         return tensor
 
 
-def _compare_twins(plan: Plan, reader: _Reader) -> set[str]:
+def _compare_twins(plan: LoadPlan, reader: _Reader) -> set[str]:
     """The tensors that need not be loaded, because the one that the model ties them to is.
 
     Raises:
@@ -166,7 +166,7 @@ def _compare_twins(plan: Plan, reader: _Reader) -> set[str]:
 
 
 def _load(
-    plan: Plan, target: Target, converter: CheckpointTensorConverter | None, reader: _Reader, skipped: set[str]
+    plan: LoadPlan, target: LoadTarget, converter: CheckpointTensorConverter | None, reader: _Reader, skipped: set[str]
 ) -> None:
     for one in plan.reads:
         _load_one(one, target, converter, reader, skipped)
@@ -176,7 +176,7 @@ def _load(
 
 def _load_one(
     one: StoredTensor,
-    target: Target,
+    target: LoadTarget,
     converter: CheckpointTensorConverter | None,
     reader: _Reader,
     skipped: set[str],
@@ -190,7 +190,7 @@ def _load_one(
         _write(target, ConvertedCheckpointTensor(one.name, reader.read(one)), skipped)
 
 
-def _write(target: Target, converted: ConvertedCheckpointTensor, skipped: set[str]) -> None:
+def _write(target: LoadTarget, converted: ConvertedCheckpointTensor, skipped: set[str]) -> None:
     name = target.resolve(converted.name)
     if name is None or name in skipped:
         return

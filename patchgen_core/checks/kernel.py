@@ -26,7 +26,7 @@ from patchgen_core.ops.registry import KERNEL_REGISTRY
 
 
 @dataclass(frozen=True)
-class Tolerance:
+class KernelTolerance:
     """How far from float64 a kernel may be: ``multiple * (error of eager) + units * eps * (size of the values)``.
 
     Attributes:
@@ -39,9 +39,9 @@ class Tolerance:
     units: float
 
 
-TOLERANCES: dict[torch.dtype, Tolerance] = {
-    torch.float32: Tolerance(multiple=4, units=32),
-    torch.bfloat16: Tolerance(multiple=2, units=8),
+TOLERANCES: dict[torch.dtype, KernelTolerance] = {
+    torch.float32: KernelTolerance(multiple=4, units=32),
+    torch.bfloat16: KernelTolerance(multiple=2, units=8),
 }
 MOST_PROBLEMS = 8
 _SHARE = 0.1
@@ -50,7 +50,7 @@ _BEYOND = 1e9
 
 
 @dataclass(frozen=True)
-class Run:
+class KernelRun:
     """What one call of a kernel and its backward pass gave.
 
     Attributes:
@@ -127,29 +127,33 @@ class _Check:
     def _check(self, case: Case, dtype: torch.dtype, number: int) -> Iterator[tuple[str, str]]:
         gaps = number % 2 == 1
         try:
-            right = run(self.eager, case, dtype, torch.device("cpu"), cast=torch.float64, gaps=gaps)
-            own = run(self.eager, case, dtype, self.device, gaps=gaps)
+            right = run_kernel(self.eager, case, dtype, torch.device("cpu"), cast=torch.float64, gaps=gaps)
+            own = run_kernel(self.eager, case, dtype, self.device, gaps=gaps)
         except Exception as error:
             yield f"the eager kernel raises {type(error).__name__}: {error}", "The case or the eager kernel is wrong."
             return
         try:
-            got = own if self.kernel is self.eager else run(self.kernel, case, dtype, self.device, gaps=gaps)
+            got = own if self.kernel is self.eager else run_kernel(self.kernel, case, dtype, self.device, gaps=gaps)
             yield from self._compare(got, own, right, dtype)
             if number == 0:
                 yield from self._check_alone(case, own, right, dtype)
         except Exception as error:
             yield f"raises {type(error).__name__}: {error}", ""
 
-    def _check_alone(self, case: Case, own: Run, right: Run, dtype: torch.dtype) -> Iterator[tuple[str, str]]:
+    def _check_alone(
+        self, case: Case, own: KernelRun, right: KernelRun, dtype: torch.dtype
+    ) -> Iterator[tuple[str, str]]:
         """Each gradient when it is the only one that is wanted, and the outputs when none is."""
         for wanted in [*([name] for name in right.gradients), []]:
-            alone = run(self.kernel, case, dtype, self.device, wanted=wanted)
+            alone = run_kernel(self.kernel, case, dtype, self.device, wanted=wanted)
             gradients = {name: right.gradients[name] for name in wanted}
             when = f"only {wanted[0]} requires a gradient" if wanted else "under no_grad"
-            for message, hint in self._compare(alone, own, Run(right.outputs, gradients, {}, ()), dtype):
+            for message, hint in self._compare(alone, own, KernelRun(right.outputs, gradients, {}, ()), dtype):
                 yield message, hint or f"This is where {when}."
 
-    def _compare(self, got: Run, own: Run, right: Run, dtype: torch.dtype) -> Iterator[tuple[str, str]]:
+    def _compare(
+        self, got: KernelRun, own: KernelRun, right: KernelRun, dtype: torch.dtype
+    ) -> Iterator[tuple[str, str]]:
         for name in got.overwritten:
             yield f"overwrites {name}", "Whoever else holds that tensor gets wrong values: work on a copy."
         if got.outputs.keys() != own.outputs.keys():
@@ -184,7 +188,7 @@ class _Check:
             yield f"{name} is off by {error:.3g}, where {allowed:.3g} is allowed", ""
 
 
-def run(
+def run_kernel(
     kernel: Kernel,
     case: Case,
     dtype: torch.dtype,
@@ -193,7 +197,7 @@ def run(
     cast: torch.dtype | None = None,
     wanted: Sequence[str] | None = None,
     gaps: bool = False,
-) -> Run:
+) -> KernelRun:
     """Call a kernel and differentiate what it returns.
 
     Args:
@@ -226,7 +230,7 @@ def run(
     except RuntimeError:  # refused, which nobody takes for a result
         again = {}
     values = {name: value.detach() for name, value in outputs.items()}
-    return Run(values, gradients, again, tuple(overwritten))
+    return KernelRun(values, gradients, again, tuple(overwritten))
 
 
 def _gradients(
@@ -266,7 +270,7 @@ def _outputs(returned: Any) -> dict[str, Tensor]:
 
 
 def _worst(
-    got: Tensor, own: Tensor | None, right: Tensor, dtype: torch.dtype, tolerance: Tolerance
+    got: Tensor, own: Tensor | None, right: Tensor, dtype: torch.dtype, tolerance: KernelTolerance
 ) -> tuple[float, float, float]:
     """The largest error as a share of what is allowed there, the error, and what is allowed."""
     if right.numel() == 0:

@@ -48,7 +48,7 @@ _NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class _Run:
+class _RankTask:
     """What every rank does: build the model of a config, apply the plan to a mesh of these sizes, compare."""
 
     model_class: type[PreTrainedModel]
@@ -94,15 +94,15 @@ def check_plan(
     try:
         chosen = plan.resolve_sizes(sizes)
         if config is not None:
-            return _check(_Run(model_class, config, plan, chosen, time_limit), ())
+            return _check(_RankTask(model_class, config, plan, chosen, time_limit), ())
         toy, short = _toy(model_class), _shortened(chosen)
         note = f"sizes {chosen} are checked as {short}, for which the toy config has experts enough"
-        return _check(_Run(model_class, toy, plan, short, time_limit), () if short == chosen else (note,))
+        return _check(_RankTask(model_class, toy, plan, short, time_limit), () if short == chosen else (note,))
     except PatchgenError as error:
         return CheckVerdict(error.problems)
 
 
-def _check(run: _Run, notes: tuple[str, ...]) -> CheckVerdict:
+def _check(run: _RankTask, notes: tuple[str, ...]) -> CheckVerdict:
     try:
         with torch.device("meta"):
             model = run.model_class(copy.deepcopy(run.config))
@@ -151,7 +151,7 @@ def _own_plan(model: nn.Module, plan: ParallelPlan) -> CheckVerdict:
 # --- the ranks, from outside -----------------------------------------------------------------------
 
 
-def _apply_on_ranks(run: _Run) -> Iterator[Problem]:
+def _apply_on_ranks(run: _RankTask) -> Iterator[Problem]:
     with tempfile.TemporaryDirectory(prefix="patchgen-plan-") as name:
         folder, context = Path(name), _context()
         ranks: list[BaseProcess] = []
@@ -266,7 +266,7 @@ def _rank(rank: int, packed: bytes, texts: Sequence[tuple[str, str, str]], folde
     try:
         for text in texts:
             give_text(*text)
-        run: _Run = pickle.loads(packed)
+        run: _RankTask = pickle.loads(packed)
         dist.init_process_group(
             "gloo",
             init_method=f"file://{folder / 'store'}",
@@ -301,7 +301,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _differences(run: _Run, mesh: DeviceMesh) -> Iterator[str]:
+def _differences(run: _RankTask, mesh: DeviceMesh) -> Iterator[str]:
     """What is not as the plan says, on this rank."""
     model = run.model_class(copy.deepcopy(run.config))
     _fill(model)
@@ -315,7 +315,7 @@ def _differences(run: _Run, mesh: DeviceMesh) -> Iterator[str]:
         yield f"gathered from all ranks, {quote_some(lost, _NAMES_SHOWN)} {were}"
 
 
-def _wrong_parts(run: _Run, mesh: DeviceMesh, model: nn.Module, whole: Mapping[str, Tensor]) -> Iterator[str]:
+def _wrong_parts(run: _RankTask, mesh: DeviceMesh, model: nn.Module, whole: Mapping[str, Tensor]) -> Iterator[str]:
     parts: dict[str, Tensor] = {}
     for dim, placements in run.plan.match(whole).items():
         for name, placement in placements.items():

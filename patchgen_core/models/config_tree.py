@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class ConfigPart:
     """One configuration of a model's tree of them.
 
     Attributes:
@@ -34,7 +34,7 @@ class Part:
     default: PreTrainedConfig
     fields: Mapping[str, Any]
     palette: sizes.Palette
-    parts: Mapping[str, Part]
+    parts: Mapping[str, ConfigPart]
     others: Mapping[int, tuple[str, ...]]
     stated: Mapping[str, Any]
 
@@ -48,7 +48,7 @@ class Part:
         """What the tables say of this class alone."""
         return classes.OF_CLASS.get(self.config_class.__name__, {})
 
-    def walk(self) -> Iterator[Part]:
+    def walk(self) -> Iterator[ConfigPart]:
         """This part and all below, depth first."""
         yield self
         for part in self.parts.values():
@@ -99,12 +99,14 @@ def _parameter_names(config_class: type) -> list[str]:
     return [name for name in inspect.signature(config_class).parameters if name != "kwargs"]
 
 
-def make_tree(default: PreTrainedConfig) -> Part:
+def make_tree(default: PreTrainedConfig) -> ConfigPart:
     """The configuration and all below it, each with a palette."""
     return _part(default, "", "text", sizes.PALETTES["text"][0], dict.fromkeys(sizes.PALETTES, 0))
 
 
-def _part(default: PreTrainedConfig, name: str, above: str, inherited: sizes.Palette, seen: dict[str, int]) -> Part:
+def _part(
+    default: PreTrainedConfig, name: str, above: str, inherited: sizes.Palette, seen: dict[str, int]
+) -> ConfigPart:
     from transformers import PreTrainedConfig
 
     fields = _values(default)
@@ -116,7 +118,7 @@ def _part(default: PreTrainedConfig, name: str, above: str, inherited: sizes.Pal
         palettes = sizes.PALETTES[kind]
         palette = classes.PALETTES.get(type(default).__name__, palettes[seen[kind] % len(palettes)])
         seen[kind] += 1
-    return Part(
+    return ConfigPart(
         name,
         default,
         plain,

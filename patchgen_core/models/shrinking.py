@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.models import toy_classes as classes
 from patchgen_core.models import toy_sizes as sizes
-from patchgen_core.models.config_tree import Part, construct, make_tree
+from patchgen_core.models.config_tree import ConfigPart, construct, make_tree
 from patchgen_core.models.toy_layers import layer_fields
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Shared:
 
 
 @dataclass(frozen=True)
-class Choice:
+class RuleInput:
     """What a rule goes by to choose values for the fields of one configuration.
 
     Attributes:
@@ -50,7 +50,7 @@ class Choice:
         values: what is chosen so far, ``fixed`` included.
     """
 
-    part: Part
+    part: ConfigPart
     shared: Shared
     fixed: Mapping[str, Any]
     values: Mapping[str, Any]
@@ -72,11 +72,11 @@ def shrink(default: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTraine
     return _build(root, Shared(_language_width(text, overrides), _token_ids(parts)), overrides)
 
 
-def _has_layers(part: Part) -> bool:
+def _has_layers(part: ConfigPart) -> bool:
     return any(name in part.fields for name in sizes.LAYER_COUNTS)
 
 
-def _language_width(text: Part, overrides: Mapping[str, Any]) -> int:
+def _language_width(text: ConfigPart, overrides: Mapping[str, Any]) -> int:
     own: Any = overrides
     for step in filter(None, text.name.split(".")):
         own = own.get(step, {})
@@ -84,12 +84,12 @@ def _language_width(text: Part, overrides: Mapping[str, Any]) -> int:
     return int(widths[0]) if widths else text.palette.width
 
 
-def _build(part: Part, shared: Shared, overrides: Mapping[str, Any]) -> PreTrainedConfig:
+def _build(part: ConfigPart, shared: Shared, overrides: Mapping[str, Any]) -> PreTrainedConfig:
     own = _own_overrides(part, overrides)
     fixed = {name: _value(size, part, shared) for name, size in part.own.items() if name not in part.parts} | own
     values = dict(fixed)
     for rule in _RULES:
-        values |= rule(Choice(part, shared, fixed, values)) | fixed
+        values |= rule(RuleInput(part, shared, fixed, values)) | fixed
     for name, below in part.parts.items():
         given = overrides.get(name, {})
         is_part = isinstance(given, Mapping)
@@ -97,7 +97,7 @@ def _build(part: Part, shared: Shared, overrides: Mapping[str, Any]) -> PreTrain
     return construct(part.config_class, values)
 
 
-def _own_overrides(part: Part, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _own_overrides(part: ConfigPart, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """The overrides of this part's own fields, by the names that its class declares."""
     aliases = part.config_class.attribute_map
     declared = aliases | {stored: name for name, stored in aliases.items() if name in part.fields}
@@ -112,27 +112,27 @@ def _own_overrides(part: Part, overrides: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _undeclared(choice: Choice) -> dict[str, Any]:
+def _undeclared(inputs: RuleInput) -> dict[str, Any]:
     """Defaults for what a class does not declare, and labels that are no signs."""
-    part = choice.part
-    labels = {"num_labels": sizes.NUM_LABELS} if not part.name and "id2label" not in choice.values else {}
+    part = inputs.part
+    labels = {"num_labels": sizes.NUM_LABELS} if not part.name and "id2label" not in inputs.values else {}
     names = classes.UNDECLARED.get(part.config_class.__name__, {})
     return labels | {name: part.fields[name] for name in names}
 
 
-def _stated(choice: Choice) -> dict[str, Any]:
-    return dict(choice.part.stated)
+def _stated(inputs: RuleInput) -> dict[str, Any]:
+    return dict(inputs.part.stated)
 
 
-def _sizes(choice: Choice) -> dict[str, Any]:
+def _sizes(inputs: RuleInput) -> dict[str, Any]:
     """Toy values for the fields that the tables know; what is off by default stays off."""
     toys: dict[str, Any] = {}
-    for name, value in choice.part.fields.items():
+    for name, value in inputs.part.fields.items():
         size = sizes.RAISED.get(name, sizes.SIZES.get(name))
         is_off = value in (None, False, 0) and not (value is None and name in sizes.GIVEN_IF_NONE)
         if size is None or is_off or (isinstance(value, int) and value < 0):
             continue
-        toy = _value(size, choice.part, choice.shared)
+        toy = _value(size, inputs.part, inputs.shared)
         if isinstance(toy, list) and not isinstance(value, (list, tuple)):
             continue
         if isinstance(value, (list, tuple)) and isinstance(toy, int):
@@ -143,7 +143,7 @@ def _sizes(choice: Choice) -> dict[str, Any]:
     return toys
 
 
-def _value(size: Any, part: Part, shared: Shared) -> Any:
+def _value(size: Any, part: ConfigPart, shared: Shared) -> Any:
     """What a size of the tables stands for in one part."""
     if size == "language width":
         return shared.language_width
@@ -154,15 +154,15 @@ def _value(size: Any, part: Part, shared: Shared) -> Any:
     return getattr(part.palette, size) if isinstance(size, str) and hasattr(part.palette, size) else size
 
 
-def _without_noise(choice: Choice) -> dict[str, Any]:
+def _without_noise(inputs: RuleInput) -> dict[str, Any]:
     """Zero for everything that makes two runs differ."""
-    noisy = (name for name, value in choice.part.fields.items() if isinstance(value, float) and value != 0.0)
+    noisy = (name for name, value in inputs.part.fields.items() if isinstance(value, float) and value != 0.0)
     return {name: 0.0 for name in noisy if _NOISE.search(name)}
 
 
-def _telling(choice: Choice) -> dict[str, Any]:
+def _telling(inputs: RuleInput) -> dict[str, Any]:
     """Values under which a defect shows, for the fields whose defaults hide it."""
-    part = choice.part
+    part = inputs.part
     telling = {name: value for name, value in sizes.TELLING.items() if part.fields.get(name)}
     telling |= {name: value for name, value in sizes.SWITCHED_ON.items() if name in part.fields}
     epsilons = (name for name, value in part.fields.items() if _EPSILON.search(name) and isinstance(value, float))
@@ -170,7 +170,7 @@ def _telling(choice: Choice) -> dict[str, Any]:
     return telling
 
 
-def _token_ids(parts: Sequence[Part]) -> dict[str, int]:
+def _token_ids(parts: Sequence[ConfigPart]) -> dict[str, int]:
     """An id for each special token of the model: padding, beginning and end first, the others by name."""
     stems = {stem for part in parts for name, value in part.fields.items() if (stem := token_stem(name, value))}
     first = ["pad", "bos", "eos"]
@@ -185,30 +185,30 @@ def token_stem(name: str, value: object) -> str | None:
     return match["stem"]
 
 
-def _tokens(choice: Choice) -> dict[str, Any]:
+def _tokens(inputs: RuleInput) -> dict[str, Any]:
     """Ids inside the toy vocabulary, each token its own; padding, beginning and end also where they had none."""
     tokens: dict[str, Any] = {}
-    for name, value in choice.part.fields.items():
+    for name, value in inputs.part.fields.items():
         stem = token_stem(name, value)
         if stem is None or (value is None and stem not in ("pad", "bos", "eos")):
             continue
-        number = choice.shared.token_ids[stem]
+        number = inputs.shared.token_ids[stem]
         tokens[name] = [number] if isinstance(value, (list, tuple)) else number
     return tokens
 
 
-def _latent(choice: Choice) -> dict[str, Any]:
+def _latent(inputs: RuleInput) -> dict[str, Any]:
     """Where latent attention makes keys and values: as many heads of them as heads, of the parts it is made of."""
-    fields = choice.part.fields
+    fields = inputs.part.fields
     if fields.get("kv_lora_rank") is None:
         return {}
-    heads = {"num_key_value_heads": choice.values["num_attention_heads"]} if fields.get("num_key_value_heads") else {}
-    if "head_dim" in fields and (head_dim := _latent_head_dim(choice.part, choice.values)) is not None:
+    heads = {"num_key_value_heads": inputs.values["num_attention_heads"]} if fields.get("num_key_value_heads") else {}
+    if "head_dim" in fields and (head_dim := _latent_head_dim(inputs.part, inputs.values)) is not None:
         heads["head_dim"] = head_dim
     return heads
 
 
-def _latent_head_dim(part: Part, values: Mapping[str, Any]) -> int | None:
+def _latent_head_dim(part: ConfigPart, values: Mapping[str, Any]) -> int | None:
     """The rotated part of a head, or both parts, as the class has it; None when it is something else."""
     plain, rotated = part.fields.get("qk_nope_head_dim"), part.fields.get("qk_rope_head_dim")
     default = vars(part.default).get("head_dim")
@@ -220,30 +220,30 @@ def _latent_head_dim(part: Part, values: Mapping[str, Any]) -> int | None:
     return toy + int(values["qk_nope_head_dim"]) if plain is not None and default == plain + rotated else None
 
 
-def _positions(choice: Choice) -> dict[str, Any]:
+def _positions(inputs: RuleInput) -> dict[str, Any]:
     """Rotary parameters that go with the toy head size and the toy context, where they need to."""
-    part = choice.part
+    part = inputs.part
     rope = part.fields.get("rope_parameters")
     if not rope:
         return {}
     kinds = {kind: value for kind, value in rope.items() if isinstance(value, dict)}
     if not kinds:
-        return {"rope_parameters": _rope(part, choice.values, rope, sizes.ROPE_THETAS[0])}
+        return {"rope_parameters": _rope(part, inputs.values, rope, sizes.ROPE_THETAS[0])}
     thetas = zip(kinds.items(), sizes.ROPE_THETAS)
-    return {"rope_parameters": {**rope, **{k: _rope(part, choice.values, v, theta) for (k, v), theta in thetas}}}
+    return {"rope_parameters": {**rope, **{k: _rope(part, inputs.values, v, theta) for (k, v), theta in thetas}}}
 
 
-def _layers(choice: Choice) -> dict[str, Any]:
-    return layer_fields(choice.part, choice.values, choice.fixed)
+def _layers(inputs: RuleInput) -> dict[str, Any]:
+    return layer_fields(inputs.part, inputs.values, inputs.fixed)
 
 
-def _layer_thetas(choice: Choice) -> dict[str, Any]:
+def _layer_thetas(inputs: RuleInput) -> dict[str, Any]:
     """Bases of rotary embeddings where each layer has its own, zero for none."""
-    thetas = choice.values.get("layer_rope_theta") or ()
+    thetas = inputs.values.get("layer_rope_theta") or ()
     return {"layer_rope_theta": [theta and sizes.ROPE_THETAS[0] for theta in thetas]} if thetas else {}
 
 
-def _rope(part: Part, values: Mapping[str, Any], rope: Mapping[str, Any], theta: float) -> dict[str, Any]:
+def _rope(part: ConfigPart, values: Mapping[str, Any], rope: Mapping[str, Any], theta: float) -> dict[str, Any]:
     toy = {**rope, "rope_theta": theta}
     head_dim = _head_dim(part, values)
     if "original_max_position_embeddings" in rope:
@@ -260,20 +260,20 @@ def _rope(part: Part, values: Mapping[str, Any], rope: Mapping[str, Any], theta:
     return toy
 
 
-def _rotary_factor(part: Part, values: Mapping[str, Any], head_dim: int, factor: float) -> float:
+def _rotary_factor(part: ConfigPart, values: Mapping[str, Any], head_dim: int, factor: float) -> float:
     """How much of a toy head is rotated: what latent attention rotates, or two dimensions more than by default."""
     if part.fields.get("qk_rope_head_dim"):
         return float(values["qk_rope_head_dim"] / head_dim) if _rotated_part(part) == factor else factor
     return (int(head_dim * factor) // 2 + 1) * 2 / head_dim
 
 
-def _rotated_part(part: Part) -> float | None:
+def _rotated_part(part: ConfigPart) -> float | None:
     """How much of a head latent attention rotates in the class's defaults."""
     head_dim, rotated = vars(part.default).get("head_dim"), part.fields.get("qk_rope_head_dim")
     return rotated / head_dim if head_dim and rotated else None
 
 
-def _head_dim(part: Part, values: Mapping[str, Any]) -> int:
+def _head_dim(part: ConfigPart, values: Mapping[str, Any]) -> int:
     if (latent := _latent_head_dim(part, values)) is not None:
         return latent
     heads = values.get("num_attention_heads") or part.palette.heads
@@ -281,7 +281,7 @@ def _head_dim(part: Part, values: Mapping[str, Any]) -> int:
     return int(values.get("head_dim") or width // heads)
 
 
-_RULES: tuple[Callable[[Choice], dict[str, Any]], ...] = (
+_RULES: tuple[Callable[[RuleInput], dict[str, Any]], ...] = (
     _undeclared,  # first: whatever another rule says of these fields counts more
     _stated,  # the configuration above knows its parts better than their classes do
     _sizes,

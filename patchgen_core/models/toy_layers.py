@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from patchgen_core.models import toy_sizes as sizes
-from patchgen_core.models.config_tree import Part
+from patchgen_core.models.config_tree import ConfigPart
 
 _MOST_KINDS = 6
 
 
-def layer_fields(part: Part, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+def layer_fields(part: ConfigPart, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
     """How many layers there are, and the fields that say of which kind each is.
 
     Args:
@@ -37,7 +37,9 @@ def layer_fields(part: Part, values: Mapping[str, Any], fixed: Mapping[str, Any]
     return fields
 
 
-def _pick_layers(part: Part, count_field: str, kinds: Mapping[str, list[Any]], fixed: Mapping[str, Any]) -> list[int]:
+def _pick_layers(
+    part: ConfigPart, count_field: str, kinds: Mapping[str, list[Any]], fixed: Mapping[str, Any]
+) -> list[int]:
     """Indices of default layers that the toy's layers are like."""
     count = part.fields[count_field]
     traits = [layers for layers in kinds.values() if len({repr(layer) for layer in layers}) <= _MOST_KINDS]
@@ -51,7 +53,7 @@ def _pick_layers(part: Part, count_field: str, kinds: Mapping[str, list[Any]], f
     return picked + [index % count for index in range(len(picked), wanted)]
 
 
-def _kinds_of_layers(part: Part, count: int) -> dict[str, list[Any]]:
+def _kinds_of_layers(part: ConfigPart, count: int) -> dict[str, list[Any]]:
     """For each field that tells layers apart, what it says of each layer."""
     kinds: dict[str, list[Any]] = {}
     for name in part.fields:
@@ -70,7 +72,7 @@ def _kinds_of_layers(part: Part, count: int) -> dict[str, list[Any]]:
     return kinds
 
 
-def _value_or_sought(part: Part, name: str) -> Any:
+def _value_or_sought(part: ConfigPart, name: str) -> Any:
     return part.fields[name] or sizes.SOUGHT.get(name, part.fields[name])
 
 
@@ -94,7 +96,7 @@ def _representatives(layers: Sequence[tuple[Any, ...]]) -> list[int]:
     return sorted(set(traits.values()))
 
 
-def _subset(part: Part, name: str, picked: Sequence[int]) -> Any:
+def _subset(part: ConfigPart, name: str, picked: Sequence[int]) -> Any:
     """A per-layer field, for the picked layers alone."""
     value = _value_or_sought(part, name)
     if name in sizes.INDEX_LISTS:

@@ -265,7 +265,7 @@ LIGER = """
     from patchgen_core.errors import PatchgenError
     from patchgen_core.ops import KERNEL_REGISTRY
     from patchgen_core.ops.kernels.cases import Draw, find_cases
-    from patchgen_core.checks.kernel import run
+    from patchgen_core.checks.kernel import run_kernel
 
     torch.manual_seed(0)
     cpu = torch.device("cpu")
@@ -282,7 +282,7 @@ LIGER = """
         torch._dynamo.reset()
         case = next(iter(find_cases(spec.op_name, spec.variant)(Draw(torch.float32, "any"))))
         again = torch.compile(kernels[spec.label], fullgraph=True, backend="aot_eager")
-        one, other = (run(kernel, case, torch.float32, cpu) for kernel in (kernels[spec.label], again))
+        one, other = (run_kernel(kernel, case, torch.float32, cpu) for kernel in (kernels[spec.label], again))
         pairs = [(one.outputs, other.outputs), (one.gradients, other.gradients)]
         return all(torch.equal(a[name], b[name]) for a, b in pairs for name in a)
 
@@ -294,7 +294,7 @@ LIGER = """
             return outputs
 
         case = next(iter(find_cases(spec.op_name, spec.variant)(Draw(torch.float32, "any"))))
-        one, other = (run(k, case, torch.float32, cpu) for k in (kernels[spec.label], kernel))
+        one, other = (run_kernel(k, case, torch.float32, cpu) for k in (kernels[spec.label], kernel))
         pairs = [(one.outputs, other.outputs), (one.gradients, other.gradients)]
         return all(torch.equal(a[name] / 2, b[name]) for a, b in pairs for name in a)
 
