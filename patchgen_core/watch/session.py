@@ -72,7 +72,6 @@ class Session:
 
     Attributes:
         project: the project.
-        folders: those in which a change may concern it.
         outputs: the generated files that are known.
         cache_failure: why results cannot be kept for later runs; empty when they can.
 
@@ -94,11 +93,17 @@ class Session:
         self._cache = Cache(project) if self._is_caching and not self.cache_failure else self._session_cache(project)
         self._states: dict[Path, _FileState] = {}
         self._orphans: tuple[Path, ...] = ()
-        self.folders = watched_folders(project)
+        self._executed_files: set[Path] = set()
         self.outputs: frozenset[Path] = frozenset()
 
     def _session_cache(self, project: Project) -> Cache:
         return Cache(project, Path(self._cache_of_session.name))
+
+    @property
+    def folders(self) -> set[Path]:
+        """The folders in which a change may concern the project."""
+        files = self.outputs.union(self._input_files(), self._executed_files)
+        return watched_folders(self.project) | {path.parent for path in files}
 
     def start(self) -> DriftReport:
         """Check all configs, and write what drifted.
@@ -117,9 +122,11 @@ class Session:
         try:
             if self._is_outdated or batch.is_lost or self.project.base / PYPROJECT in batch.files:
                 self._reload()
-            report = self._check() if self._has_configs() else DriftReport((), self._find_orphans())
+            report = self._check()
         except PatchgenError as error:
-            return Update(problems=error.problems)
+            if self._is_outdated or self._has_configs():
+                return Update(problems=error.problems)
+            report = DriftReport((), self._find_orphans())
         before, orphans = self._states, self._orphans
         self._remember(report)
         news = [result for result in report.results if self._is_news(result, before, batch)]
@@ -181,8 +188,7 @@ class Session:
         self._orphans = report.orphans
         modules = [result.outcome.output for result in report.results if result.outcome.output is not None]
         self.outputs = frozenset([*modules, *(module.with_suffix(".diff") for module in modules)])
-        files = {*self.outputs, *self._input_files(), *_executed_files(report.results)}
-        self.folders = watched_folders(self.project) | {path.parent for path in files}
+        self._executed_files = _executed_files(report.results)
         self._sources.forget_oldest()
 
     def _is_news(self, result: ConfigResult, before: Mapping[Path, _FileState], batch: Batch) -> bool:
@@ -196,15 +202,16 @@ class Session:
     def _input_files(self) -> set[Path]:
         """The files that results depend on."""
         inputs = set(chain.from_iterable(state.inputs for state in self._states.values()))
-        return set(chain.from_iterable(_files_of_input(self.project, *each) for each in inputs))
+        settings = RuffSettings(self.project)
+        return set(chain.from_iterable(_files_of_input(settings, *each) for each in inputs))
 
 
-def _files_of_input(project: Project, kind: str, name: str) -> list[Path]:
+def _files_of_input(settings: RuffSettings, kind: str, name: str) -> list[Path]:
+    project = settings.project
     try:
         if kind == "file":
             return [project.base / name]
         if kind == "ruff":
-            settings = RuffSettings(project)
             return settings.chain(settings.file(project.base / name))
         if kind == "upstream":
             path = find_upstream(name, project.upstream).path
@@ -215,8 +222,8 @@ def _files_of_input(project: Project, kind: str, name: str) -> list[Path]:
     return []
 
 
-def _executed_files(results: Iterable[ConfigResult]) -> Iterable[Path]:
+def _executed_files(results: Iterable[ConfigResult]) -> set[Path]:
     """The files of the project that were executed to load configs."""
-    for result in results:
-        namespaces = result.outcome.loaded.modules.values() if result.outcome.loaded is not None else ()
-        yield from (Path(namespace["__file__"]) for namespace in namespaces if namespace.get("__file__"))
+    loaded = [result.outcome.loaded for result in results if result.outcome.loaded is not None]
+    files = (namespace.get("__file__") for config in loaded for namespace in config.modules.values())
+    return {Path(file) for file in files if file}
