@@ -31,7 +31,7 @@ def timings(root: Path) -> tuple[float, dict[str, float], dict[str, float], int]
     from patchgen_core.build.selection import Selection
     from patchgen_core.checks.contract.run import Contracts
     from patchgen_core.config.loading import Loader
-    from patchgen_core.project.project import load_project
+    from patchgen_core.project.table import load_project
     from patchgen_core.syntax.source import SourceCache
 
     project = load_project(root)

@@ -66,7 +66,6 @@ def cold(root: Path) -> dict[str, float]:
     from patchgen_core.build import artifacts, cache, normalize
     from patchgen_core.checks.checked_in import compare as drift
     from patchgen_core.config import loading
-    from patchgen_core.project import project
 
     clocks.imported()
     clocks.add(loading.Loader, "load", "loading configs")
@@ -79,7 +78,7 @@ def cold(root: Path) -> dict[str, float]:
     clocks.add(drift, "compare", "comparing")
     clocks.add(drift, "find_orphans", "looking for orphans")
     clocks.add(cache.Cache, "keep", "keeping results")
-    _check(root, project, drift, cache)
+    _check(root, drift, cache)
     return clocks.stop()
 
 
@@ -96,7 +95,7 @@ def unchanged(root: Path) -> dict[str, float]:
     clocks.add(cache.Cache, "find", "looking results up")
     clocks.add(cache, "run_ruff", _ruff)
     clocks.add(drift, "find_orphans", "looking for orphans")
-    _check(root, project, drift, cache)
+    _check(root, drift, cache)
     return clocks.stop()
 
 
@@ -104,10 +103,11 @@ def _ruff(arguments: list[str], *_: Any) -> str:
     return f"ruff {' '.join(arguments[:2])}"
 
 
-def _check(root: Path, project: Any, drift: Any, cache: Any) -> None:
+def _check(root: Path, drift: Any, cache: Any) -> None:
     from patchgen_core.build.selection import Selection
+    from patchgen_core.project.table import load_project
 
-    loaded = project.load_project(root)
-    report = drift.check(Selection(loaded), cache=cache.Cache(loaded))
+    project = load_project(root)
+    report = drift.check(Selection(project), cache=cache.Cache(project))
     if report.exit_code:
         raise SystemExit(f"the check of {root} ended with {report.exit_code}")

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from patchgen_core.cli.main import build_check_cli, build_run_codegen_cli
     from patchgen_core.config.spec import PatchConfig, create_patch_from_external
     from patchgen_core.errors import PatchgenError
-    from patchgen_core.project.project import DiscoveryConfig, Project, load_project
+    from patchgen_core.project.project import DiscoveryConfig, Project
+    from patchgen_core.project.table import load_project
 
 __version__ = "0.2.0.dev0"
 
@@ -41,7 +42,7 @@ _HOMES = {
     "build_run_codegen_cli": "cli.main",
     "create_patch_from_external": "config.spec",
     "list_patch_configs": "api.codegen",
-    "load_project": "project.project",
+    "load_project": "project.table",
     "run_codegen": "api.codegen",
 }
 

@@ -17,8 +17,9 @@ from patchgen_core.checks.result import clean
 from patchgen_core.checks.session import DRIFT, Session
 from patchgen_core.checks.settings import DEVICES, Settings, read_device, read_time_limit
 from patchgen_core.errors import PatchgenError, display_path
-from patchgen_core.project.project import CONFIG_SUFFIX, Project, load_project, no_configs
+from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
 from patchgen_core.project.pyproject import PYPROJECT, declares_project
+from patchgen_core.project.table import load_project
 from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.items import RUN_STATE, CheckItem, ConfigFile, ProjectFile, RunState
 

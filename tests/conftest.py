@@ -25,7 +25,8 @@ from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.cache_folder import ENVIRONMENT as CACHE_FOLDER
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import find_upstream
 

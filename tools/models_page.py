@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.config.loading import LoadedConfig, Loader
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
 
 ROOT = Path(__file__).parents[1]

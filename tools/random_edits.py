@@ -28,7 +28,7 @@ from patchgen_core.build.ruff_setup import find_ruff
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 from patchgen_core.report.data import error_data
 from patchgen_core.report.drift.json import drift_data
 from patchgen_core.syntax.source import SourceCache

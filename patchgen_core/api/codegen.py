@@ -17,7 +17,8 @@ from patchgen_core.config.loading import DEFAULT_NAME, LoadedConfig, Loader
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import UpstreamModule, find_upstream
 

@@ -14,7 +14,8 @@ from patchgen_core.checks.parity.client import ModelChecks
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.models.environment import Environment, KernelState
 from patchgen_core.ops.hardware import lacking
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.checked_in.compare import find_orphans, fix_result, remove
 from patchgen_core.checks.result import CheckResult, Status, drift_result, relative_to
 from patchgen_core.errors import Problem
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 
 ORPHANS = "orphans"
 """The item that concerns no config of a project."""

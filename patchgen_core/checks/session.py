@@ -14,8 +14,9 @@ from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import bare, check
 from patchgen_core.checks.settings import Settings
 from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
+from patchgen_core.project.table import load_project
 from patchgen_core.workers.collector import without_collector
 
 if TYPE_CHECKING:

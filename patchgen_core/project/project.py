@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_you_mean, display_path
-from patchgen_core.project.parity_settings import ParitySettings, read_settings
-from patchgen_core.project.pyproject import PYPROJECT, declares_project, key_line, read_table
+from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_path
+from patchgen_core.project.file_tree import module_file, walk_files
+from patchgen_core.project.parity_settings import ParitySettings
+from patchgen_core.project.pyproject import PYPROJECT, key_line
 
 CONFIG_SUFFIX = "_patch_gen_config.py"
 OUTPUT_FOLDER = "generated"
@@ -188,56 +188,11 @@ DiscoveryConfig = Project
 """The reference documentation's name of :class:`Project`."""
 
 
-def walk_files(folder: Path) -> Iterator[Path]:
-    """Files below ``folder``, through links as well, without hidden folders, ``__pycache__`` and other projects.
-
-    Raises:
-        PatchgenError: a folder cannot be read.
-    """
-
-    start = os.fspath(folder)
-    seen: set[str] = set()
-    waiting = [(start, os.path.realpath(start))]
-    while waiting:
-        at, real = waiting.pop()
-        try:
-            with os.scandir(at) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError as error:
-            raise PatchgenError(f"cannot be read: {error.strerror}", Location(at)) from None
-        is_project = at != start and any(entry.name == PYPROJECT for entry in entries)
-        if real in seen or (is_project and declares_project(Path(at, PYPROJECT))):
-            continue
-        seen.add(real)
-        folders = []
-        for entry in entries:
-            if not _is_folder(entry):
-                yield Path(entry.path)
-            elif not entry.name.startswith(".") and entry.name != "__pycache__":
-                is_plain = os.name == "posix" and not entry.is_symlink()
-                folders.append((entry.path, os.path.join(real, entry.name) if is_plain else os.path.realpath(entry)))
-        waiting += reversed(folders)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself
-        return False
-
-
 def _below(module: str, prefix: str) -> tuple[str, ...] | None:
     """The parts of ``module`` below the package ``prefix``, or None when it is not below it."""
     if module == prefix:
         return ()
     return tuple(module[len(prefix) + 1 :].split(".")) if module.startswith(prefix + ".") else None
-
-
-def module_file(folder: Path, parts: Sequence[str]) -> Path | None:
-    """A module's file below a folder; a package wins over a module of its name, as in an import."""
-    stem = os.path.join(folder, *filter(None, parts))
-    candidates = [os.path.join(stem, "__init__.py"), *([f"{stem}.py"] if parts else [])]
-    return next((Path(path) for path in candidates if os.path.isfile(path)), None)
 
 
 def _makes_a_config(path: Path) -> bool:
@@ -252,27 +207,6 @@ def _makes_a_config(path: Path) -> bool:
         return True
     calls = (stmt.value for stmt in tree.body if isinstance(stmt, (ast.Assign, ast.AnnAssign)))
     return any(isinstance(c, ast.Call) and ast.unparse(c.func).endswith("PatchConfig") for c in calls)
-
-
-# --- the settings in pyproject.toml ----------------------------------------------------------------
-
-
-def load_project(start: Path | None = None) -> Project:
-    """The project of the nearest ``pyproject.toml`` with a ``[tool.patchgen]`` table, from ``start`` upwards.
-
-    Raises:
-        PatchgenError: there is none, or a key in it is unknown or of the wrong type.
-    """
-    start = Path(os.path.abspath(start or os.getcwd()))
-    for folder in (start, *start.parents):
-        path = folder / PYPROJECT
-        if path.is_file() and (table := read_table(path)) is not None:
-            return _project(path, table)
-    raise PatchgenError(
-        f"no pyproject.toml with a [tool.patchgen] table in '{display_path(start)}' or above it",
-        None,
-        'Add one with search_root = "<folder of the configs>" and package_prefix = "<its package>".',
-    )
 
 
 def no_configs(project: Project) -> PatchgenError:
@@ -292,60 +226,3 @@ def _root_above(search_root: Path) -> Path:
                 return folder
         return search_root.parent
     return Path.cwd()
-
-
-def _project(path: Path, table: Mapping[str, Any]) -> Project:
-    types = {f.name: str(f.type) for f in fields(Project) if f.name not in ("root", "upstream")}
-    problems = []
-    values: dict[str, Any] = {}
-
-    def at(key: str) -> Location:
-        return Location(str(path), key_line(path, key))
-
-    for key, value in table.items():
-        if key not in types:
-            near = closest(key, types)
-            hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(types)}."
-            problems.append(Problem(f"[tool.patchgen] has no key '{key}'", at(key), hint))
-        elif key == "parity":
-            values[key] = _parity(path, value, problems)
-        elif (expected := _mismatch(key, types[key], value)) is not None:
-            problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", at(key)))
-        else:
-            values[key] = value
-    for key in ("search_root", "package_prefix"):
-        if key not in table:
-            problems.append(Problem(f"[tool.patchgen] lacks '{key}'", Location(str(path))))
-    if problems:
-        raise PatchgenError.from_problems(problems)
-    return Project(root=path.parent, **values)
-
-
-def _parity(path: Path, table: Any, problems: list[Problem]) -> ParitySettings:
-    """The settings of parity; what is wrong with them is added to the problems."""
-
-    def at(key: str) -> Location:
-        line = key_line(path, key, "tool.patchgen.parity") or key_line(path, "parity")
-        return Location(str(path), line)
-
-    try:
-        return read_settings(table, path.parent, at)
-    except PatchgenError as error:
-        problems += error.problems
-        return ParitySettings()
-
-
-def _mismatch(key: str, annotation: str, value: Any) -> str | None:
-    """What a value must be, when it is not that."""
-    if annotation.startswith("tuple[tuple"):
-        fits = isinstance(value, dict) and all(_mismatch(key, "tuple", codes) is None for codes in value.values())
-        return None if fits else 'a table of lists of strings, such as { "acme.models.*" = ["PG214"] }'
-    if annotation.startswith("tuple"):
-        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        return None if fits else "a list of strings"
-    if annotation == "bool":
-        return None if isinstance(value, bool) else "true or false"
-    if not isinstance(value, str) or not value:
-        return "a non-empty string"
-    is_dotted = all(part.isidentifier() for part in value.split("."))
-    return "a dotted package name" if key.endswith("prefix") and not is_dotted else None

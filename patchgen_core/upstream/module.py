@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError, closest
-from patchgen_core.project.project import module_file
+from patchgen_core.project.file_tree import module_file
 
 _VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"'\s]+)[\"']", re.MULTILINE)
 _METADATA_VERSION = re.compile(r"^Version: (\S+)$", re.MULTILINE | re.IGNORECASE)

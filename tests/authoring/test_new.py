@@ -12,7 +12,8 @@ import pytest
 from patchgen_core.authoring.new import NewResult, create_new
 from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
 
 pytestmark = pytest.mark.torch

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 from patchgen_core.upstream.module import find_upstream
 from tests.build.edited_project import States, write_states
 

@@ -17,7 +17,7 @@ from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.codegen import generate
 from patchgen_core.project.cache_folder import ENVIRONMENT
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 from patchgen_core.report.drift.json import drift_data
 from tests.build.cached import (
     BASE,
@@ -372,7 +372,7 @@ import sys
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.selection import Selection
 from patchgen_core.codegen import generate
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 
 assert all(outcome.artifact is not None for outcome in make_artifacts(Selection(load_project())))
 files = [getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("patchgen_core")]

@@ -13,7 +13,8 @@ from patchgen_core.build.normalize import Complaint, Normalized, Text, normalize
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from tests.conftest import CONFIG, Workspace
 
 TABLE = '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\n'

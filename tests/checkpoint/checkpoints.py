@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from patchgen_core.api.codegen import run_codegen
 from patchgen_core.models.toy_config import make_toy_config
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 
 PYPROJECT = '[tool.patchgen]\nsearch_root = "models"\npackage_prefix = "models"\n'
 CONFIG = """

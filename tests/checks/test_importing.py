@@ -356,7 +356,7 @@ from pathlib import Path
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.imports.importing import Importer
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 
 project = load_project(Path.cwd())
 artifact = make_artifacts(Selection(project, project.find_configs()))[0].artifact

@@ -16,7 +16,7 @@ from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
 from patchgen_core.checks.parity.dispatch import _heads
 from patchgen_core.checks.parity.verdict import CheckVerdict
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 
 pytestmark = pytest.mark.torch
 

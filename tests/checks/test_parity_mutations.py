@@ -15,7 +15,7 @@ import pytest
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.selection import Selection
 from patchgen_core.files import write_files
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 
 pytestmark = pytest.mark.torch
 

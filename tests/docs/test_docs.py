@@ -32,7 +32,7 @@ from markdown_it import MarkdownIt
 from patchgen_core.api.codegen import generate_and_write
 from patchgen_core.checks.contract.pages import rules_page
 from patchgen_core.checks.contract.run import EVERY_RULE
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 from patchgen_core.syntax.diffs import reverse_diff
 from patchgen_core.upstream.module import find_upstream
 

@@ -13,7 +13,7 @@ import pytest
 
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 from tests.conftest import PATCH, PREAMBLE, Workspace, generated
 from tests.plugin.conftest import CONFIG, run
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 
 TABLE = '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\n'
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from tests.project.tables import PARITY, TABLE, message, project
 
 

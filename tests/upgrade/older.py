@@ -22,7 +22,8 @@ from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.errors import Problem
 from patchgen_core.files import write_files
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, UpgradeReport
 from patchgen_core.upgrade.selecting import Selection, select_configs

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.config.declarations import Patch
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 from patchgen_core.upgrade.selecting import Selection, select_configs
 from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.verdicts.comparing import compare_target

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 from tools.models_page import PAGE, ROOT, Row, find_rows, page
 
 

@@ -60,7 +60,7 @@ import json
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.checks.checked_in.compare import check
 from patchgen_core.config.loading import Loader
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 
 project = load_project()
 report = check(Selection(project), loader=Loader(project, SourceCache(), full=True), artifacts=True)

@@ -29,7 +29,7 @@ from patchgen_core.models.model_heads import find_heads
 from patchgen_core.models.toy_batches import make_batches
 from patchgen_core.models.toy_config import load_toy_config
 from patchgen_core.models.toy_models import build_model, load_state, random_state
-from patchgen_core.project.project import load_project
+from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,8 @@ from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import make_plan
 from patchgen_core.config.loading import LoadedConfig, Loader
-from patchgen_core.project.project import CONFIG_SUFFIX, Project, load_project
+from patchgen_core.project.project import CONFIG_SUFFIX, Project
+from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import find_upstream
 from tools.mutation.configs import Config, split

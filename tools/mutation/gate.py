@@ -25,7 +25,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from patchgen_core.errors import PatchgenError, did_you_mean, display_path
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from tools.mutation.code import code_mutants
 from tools.mutation.correct import ROOT, own_text
 from tools.mutation.forks import Task, judge_all

@@ -15,7 +15,8 @@ from patchgen_core.build.results import ConfigResult, DriftReport, FileDrift, Ou
 from patchgen_core.build.selection import Selection
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.files import read_text, write_files
-from patchgen_core.project.project import OUTPUT_FOLDER, Project, walk_files
+from patchgen_core.project.file_tree import walk_files
+from patchgen_core.project.project import OUTPUT_FOLDER, Project
 
 if TYPE_CHECKING:
     from patchgen_core.config.loading import Loader

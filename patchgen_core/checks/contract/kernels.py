@@ -13,7 +13,8 @@ from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.ops import kernels
 from patchgen_core.ops.hardware import is_installed
 from patchgen_core.ops.registry import ENTRY_POINTS
-from patchgen_core.project.project import Project, walk_files
+from patchgen_core.project.file_tree import walk_files
+from patchgen_core.project.project import Project
 from patchgen_core.syntax.literals import ANY, Literals
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import last_name

@@ -14,7 +14,8 @@ from rich.text import Text
 from patchgen_core.authoring.adopt.adopting import AdoptResult, adopt
 from patchgen_core.cli.printing import make_console, print_json
 from patchgen_core.errors import PatchgenError, display_path
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False, "none": None}
 

@@ -8,7 +8,8 @@ from typing import Any
 from patchgen_core.build.cache import LIMIT, Cache, CacheInfo
 from patchgen_core.cli.printing import add_printing, print_json
 from patchgen_core.errors import display_path
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:

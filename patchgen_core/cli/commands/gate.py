@@ -16,7 +16,9 @@ from patchgen_core.checks.settings import DEVICES, Settings, read_device, read_t
 from patchgen_core.cli.printing import add_printing, make_console
 from patchgen_core.cli.progress import show_progress
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import CONFIG_SUFFIX, Project, load_project, no_configs, walk_files
+from patchgen_core.project.file_tree import walk_files
+from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
+from patchgen_core.project.table import load_project
 from patchgen_core.report.gate.closing import (
     Commands,
     change_lines,

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.cli.progress import show_progress
 from patchgen_core.errors import PatchgenError
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
     from patchgen_core.upgrade.matrix.columns import Fetching, Wanted

@@ -12,7 +12,8 @@ from rich.text import Text
 from patchgen_core.authoring.new.creating import NewResult, create_new
 from patchgen_core.cli.printing import make_console, print_json
 from patchgen_core.errors import display_path
-from patchgen_core.project.project import Project, load_project
+from patchgen_core.project.project import Project
+from patchgen_core.project.table import load_project
 from patchgen_core.report.data import SCHEMA, problem_data
 from patchgen_core.report.terminal import print_problems
 

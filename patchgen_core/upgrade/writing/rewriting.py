@@ -16,7 +16,8 @@ from patchgen_core.authoring.edits.needed_imports import needed_names
 from patchgen_core.authoring.edits.unused_imports import remove_unused_imports
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text
-from patchgen_core.project.project import Project, walk_files
+from patchgen_core.project.file_tree import walk_files
+from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import parse_source
 from patchgen_core.upgrade.writing.candidates import Candidate, FileChanges
 

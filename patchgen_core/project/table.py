@@ -1,0 +1,89 @@
+"""From the table ``[tool.patchgen]`` to a project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from patchgen_core.errors import Location, PatchgenError, Problem, closest, display_path
+from patchgen_core.project.parity_settings import ParitySettings, read_settings
+from patchgen_core.project.project import Project
+from patchgen_core.project.pyproject import PYPROJECT, key_line, read_table
+
+
+def load_project(start: Path | None = None) -> Project:
+    """The project of the nearest ``pyproject.toml`` with a ``[tool.patchgen]`` table, from ``start`` upwards.
+
+    Raises:
+        PatchgenError: there is none, or a key in it is unknown or of the wrong type.
+    """
+    start = Path(os.path.abspath(start or os.getcwd()))
+    for folder in (start, *start.parents):
+        path = folder / PYPROJECT
+        if path.is_file() and (table := read_table(path)) is not None:
+            return _project(path, table)
+    raise PatchgenError(
+        f"no pyproject.toml with a [tool.patchgen] table in '{display_path(start)}' or above it",
+        None,
+        'Add one with search_root = "<folder of the configs>" and package_prefix = "<its package>".',
+    )
+
+
+def _project(path: Path, table: Mapping[str, Any]) -> Project:
+    types = {f.name: str(f.type) for f in fields(Project) if f.name not in ("root", "upstream")}
+    problems = []
+    values: dict[str, Any] = {}
+
+    def at(key: str) -> Location:
+        return Location(str(path), key_line(path, key))
+
+    for key, value in table.items():
+        if key not in types:
+            near = closest(key, types)
+            hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(types)}."
+            problems.append(Problem(f"[tool.patchgen] has no key '{key}'", at(key), hint))
+        elif key == "parity":
+            values[key] = _parity(path, value, problems)
+        elif (expected := _mismatch(key, types[key], value)) is not None:
+            problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", at(key)))
+        else:
+            values[key] = value
+    for key in ("search_root", "package_prefix"):
+        if key not in table:
+            problems.append(Problem(f"[tool.patchgen] lacks '{key}'", Location(str(path))))
+    if problems:
+        raise PatchgenError.from_problems(problems)
+    return Project(root=path.parent, **values)
+
+
+def _parity(path: Path, table: Any, problems: list[Problem]) -> ParitySettings:
+    """The settings of parity; what is wrong with them is added to the problems."""
+
+    def at(key: str) -> Location:
+        line = key_line(path, key, "tool.patchgen.parity") or key_line(path, "parity")
+        return Location(str(path), line)
+
+    try:
+        return read_settings(table, path.parent, at)
+    except PatchgenError as error:
+        problems += error.problems
+        return ParitySettings()
+
+
+def _mismatch(key: str, annotation: str, value: Any) -> str | None:
+    """What a value must be, when it is not that."""
+    if annotation.startswith("tuple[tuple"):
+        fits = isinstance(value, dict) and all(_mismatch(key, "tuple", codes) is None for codes in value.values())
+        return None if fits else 'a table of lists of strings, such as { "acme.models.*" = ["PG214"] }'
+    if annotation.startswith("tuple"):
+        fits = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return None if fits else "a list of strings"
+    if annotation == "bool":
+        return None if isinstance(value, bool) else "true or false"
+    if not isinstance(value, str) or not value:
+        return "a non-empty string"
+    is_dotted = all(part.isidentifier() for part in value.split("."))
+    return "a dotted package name" if key.endswith("prefix") and not is_dotted else None
