@@ -14,7 +14,7 @@ def test_what_topk_chose_is_noted_in_its_order():
         torch.topk(torch.tensor([1.0, 3.0, 2.0]), 2)
         torch.tensor([[5.0, 4.0]]).topk(1, dim=-1)
         torch.ones(3).sort()
-    assert [made.tolist() for made in recording.made] == [[1, 2], [[0]]]
+    assert [made.tolist() for made in recording.indices] == [[1, 2], [[0]]]
 
 
 def test_a_tie_is_decided_as_by_the_run_that_is_followed():
