@@ -14,8 +14,8 @@ from patchgen_core.build.results import Artifact, Outcome, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.plan import Plan, make_plan
+from patchgen_core.config.input_recording import Input, input_name
 from patchgen_core.config.loading import LoadedConfig, Loader
-from patchgen_core.config.tracing import Input, place
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.diffs import unified_diff
@@ -115,19 +115,19 @@ def _draft(selection: Selection, path: Path, loader: Loader) -> list[Outcome | _
     with loader.sources.recording() as read:
         outcomes = load_outcomes(selection, path, loader)
         entries = [_generate(selection, outcome, loader.sources) for outcome in outcomes]
-    files = {place(project, file): source.digest for file, source in read.items()}
+    files = {input_name(project, file): source.digest for file, source in read.items()}
     return [_with_inputs(project, entry, files) if isinstance(entry, _Draft) else entry for entry in entries]
 
 
 def _with_inputs(project: Project, draft: _Draft, files: Mapping[str, str]) -> _Draft:
     """The draft with what its result depends on."""
     assert draft.outcome.loaded is not None
-    upstream, source, seen = draft.plan.upstream, draft.plan.source, draft.outcome.loaded.seen
-    inputs: dict[Input, Any] = dict(seen.answers)
-    own = place(project, source.path)
+    upstream, source, recorded = draft.plan.upstream, draft.plan.source, draft.outcome.loaded.inputs
+    inputs: dict[Input, Any] = dict(recorded.states)
+    own = input_name(project, source.path)
     inputs |= {("file", file): contents for file, contents in files.items() if file != own}
     inputs["upstream", upstream.module] = upstream_state(upstream, source.digest)
-    return replace(draft, outcome=replace(draft.outcome, inputs=inputs, doubt=seen.doubt))
+    return replace(draft, outcome=replace(draft.outcome, inputs=inputs, uncacheable=recorded.uncacheable))
 
 
 def _generate(selection: Selection, outcome: Outcome, sources: SourceCache) -> Outcome | _Draft:
@@ -213,8 +213,10 @@ def _with_ruff_inputs(outcome: Outcome, draft: _Draft, reader: InputReader, is_s
     if outcome.inputs is None or outcome.artifact is None:
         return outcome
     inputs = {**outcome.inputs, **_read_ruff_inputs(reader, draft, outcome.artifact.text)}
-    doubt = outcome.doubt or ("" if is_same else "ruff's settings or the project's folders change while it is made")
-    return replace(outcome, inputs=inputs, doubt=doubt)
+    uncacheable = outcome.uncacheable or (
+        "" if is_same else "ruff's settings or the project's folders change while it is made"
+    )
+    return replace(outcome, inputs=inputs, uncacheable=uncacheable)
 
 
 def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:

@@ -23,7 +23,7 @@ from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import ConfigResult, Outcome
 from patchgen_core.build.ruff_setup import run_ruff
 from patchgen_core.build.selection import Selection
-from patchgen_core.config.tracing import Input
+from patchgen_core.config.input_recording import Input
 from patchgen_core.errors import Location, PatchgenError, display_path
 from patchgen_core.files import digest, file_digest, text_digest, write_files
 from patchgen_core.project.cache_folder import RELEASES, cache_folder, prepare_folder
@@ -187,7 +187,7 @@ class Cache:
             return []
 
     def _file(self, path: Path, name: str | None, reader: InputReader) -> Path:
-        config = reader.place(path) or ""
+        config = reader.name_of(path) or ""
         key = [self._common, config, name, reader.read("file", config)]
         return self.folder / _RESULTS / f"{digest(json.dumps(key).encode())[:40]}.json"
 
@@ -239,7 +239,7 @@ def _touch(file: Path) -> None:
 
 def _entry(outcomes: Sequence[Outcome]) -> str:
     """What is kept of a config file; empty when it is not known what that depends on."""
-    if not outcomes or any(o.artifact is None or o.inputs is None or o.doubt for o in outcomes):
+    if not outcomes or any(o.artifact is None or o.inputs is None or o.uncacheable for o in outcomes):
         return ""
     inputs = {input: state for o in outcomes for input, state in (o.inputs or {}).items()}
     if None in (state for (kind, _), state in inputs.items() if kind in ("file", "ruff", "own", "upstream")):

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.build.ruff_setup import RuffSettings
-from patchgen_core.config.tracing import Input, is_absent, place
+from patchgen_core.config.input_recording import Input, input_name, is_absent
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest, file_digest
 from patchgen_core.project.project import Project
@@ -52,9 +52,9 @@ class InputReader:
         self._states: dict[Input, Any] = {}
         self._kinds: dict[str, Callable[[str], Any]] = {
             "file": lambda name: file_digest(self.path(name)),
-            "module": lambda name: self.place(project.module_path(name)),
+            "module": lambda name: self.name_of(project.module_path(name)),
             "folder": lambda name: project.package_folder(name).is_dir(),
-            "installed": lambda name: self.place(installed_file(name)),
+            "installed": lambda name: self.name_of(installed_file(name)),
             "absent": lambda name: is_absent(project, name),
             "root": lambda name: str(project.base),
             "upstream": self._upstream,
@@ -74,9 +74,9 @@ class InputReader:
             self._states[kind, name] = self._kinds[kind](name)
         return self._states[kind, name]
 
-    def place(self, path: Path | None) -> str | None:
+    def name_of(self, path: Path | None) -> str | None:
         """A path as inputs and their states have it."""
-        return place(self.project, path) if path is not None else None
+        return input_name(self.project, path) if path is not None else None
 
     def path(self, name: str) -> Path:
         """The path that an input names."""
@@ -95,7 +95,7 @@ class InputReader:
             chain = self._settings.chain(self._settings.file(self.path(folder)))
         except PatchgenError:
             return None
-        parts = [(self.place(path), file_digest(path)) for path in chain]
+        parts = [(self.name_of(path), file_digest(path)) for path in chain]
         return None if any(digest is None for _, digest in parts) else digest(repr(parts).encode())
 
     def _own(self, name: str) -> list[str] | None:
@@ -136,7 +136,7 @@ def ruff_inputs(reader: InputReader, module: Path, *texts: str) -> list[Input]:
         module: the file that the text is for.
         texts: the text, before and after.
     """
-    folder = reader.place(module.parent) or ""
+    folder = reader.name_of(module.parent) or ""
     modules = {
         name for text in texts for names in _IMPORT.findall(text) for name in re.findall(r"[\w.]+", "".join(names))
     }

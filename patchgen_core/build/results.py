@@ -82,7 +82,7 @@ class Outcome:
         artifact: what it makes; None when there are problems, or when it did not have to be made.
         problems: why it makes nothing.
         inputs: what the artifact depends on, see :mod:`patchgen_core.build.inputs`; None when that is not known.
-        doubt: why it depends on more than that; empty for no such reason.
+        uncacheable: why it depends on more than that; empty for no such reason.
     """
 
     path: Path
@@ -95,7 +95,7 @@ class Outcome:
     artifact: Artifact | None = None
     problems: tuple[Problem, ...] = ()
     inputs: Mapping[tuple[str, str], Any] | None = field(default=None, compare=False, repr=False)
-    doubt: str = ""
+    uncacheable: str = ""
 
 
 @dataclass(frozen=True)

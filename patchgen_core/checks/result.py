@@ -142,7 +142,7 @@ def drift_result(result: ConfigResult) -> CheckResult:
         errors=outcome.problems,
         loading=outcome.loading,
         loading_reason=outcome.loading_reason,
-        notes=(f"not cached: {outcome.doubt}",) if outcome.doubt and outcome.loading == "stubbed" else (),
+        notes=(f"not cached: {outcome.uncacheable}",) if outcome.uncacheable and outcome.loading == "stubbed" else (),
     )
 
 

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from patchgen_core.config.compiling import compiled_for_real
+from patchgen_core.config.compilation import compiled_for_real
 from patchgen_core.config.declarations import Helper, ImportSpec, Patch
+from patchgen_core.config.input_recording import RecordedInputs, input_name
 from patchgen_core.config.sandbox import Sandbox, import_path
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.config.stubs import Stub, StubValueError, is_stub, stub_path
-from patchgen_core.config.tracing import Seen, place
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
@@ -45,7 +45,7 @@ class LoadedConfig:
         modules: namespaces of the project's modules that were executed to load it, by dotted name.
         mode: ``stubbed``, or ``imported`` when third-party modules were imported for real.
         reason: why it was imported for real.
-        seen: what that depends on, beside the files that it consists of.
+        inputs: what that depends on, beside the files that it consists of.
     """
 
     path: Path
@@ -55,7 +55,7 @@ class LoadedConfig:
     modules: Mapping[str, Mapping[str, Any]]
     mode: Literal["stubbed", "imported"] = "stubbed"
     reason: str = ""
-    seen: Seen = field(default_factory=Seen, compare=False)
+    inputs: RecordedInputs = field(default_factory=RecordedInputs, compare=False)
 
     @property
     def label(self) -> str:
@@ -89,20 +89,20 @@ class Loader:
             return self._load(path, self.project.module_name(path), name)
 
     def _load(self, path: Path, module: str, name: str | None) -> list[LoadedConfig]:
-        reason, seen = "full loading was asked for", Seen()
+        reason, inputs = "full loading was asked for", RecordedInputs()
         if not self.full:
             try:
-                return self._pick(path, module, name, self._stubbed(path, module, name, seen), "", seen)
+                return self._pick(path, module, name, self._stubbed(path, module, name, inputs), "", inputs)
             except _NeedsImport as needs:
                 reason = str(needs)
-        seen.suspect("it is imported for real")
-        return self._pick(path, module, name, self._imported(path, module, reason), reason, seen)
+        inputs.mark_uncacheable("it is imported for real")
+        return self._pick(path, module, name, self._imported(path, module, reason), reason, inputs)
 
-    def _stubbed(self, path: Path, module: str, name: str | None, seen: Seen) -> dict[str, dict[str, Any]]:
+    def _stubbed(self, path: Path, module: str, name: str | None, inputs: RecordedInputs) -> dict[str, dict[str, Any]]:
         """Execute a config with stubs; modules that re-export the DSL are executed from their files as well."""
         known: dict[str, Path] = {}
         while True:
-            sandbox = Sandbox(self.project, self.sources, known, seen)
+            sandbox = Sandbox(self.project, self.sources, known, inputs)
             failure: BaseException | None = None
             try:
                 sandbox.execute(module, path)
@@ -131,20 +131,20 @@ class Loader:
         stubs = [namespace.get(name or DEFAULT_NAME)]
         stubs += [v for v in namespace.values() if isinstance(v, Stub) and stub_path(v).endswith("PatchConfig()")]
         stubs += [patch for config in _configs(namespace) for patch in _listed(config.patches)]
-        found = [self._module_of(stub_path(stub), sandbox.seen) for stub in stubs if isinstance(stub, Stub)]
+        found = [self._module_of(stub_path(stub), sandbox.inputs) for stub in stubs if isinstance(stub, Stub)]
         starred = sandbox.own_file(sandbox.starred) if sandbox.starred else None
         return dict([*filter(None, found), *([(sandbox.starred, starred)] if starred else [])])
 
-    def _module_of(self, dotted: str, seen: Seen) -> tuple[str, Path] | None:
+    def _module_of(self, dotted: str, inputs: RecordedInputs) -> tuple[str, Path] | None:
         """The module, with its file, that the longest part of a dotted name stands for."""
         parts = dotted.replace("()", "").split(".")
         for length in range(len(parts), 0, -1):
             module = ".".join(parts[:length])
             path = self.project.module_path(module)
-            seen.note("module", module, place(self.project, path) if path else None)
+            inputs.add("module", module, input_name(self.project, path) if path else None)
             if path is None:
                 path = installed_file(module)
-                seen.note("installed", module, place(self.project, path) if path else None)
+                inputs.add("installed", module, input_name(self.project, path) if path else None)
             if path is not None:
                 return module, path
         return None
@@ -176,7 +176,7 @@ class Loader:
         name: str | None,
         modules: Mapping[str, Mapping[str, Any]],
         reason: str,
-        seen: Seen,
+        inputs: RecordedInputs,
     ) -> list[LoadedConfig]:
         namespace = modules[module]
         wanted = name or DEFAULT_NAME
@@ -197,7 +197,7 @@ class Loader:
                 message = f"'{wanted}' is of type {type(value).__name__}, not a PatchConfig of patchgen"
             raise PatchgenError(message, Location(str(path)), hint)
         mode: Literal["stubbed", "imported"] = "imported" if reason else "stubbed"
-        return [LoadedConfig(path, module, key, item, modules, mode, reason, seen) for key, item in found.items()]
+        return [LoadedConfig(path, module, key, item, modules, mode, reason, inputs) for key, item in found.items()]
 
 
 class _NeedsImport(Exception):

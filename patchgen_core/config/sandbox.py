@@ -12,9 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.config.compiling import compiled
+from patchgen_core.config.compilation import compiled
+from patchgen_core.config.input_recording import (
+    OWN,
+    RecordedInputs,
+    input_name,
+    is_absent,
+    recording_builtins,
+    recording_module,
+)
 from patchgen_core.config.stubs import StubModule, StubValueError, is_stub, stub_builtins
-from patchgen_core.config.tracing import OWN, Seen, is_absent, place, watched_builtins, watched_module
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.nodes import blocks
 from patchgen_core.syntax.source import SourceCache
@@ -26,16 +33,18 @@ class Sandbox:
     Args:
         project: what lies below its search root is executed from its files.
         sources: the run's parsed files.
-        known: other modules to execute from a file, by dotted name.
-        seen: gets to know what the execution depends on, beside the files that ``sources`` reads.
+        files: of other modules to execute, by dotted name.
+        inputs: gets to know what the execution depends on, beside the files that ``sources`` reads.
 
     Attributes:
         namespaces: of the modules that were executed, by dotted name.
         starred: the stubbed module whose every name was imported, which ended the execution.
     """
 
-    def __init__(self, project: Project, sources: SourceCache, known: Mapping[str, Path], seen: Seen) -> None:
-        self.project, self.sources, self.known, self.seen = project, sources, known, seen
+    def __init__(
+        self, project: Project, sources: SourceCache, files: Mapping[str, Path], inputs: RecordedInputs
+    ) -> None:
+        self.project, self.sources, self.files, self.inputs = project, sources, files, inputs
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.modules: dict[str, types.ModuleType] = {}
         self.starred = ""
@@ -45,14 +54,14 @@ class Sandbox:
         source = self.sources.get(path)
         code = compiled(source)
         if _names_file(code):
-            self.seen.note("root", "", str(self.project.base))
+            self.inputs.add("root", "", str(self.project.base))
         module = types.ModuleType(name)
         is_package = path.name == "__init__.py"
         module.__file__ = str(path)
         module.__package__ = name if is_package else name.rpartition(".")[0]
         guarded = _guarded_lines(source.tree.body)
         importer = _Importer(self, module.__package__, guarded)
-        module.__dict__["__builtins__"] = stub_builtins(importer) | watched_builtins(self.seen)
+        module.__dict__["__builtins__"] = stub_builtins(importer) | recording_builtins(self.inputs)
         self.modules[name], self.namespaces[name] = module, module.__dict__
         previous = sys.modules.get(name)
         sys.modules[name] = module  # dataclasses look the module of a class up
@@ -73,15 +82,15 @@ class Sandbox:
         """
         if name in self.modules:
             return self.modules[name]
-        if name in self.known:
-            return self.execute(name, self.known[name])
+        if name in self.files:
+            return self.execute(name, self.files[name])
         path = self.own_file(name)
         if path is not None and path.name != "__init__.py" and self.is_below(path):
             return self.execute(name, path)
         if self.is_own(name) and not self.is_package(name):
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
         module = StubModule(name)
-        if self.is_own(name) or any(other.startswith(f"{name}.") for other in self.known):
+        if self.is_own(name) or any(other.startswith(f"{name}.") for other in self.files):
             module.__path__ = []
         self.modules[name] = module
         return module
@@ -90,11 +99,11 @@ class Sandbox:
         """The module of a name imported from a package, when it is one that has to be."""
         path = self.own_file(name)
         if self.is_real(name):
-            self.seen.suspect(f"it imports {name} for real")
+            self.inputs.mark_uncacheable(f"it imports {name} for real")
             with import_path(self.project):
                 return importlib.import_module(name)
         below = path is not None and self.is_below(path)
-        if below or name in self.known or (self.is_own(name) and self.is_package(name)):
+        if below or name in self.files or (self.is_own(name) and self.is_package(name)):
             return self.find(name)
         return None
 
@@ -110,13 +119,13 @@ class Sandbox:
     def own_file(self, name: str) -> Path | None:
         """The file of one of the project's own modules, or None when there is none."""
         path = self.project.module_path(name)
-        self.seen.note("module", name, place(self.project, path) if path else None)
+        self.inputs.add("module", name, input_name(self.project, path) if path else None)
         return path
 
     def is_package(self, name: str) -> bool:
         """Whether the project has a folder for one of its packages."""
         found = self.project.package_folder(name).is_dir()
-        self.seen.note("folder", name, found)
+        self.inputs.add("folder", name, found)
         return found
 
     def binds(self, package: str, name: str) -> bool:
@@ -165,19 +174,19 @@ class _Importer:
 
     def _real(self, name: str, load: Callable[[], types.ModuleType]) -> types.ModuleType:
         """A module that is imported as it is."""
-        seen, top = self.sandbox.seen, name.partition(".")[0]
+        inputs, top = self.sandbox.inputs, name.partition(".")[0]
         try:
             with import_path(self.sandbox.project):
                 module = load()
         except BaseException:
             if is_absent(self.sandbox.project, top):
-                seen.note("absent", top, True)
+                inputs.add("absent", top, True)
             else:
-                seen.suspect(f"it tries to import {name}")
+                inputs.mark_uncacheable(f"it tries to import {name}")
             raise
         if top not in sys.stdlib_module_names and top not in OWN:
-            seen.suspect(f"it imports {name} for real")
-        return watched_module(module, seen)
+            inputs.mark_uncacheable(f"it imports {name} for real")
+        return recording_module(module, inputs)
 
     def _bind(self, module: types.ModuleType, name: str, item: str, guarded: bool) -> None:
         """Make a name that is imported from a module an attribute of it, where it is a module itself."""

@@ -15,8 +15,8 @@ from patchgen_core.build.results import ConfigResult, DriftReport
 from patchgen_core.build.ruff_setup import RuffSettings
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import bare, check, find_orphans, fix
+from patchgen_core.config.input_recording import Input
 from patchgen_core.config.loading import Loader
-from patchgen_core.config.tracing import Input
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT

@@ -9,8 +9,8 @@ import sys
 import types
 from collections.abc import Mapping, Sequence
 
+from patchgen_core.config.input_recording import OWN
 from patchgen_core.config.replacement import PATCH_DECORATORS
-from patchgen_core.config.tracing import OWN
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.index import ImportStatement
 from patchgen_core.syntax.source import SourceFile

@@ -47,84 +47,84 @@ _DSL = frozenset(("patchgen_core.config.spec", "patchgen_core.config.declaration
 """Where the functions of patchgen stand that see nothing but their arguments."""
 
 
-class Seen:
+class RecordedInputs:
     """What went into a result, collected while it is made.
 
     Attributes:
-        answers: the questions that were asked, with their answers.
-        doubt: why the result may be another one although no answer changes; empty for no such reason.
+        states: the inputs, each with its state.
+        uncacheable: why the result may be another one although no state changes; empty for no such reason.
     """
 
     def __init__(self) -> None:
-        self.answers: dict[Input, Any] = {}
-        self.doubt = ""
+        self.states: dict[Input, Any] = {}
+        self.uncacheable = ""
 
-    def note(self, kind: str, about: str, answer: Any) -> None:
-        """Remember the answer to a question."""
-        if self.answers.setdefault((kind, about), answer) != answer:
-            self.suspect("files come or go while it is loaded")
+    def add(self, kind: str, name: str, state: Any) -> None:
+        """Record the state of an input."""
+        if self.states.setdefault((kind, name), state) != state:
+            self.mark_uncacheable("files come or go while it is loaded")
 
-    def suspect(self, reason: str) -> None:
-        """Remember the first reason for doubt."""
-        self.doubt = self.doubt or reason
+    def mark_uncacheable(self, reason: str) -> None:
+        """Record why the result must not be kept; the first reason counts."""
+        self.uncacheable = self.uncacheable or reason
 
 
-class _WatchedModule(types.ModuleType):
+class _RecordingModule(types.ModuleType):
     """A module of the standard library, or of patchgen, that says when something of it is used.
 
     That a config imports ``os`` for the code that it copies tells nothing; that it reads ``os.environ`` does.
     """
 
-    _watched_real: types.ModuleType
-    _watched_seen: Seen
+    _real_module: types.ModuleType
+    _recorded_inputs: RecordedInputs
 
-    def __init__(self, real: types.ModuleType, seen: Seen) -> None:
+    def __init__(self, real: types.ModuleType, inputs: RecordedInputs) -> None:
         super().__init__(real.__name__)
-        super().__setattr__("_watched_real", real)
-        super().__setattr__("_watched_seen", seen)
+        super().__setattr__("_real_module", real)
+        super().__setattr__("_recorded_inputs", inputs)
 
     def __getattr__(self, name: str) -> Any:
-        real, seen = self._watched_real, self._watched_seen
+        real, inputs = self._real_module, self._recorded_inputs
         value = getattr(real, name)
         if isinstance(value, types.ModuleType):
-            return watched_module(value, seen)
-        if not _is_told(real, name, value):
-            seen.suspect(f"it uses {real.__name__}.{name} while it is loaded")
+            return recording_module(value, inputs)
+        if not _is_same_everywhere(real, name, value):
+            inputs.mark_uncacheable(f"it uses {real.__name__}.{name} while it is loaded")
         return value
 
     @property
     def __dict__(self) -> Mapping[str, Any]:  # type: ignore[override]
         """Of the real module: what ``vars``, ``dir`` and an import of every name look at."""
-        self._watched_seen.suspect(f"it lists {self.__name__} while it is loaded")
-        return vars(self._watched_real)
+        self._recorded_inputs.mark_uncacheable(f"it lists {self.__name__} while it is loaded")
+        return vars(self._real_module)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._watched_seen.suspect(f"it sets {self.__name__}.{name}")
-        setattr(self._watched_real, name, value)
+        self._recorded_inputs.mark_uncacheable(f"it sets {self.__name__}.{name}")
+        setattr(self._real_module, name, value)
 
 
-def watched_module(module: types.ModuleType, seen: Seen) -> types.ModuleType:
+def recording_module(module: types.ModuleType, inputs: RecordedInputs) -> types.ModuleType:
     """What stands in a config for a module of the standard library or of patchgen."""
     top = module.__name__.partition(".")[0]
-    is_told = top in _PURE or top not in (*sys.stdlib_module_names, *OWN)
-    return module if is_told or isinstance(module, _WatchedModule) else _WatchedModule(module, seen)
+    is_constant = top in _PURE or top not in (*sys.stdlib_module_names, *OWN)
+    return module if is_constant or isinstance(module, _RecordingModule) else _RecordingModule(module, inputs)
 
 
-def _is_told(module: types.ModuleType, name: str, value: Any) -> bool:
+def _is_same_everywhere(module: types.ModuleType, name: str, value: Any) -> bool:
     """Whether something of a module is the same on every machine."""
     if module.__name__.partition(".")[0] not in OWN:
         return (module.__name__, name) in _FIXED
     return not isinstance(value, types.FunctionType) or value.__module__ in _DSL
 
 
-def watched_builtins(seen: Seen) -> dict[str, Any]:
+def recording_builtins(inputs: RecordedInputs) -> dict[str, Any]:
     """The builtin functions that look at the machine, or do something to it that a kept result would leave out."""
 
     def watched(name: str) -> Any:
         function = getattr(builtins, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            seen.suspect(f"it calls {name} while it is loaded")
+            inputs.mark_uncacheable(f"it calls {name} while it is loaded")
             return function(*args, **kwargs)
 
         return call
@@ -132,8 +132,8 @@ def watched_builtins(seen: Seen) -> dict[str, Any]:
     return {name: watched(name) for name in ("input", "open", "print")}
 
 
-def place(project: Project, path: Path) -> str:
-    """A path as questions and answers have it: from the project's root, if it is below that."""
+def input_name(project: Project, path: Path) -> str:
+    """A path as inputs and their states have it: from the project's root, if it is below that."""
     text, base = str(path), f"{project.base}{os.sep}"
     return text[len(base) :].replace(os.sep, "/") if text.startswith(base) else text
 

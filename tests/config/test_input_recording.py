@@ -1,4 +1,4 @@
-"""What a config may look at while it is loaded without its result becoming doubtful."""
+"""What a config may look at while it is loaded without its result becoming uncacheable."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from patchgen_core.config.loading import Loader
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 
 
-def doubt(work: Workspace, code: str) -> str:
+def reason_not_to_keep(work: Workspace, code: str) -> str:
     """Why the result of a config with some more code is not kept; empty when it is."""
     work.upstream(UPSTREAM_TEXT)
     work.config(f"{code}\n{PATCH}")
     kept = Cache(work.project)
     (result,) = check(Selection(work.project), cache=kept).results
     assert result.status != "error", result.outcome.problems
-    assert kept.info().results == (0 if result.outcome.doubt else 1)
-    return result.outcome.doubt
+    assert kept.info().results == (0 if result.outcome.uncacheable else 1)
+    return result.outcome.uncacheable
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def doubt(work: Workspace, code: str) -> str:
         ("from patchgen import list_patch_configs", "it uses patchgen.list_patch_configs while it is loaded"),
     ],
 )
-def test_what_may_differ_elsewhere_is_doubtful(work: Workspace, code: str, reason: str) -> None:
+def test_what_may_differ_elsewhere_is_uncacheable(work: Workspace, code: str, reason: str) -> None:
     if "torch" in code:
         (work.site / "torch.py").write_text("__version__ = '3'\n")
-    assert doubt(work, code) == reason
+    assert reason_not_to_keep(work, code) == reason
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_what_may_differ_elsewhere_is_doubtful(work: Workspace, code: str, reaso
     ],
 )
 def test_what_is_the_same_everywhere_is_not(work: Workspace, code: str) -> None:
-    assert doubt(work, code) == ""
+    assert reason_not_to_keep(work, code) == ""
 
 
 def test_modules_listed_as_a_whole_are_those_of_the_library(work: Workspace) -> None:
     code = (
         "import time\nfrom stat import *\nconfig.description = f\"{S_IFDIR} {'sleep' in dir(time)} {len(vars(time))}\""
     )
-    doubt(work, code)
+    reason_not_to_keep(work, code)
     import stat
     import time
 
@@ -131,9 +131,9 @@ def test_modules_listed_as_a_whole_are_those_of_the_library(work: Workspace) -> 
         ("NAME = open(__file__).readline()", "it calls open while it is loaded"),
     ],
 )
-def test_sibling_that_looks_makes_its_heir_doubtful(work: Workspace, look: str, reason: str) -> None:
+def test_sibling_that_looks_makes_its_heir_uncacheable(work: Workspace, look: str, reason: str) -> None:
     work.write("proj/models/names.py", look)
-    assert doubt(work, "from proj.models.names import NAME\nconfig.description = NAME") == reason
+    assert reason_not_to_keep(work, "from proj.models.names import NAME\nconfig.description = NAME") == reason
 
 
 def test_packages_without_init_that_were_imported_before_are_no_hindrance(
@@ -151,7 +151,7 @@ def test_packages_without_init_that_were_imported_before_are_no_hindrance(
             sys.modules.pop(name, None)
 
 
-def test_modules_that_come_while_a_config_is_loaded_make_it_doubtful(
+def test_modules_that_come_while_a_config_is_loaded_make_it_uncacheable(
     work: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A config is loaded again when it is found to take the DSL from elsewhere: by then it may see something else."""
@@ -164,4 +164,4 @@ def test_modules_that_come_while_a_config_is_loaded_make_it_doubtful(
 
     monkeypatch.setattr(Loader, "_dsl_modules", meanwhile)
     code = "try:\n    from proj.models import late\nexcept ImportError:\n    late = None\nfrom proj.dsl import *"
-    assert doubt(work, code) == "files come or go while it is loaded"
+    assert reason_not_to_keep(work, code) == "files come or go while it is loaded"
