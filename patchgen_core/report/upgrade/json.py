@@ -9,7 +9,7 @@ from patchgen_core.report.data import SCHEMA, problem_data
 from patchgen_core.report.upgrade.texts import conflict_location
 from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, UpgradeReport
 from patchgen_core.upgrade.writing.applying import Applied
-from patchgen_core.upgrade.writing.gating import GateRun
+from patchgen_core.upgrade.writing.gating import GateRun, verdict_line
 from patchgen_core.upstream.versions import ascending
 
 
@@ -113,7 +113,8 @@ def _gate_data(gate: GateRun) -> dict[str, Any]:
         "is_exact": gate.is_exact,
         "lines": list(gate.lines),
         "results": [
-            {"config": r.config, "check": r.check, "status": r.status, "said": r.said or None} for r in gate.results
+            {"config": r.config, "check": r.name, "status": r.status, "said": verdict_line(r) or None}
+            for r in gate.results
         ],
     }
 

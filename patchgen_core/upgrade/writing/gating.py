@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.checks.result import NO_MODULE
+from patchgen_core.checks.registry import BUILT_IN
+from patchgen_core.checks.result import NO_MODULE, CheckResult, unpack
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.cache_folder import cache_folder, prepare_folder
 from patchgen_core.project.project import Project
+from patchgen_core.syntax.forms import listed
 from patchgen_core.upstream.releases import Release
 
 if TYPE_CHECKING:
@@ -25,9 +27,6 @@ REPORT = "upgrade.json"
 """The file of the cache that holds the gate's report of the last upgrade."""
 
 Echo = Callable[[str], object]
-
-_CHECKS = ("drift", "import", "contract", "parity", "converter", "plan", "kernel")
-"""The built-in checks in their order; pytest plugins may run them in another one."""
 
 _MODELS = {"transformers": "modeling_utils"}
 """The module of a package that every model imports, which needs torch."""
@@ -53,33 +52,11 @@ with open(os.environ["PATCHGEN_PROBE"], "w", encoding="utf-8") as file:
 
 
 @dataclass(frozen=True)
-class GateResult:
-    """What one check found out about one config.
-
-    Attributes:
-        config: what reports call the config.
-        check: the check's name, with the implementation: ``parity[eager]``.
-        status: as in the gate's reports: ``clean``, ``drifted``, ``failed``, ``error``, ``skipped``.
-        said: what is wrong, or why it was skipped, in one line.
-    """
-
-    config: str
-    check: str
-    status: str
-    said: str = ""
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether it makes the run red."""
-        return self.status in ("drifted", "failed", "error")
-
-
-@dataclass(frozen=True)
 class GateRun:
     """A run of the gate.
 
     Attributes:
-        exit_code: pytest's.
+        exit_code: as ``patchgen gate`` has them.
         output: what it printed.
         is_exact: whether everything that the project checks was checked, and with the release.
         reason: what was not, and why; empty when everything was.
@@ -91,43 +68,50 @@ class GateRun:
     output: str
     is_exact: bool
     reason: str = ""
-    results: tuple[GateResult, ...] = ()
+    results: tuple[CheckResult, ...] = ()
     version: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
         """What holds, what does not and what could not be checked, a line each."""
-        checks: dict[str, list[GateResult]] = {}
+        checks: dict[str, list[CheckResult]] = {}
         for result in self.results:
-            checks.setdefault(result.check.partition("[")[0], []).append(result)
-        held = [name for name in sorted(checks, key=_place) if _holds(checks[name])]
+            checks.setdefault(result.check, []).append(result)
+        clean = [name for name in sorted(checks, key=_order) if _is_clean(checks[name])]
         configs = len({result.config for result in self.results})
         lines = []
-        if held:
-            verb, count = "holds" if len(held) == 1 else "hold", f"{configs} config{'s' * (configs != 1)}"
-            lines.append(f"{_listed(held)} {verb} for {count} with {self.version}")
+        if clean:
+            verb, count = "holds" if len(clean) == 1 else "hold", f"{configs} config{'s' * (configs != 1)}"
+            lines.append(f"{listed(clean)} {verb} for {count} with {self.version}")
         lines += [
-            f"{result.check} fails for {result.config}: {result.said}" for result in self.results if result.is_bad
+            f"{result.name} fails for {result.config}: {verdict_line(result)}"
+            for result in self.results
+            if result.is_bad
         ]
-        silent = (r for r in self.results if r.status == "skipped" and r.said != NO_MODULE)
-        skipped = dict.fromkeys((r.check, r.said) for r in silent)
-        lines += [f"{check} was skipped: {said}" for check, said in skipped]
+        silent = (r for r in self.results if r.status == "skipped" and r.reason != NO_MODULE)
+        skipped = dict.fromkeys((r.name, verdict_line(r)) for r in silent)
+        lines += [f"{name} was skipped: {reason}" for name, reason in skipped]
         if not self.results:
             lines.append(f"the gate checked nothing: it ended with exit code {self.exit_code}")
         return (*lines, *([self.reason] if self.reason else []))
 
 
-def _place(check: str) -> int:
-    return _CHECKS.index(check) if check in _CHECKS else len(_CHECKS)
+def verdict_line(result: CheckResult) -> str:
+    """What is wrong, or why a check was skipped, in one line; empty for a clean result."""
+    errors = [f"{error.code} {error.message}".strip() for error in result.errors]
+    causes = [f"{cause.kind}: {cause.detail}".rstrip(": ") for cause in result.causes]
+    return [*errors, *causes, result.reason][0].partition("\n")[0]
 
 
-def _holds(results: Iterable[GateResult]) -> bool:
+def _order(check: str) -> int:
+    """The place of a check; those that packages add come last."""
+    names = [info.name for info in BUILT_IN]
+    return names.index(check) if check in names else len(names)
+
+
+def _is_clean(results: Iterable[CheckResult]) -> bool:
     statuses = [result.status for result in results]
     return "clean" in statuses and not any(result.is_bad for result in results)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def run_gate(
@@ -154,20 +138,12 @@ def run_gate(
         PatchgenError: no process can be started.
     """
     version = f"{release.distribution} {release.version}"
-    if not _has_pytest():
-        return GateRun(1, "", False, "nothing was checked: pytest is not installed here", version=version)
     environment = _environment(release)
     reason = _obstacle(release, environment, project.base)
-    options = ["--patchgen-checks", ",".join(STATIC)] if reason else []
-    options += ["--color=yes"] if color else []
+    options = ["--checks", ",".join(STATIC)] if reason else []
+    environment = {**environment, "FORCE_COLOR": "1"} if color else environment
     code, output, results = _run(project, [*options, *map(str, configs)], environment, echo)
     return GateRun(code, output, not reason, reason, results, version)
-
-
-def _has_pytest() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("pytest") is not None
 
 
 def _environment(release: Release) -> dict[str, str]:
@@ -229,7 +205,7 @@ def _probe(package: str, environment: Mapping[str, str], folder: Path) -> dict[s
 
 def _run(
     project: Project, arguments: Sequence[str], environment: Mapping[str, str], echo: Echo | None
-) -> tuple[int, str, tuple[GateResult, ...]]:
+) -> tuple[int, str, tuple[CheckResult, ...]]:
     import shutil
     import subprocess
 
@@ -237,8 +213,7 @@ def _run(
     prepare_folder(folder)
     report = folder / REPORT
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-p", "pytest_patchgen", "--patchgen"]
-    command += ["--patchgen-report", str(report), *arguments]
+    command = [sys.executable, "-m", "patchgen_core", "gate", "--report", str(report), *arguments]
     columns = str(shutil.get_terminal_size().columns)
     try:
         with subprocess.Popen(
@@ -270,25 +245,13 @@ def _output(process: subprocess.Popen[bytes], echo: Echo | None) -> str:
     return "".join(parts)
 
 
-def _results(report: Path) -> tuple[GateResult, ...]:
+def _results(report: Path) -> tuple[CheckResult, ...]:
     import json
 
     try:
-        records = json.loads(report.read_text(encoding="utf-8"))["results"]
+        results = [
+            unpack({**record, "files": []}) for record in json.loads(report.read_text(encoding="utf-8"))["results"]
+        ]
     except (OSError, ValueError, KeyError):
         return ()
-    found = (GateResult(r["config"], _check(r), r["status"], _said(r)) for r in records)
-    return tuple(sorted(found, key=lambda result: (result.config, _place(result.check.partition("[")[0]))))
-
-
-def _check(record: Mapping[str, Any]) -> str:
-    """The name of a record's item, such as ``parity[eager]``."""
-    name = str(record["item"]).rpartition("::")[2].partition("@")[0]
-    return name if name.partition("[")[0] == record["check"] else str(record["check"])
-
-
-def _said(record: Mapping[str, Any]) -> str:
-    errors = [f"{error.get('code') or ''} {error['message']}".strip() for error in record["errors"]]
-    causes = [f"{cause['kind']}: {cause['detail']}".rstrip(": ") for cause in record["causes"]]
-    said = [*errors, *causes, record["reason"]]
-    return str(said[0]).splitlines()[0] if said[0] else ""
+    return tuple(sorted(results, key=lambda result: (result.config, _order(result.check))))
