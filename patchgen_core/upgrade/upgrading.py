@@ -12,6 +12,7 @@ from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.upgrade.against import Against, Attempt, Blame
+from patchgen_core.upgrade.base import base_version, generated_file, recorded_module, release_at_hand
 from patchgen_core.upgrade.rebasing import Rebaser, is_on
 from patchgen_core.upgrade.results import (
     RISKS,
@@ -25,10 +26,8 @@ from patchgen_core.upgrade.results import (
 from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
 from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config
-from patchgen_core.upstream.module import UpstreamModule
-from patchgen_core.upstream.recorded import recorded_upstream, recorded_version, why_not_recorded
+from patchgen_core.upstream.recorded import why_not_recorded
 from patchgen_core.upstream.releases import Release, Releases
-from patchgen_core.upstream.versions import same_version
 from patchgen_core.workers.collector import without_collector
 
 
@@ -163,23 +162,19 @@ class _Upgrade:
         Raises:
             PatchgenError: there is none of them.
         """
-        module = loaded.config.source_module
-        output = self.selection.project.output_folder(loaded.path) / loaded.config.target_file
-        installed = self.releases.installed()
-        version = self.since or recorded_version(output) or (installed.version if installed else None)
-        if version is None:
+        project = self.selection.project
+        version = self.since or base_version(project, loaded, self.releases)
+        if not version:
             message = f"no generated file says which version of {self.selection.package} this config is for"
             raise PatchgenError(message, loaded.config.location, "Name it with --from.")
-        known = installed if installed is not None and same_version(installed.version, version) else None
-        known = known or self.releases.cached(version)
-        recorded = recorded_upstream(output) if known is None else None
-        if recorded is not None and same_version(recorded.version, version):
-            upstream = UpstreamModule(module, output, self.selection.package, recorded.version)
-            return Side(upstream, parse_source(output, recorded.text), None, "checked-in files"), None
-        before = self._against(known or self._fetch(version, output))
+        release = release_at_hand(self.releases, version)
+        recorded = recorded_module(project, loaded, version) if release is None else None
+        if recorded is not None:
+            return recorded, None
+        before = self._against(release or self._fetch(version, generated_file(project, loaded)))
         side = before.side(loaded)
         if side is None:
-            message = f"{self.selection.package} {version} has no module '{module}'"
+            message = f"{self.selection.package} {version} has no module '{loaded.config.source_module}'"
             raise PatchgenError(message, loaded.config.location, "Name a version that has it with --from.")
         return side, before
 

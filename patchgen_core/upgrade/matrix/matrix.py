@@ -9,6 +9,7 @@ from typing import TypeVar
 from patchgen_core.build.results import Progress
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError
+from patchgen_core.upgrade.base import base_version, recorded_module, release_at_hand
 from patchgen_core.upgrade.matrix.bisecting import Gap, Turn, find_turns
 from patchgen_core.upgrade.matrix.cells import BROKEN, Cells, judge, reasons_of
 from patchgen_core.upgrade.matrix.columns import Column, Fetching, fetch, known_versions
@@ -16,7 +17,6 @@ from patchgen_core.upgrade.matrix.crew import Crew
 from patchgen_core.upgrade.matrix.trials import Base
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
-from patchgen_core.upstream.recorded import recorded_upstream, recorded_version
 from patchgen_core.upstream.releases import Release, Releases
 from patchgen_core.upstream.versions import parse_version, same_version
 
@@ -73,17 +73,12 @@ def _base(selection: Selection, loaded: LoadedConfig, columns: Sequence[Column],
     A release of that version may be installed, a column, or in the cache, or can be downloaded. Where there is none
     of them, the checked-in files may hold the module.
     """
-    output = selection.project.output_folder(loaded.path) / loaded.config.target_file
-    installed = releases.installed()
-    version = recorded_version(output) or (installed.version if installed is not None else "")
+    version = base_version(selection.project, loaded, releases)
     if not version:
         return Base()
-    known = [column.release for column in columns if column.release.origin != "folder"]
-    for release in (*([installed] if installed is not None else []), *known):
-        if same_version(release.version, version):
-            return Base(version, release)
+    others = [column.release for column in columns if column.release.origin != "folder"]
     try:
-        return Base(version, releases.find(version))
+        return Base(version, release_at_hand(releases, version, others) or releases.find(version))
     except PatchgenError:
         return Base(version)
 
@@ -243,8 +238,7 @@ class _Matrix:
             return ()
         if not base.version:
             return ("nothing is compared: no generated file says which version it is based on, and none is installed",)
-        output = self.selection.project.output_folder(loaded.path) / loaded.config.target_file
         where = f"{self.releases.distribution} {base.version}, which it is based on, cannot be had"
-        if recorded_upstream(output) is None:
+        if recorded_module(self.selection.project, loaded, base.version) is None:
             return (f"nothing is compared: {where}",)
         return (f"{where}: compared with the checked-in files, and every error of a contract rule counts as new",)

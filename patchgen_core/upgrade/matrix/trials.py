@@ -10,15 +10,14 @@ from pathlib import Path
 
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.project.project import Project
-from patchgen_core.syntax.source import SourceCache, parse_source
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.against import Against, Attempt, Blame
+from patchgen_core.upgrade.base import recorded_module
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.selecting import Key, patches_of
 from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.verdicts.comparing import compare_target
 from patchgen_core.upgrade.verdicts.views import view_of
-from patchgen_core.upstream.module import UpstreamModule
-from patchgen_core.upstream.recorded import recorded_upstream
 from patchgen_core.upstream.releases import Release
 from patchgen_core.workers.collector import without_collector
 
@@ -118,12 +117,7 @@ class Bench:
     def _side(self, loaded: LoadedConfig, base: Base, views: dict[Path, Against]) -> Side | None:
         release = base.release
         if release is None:
-            output = self.project.output_folder(loaded.path) / loaded.config.target_file
-            recorded = recorded_upstream(output)
-            if recorded is None:
-                return None
-            upstream = UpstreamModule(loaded.config.source_module, output, "", base.version)
-            return Side(upstream, parse_source(output, recorded.text), None, "checked-in files")
+            return recorded_module(self.project, loaded, base.version)
         if release.folder not in views:
             views[release.folder] = Against(self.project, release, SourceCache(), self.sources)
         return views[release.folder].side(loaded)
