@@ -84,7 +84,7 @@ def read_cases(project: Any, old: Path, new: Path) -> tuple[list[Case], int]:
     """Every replacement whose target upstream changed, and how many patches there are."""
     from patchgen_core.config.loading import Loader
     from patchgen_core.syntax.source import SourceCache
-    from patchgen_core.upgrade.sides import Side
+    from patchgen_core.upgrade.release_module import ReleaseModule
     from patchgen_core.upstream.module import find_upstream
 
     sources, upstream = SourceCache(), SourceCache()
@@ -96,7 +96,7 @@ def read_cases(project: Any, old: Path, new: Path) -> tuple[list[Case], int]:
             sides = []
             for folder in (old, new):
                 module = find_upstream(loaded.config.source_module, (folder,))
-                sides.append(Side(module, upstream.get(module.path), None, "folder"))
+                sides.append(ReleaseModule(module, upstream.get(module.path), None, "folder"))
             count += sum(patch.kind in KINDS for patch in loaded.config.patches)
             found += _cases(loaded, sides, sources)
     return found, count

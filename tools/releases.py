@@ -10,7 +10,7 @@ from patchgen_core.checks.contract.library import Library
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upstream.module import find_upstream
 from patchgen_core.upstream.releases import Release, Releases
 from tests.upgrade.upgrade_history import RELEASES
@@ -30,7 +30,7 @@ def find_release(version: str) -> Release:
     return find_releases().find(version)
 
 
-def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[str, Side]:
+def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[str, ReleaseModule]:
     """Upstream's modules as a release has them; those that it lacks are left out."""
     sources = SourceCache()
     library = Library(replace(project, upstream=(release.folder,)), sources)
@@ -40,7 +40,7 @@ def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[
             upstream = find_upstream(module, (release.folder,))
         except PatchgenError:
             continue
-        found[module] = Side(upstream, sources.get(upstream.path), library, release.origin)
+        found[module] = ReleaseModule(upstream, sources.get(upstream.path), library, release.origin)
     return found
 
 

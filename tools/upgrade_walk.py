@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from patchgen_core.upgrade.selecting import select_configs
+from patchgen_core.upgrade.package_configs import select_configs
 from tests.upgrade import older
 from tests.upgrade.upgrade_history import RELEASES, verdict_of
 from tools.releases import find_releases

@@ -8,7 +8,7 @@ from pathlib import Path
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import parse_source
-from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upstream.module import UpstreamModule
 from patchgen_core.upstream.recorded import recorded_upstream, recorded_version
 from patchgen_core.upstream.releases import Release, Releases
@@ -35,11 +35,11 @@ def release_at_hand(releases: Releases, version: str, others: Iterable[Release] 
     return releases.cached(version)
 
 
-def recorded_module(project: Project, loaded: LoadedConfig, version: str) -> Side | None:
+def recorded_module(project: Project, loaded: LoadedConfig, version: str) -> ReleaseModule | None:
     """A config's upstream module as its generated file and diff have it; None when they have no such version."""
     output, module = generated_file(project, loaded), loaded.config.source_module
     recorded = recorded_upstream(output)
     if recorded is None or not same_version(recorded.version, version):
         return None
     upstream = UpstreamModule(module, output, module.partition(".")[0], recorded.version)
-    return Side(upstream, parse_source(output, recorded.text), None, "checked-in files")
+    return ReleaseModule(upstream, parse_source(output, recorded.text), None, "checked-in files")

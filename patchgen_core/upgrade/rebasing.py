@@ -21,10 +21,10 @@ from patchgen_core.syntax.diffs import unified_diff
 from patchgen_core.syntax.nodes import Definition, methods, string_lines
 from patchgen_core.syntax.source import SourceCache, shift
 from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
+from patchgen_core.upgrade.package_configs import patches_of
+from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
-from patchgen_core.upgrade.selecting import patches_of
-from patchgen_core.upgrade.sides import Side
-from patchgen_core.upgrade.verdicts.patched import read_helpers
+from patchgen_core.upgrade.verdicts.replacements import read_helpers
 
 CARRIED: tuple[Kind, ...] = ("changed", "signature changed", "decorators changed", "moved")
 """The verdicts on a target after which there may be something to carry over."""
@@ -61,14 +61,14 @@ class Rebaser:
         sources: the config's parsed files.
     """
 
-    def __init__(self, loaded: LoadedConfig, old: Side, new: Side, sources: SourceCache) -> None:
+    def __init__(self, loaded: LoadedConfig, old: ReleaseModule, new: ReleaseModule, sources: SourceCache) -> None:
         self.loaded, self.old, self.new, self.sources = loaded, old, new, sources
         self._patches = patches_of(loaded)
         self._helpers = tuple(read_helpers(loaded, sources))
         resolved = (self._resolve(old, patch) for patch in self._patches)
         self._planned = [planned for planned in resolved if planned is not None]
 
-    def _resolve(self, side: Side, patch: Patch) -> PlannedPatch | None:
+    def _resolve(self, side: ReleaseModule, patch: Patch) -> PlannedPatch | None:
         module = side.upstream.module
         targets = Targets(module, side.source.tree, side.source.index, self.sources, self.loaded.modules)
         try:
@@ -136,7 +136,7 @@ class Rebaser:
         return rename_definition(mapped, ours.name)
 
 
-def _definition(side: Side, planned: PlannedPatch) -> Replacement | None:
+def _definition(side: ReleaseModule, planned: PlannedPatch) -> Replacement | None:
     """Upstream's definition that a patch is about, as a replacement; None when there are several."""
     nodes: list[Definition] = list(planned.nodes)
     if planned.method:

@@ -11,9 +11,11 @@ from patchgen_core.build.results import Progress
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.syntax.source import SourceCache, parse_source
-from patchgen_core.upgrade.against import Against, Attempt, Blame
 from patchgen_core.upgrade.base import base_version, generated_file, recorded_module, release_at_hand
+from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key, patches_of
 from patchgen_core.upgrade.rebasing import Rebaser, is_on
+from patchgen_core.upgrade.release_module import ReleaseModule
+from patchgen_core.upgrade.release_project import Generation, PatchProblem, ReleaseProject
 from patchgen_core.upgrade.results import (
     RISKS,
     ConfigVerdict,
@@ -23,8 +25,6 @@ from patchgen_core.upgrade.results import (
     Risk,
     UpgradeReport,
 )
-from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
-from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config
 from patchgen_core.upstream.recorded import why_not_recorded
 from patchgen_core.upstream.releases import Release, Releases
@@ -33,7 +33,7 @@ from patchgen_core.workers.collector import without_collector
 
 @without_collector()
 def upgrade(
-    selection: Selection,
+    selection: PackageConfigs,
     release: Release,
     releases: Releases,
     *,
@@ -63,25 +63,25 @@ def upgrade(
 
 
 class _Upgrade:
-    def __init__(self, selection: Selection, release: Release, releases: Releases, since: str | None) -> None:
+    def __init__(self, selection: PackageConfigs, release: Release, releases: Releases, since: str | None) -> None:
         self.selection, self.release, self.releases, self.since = selection, release, releases, since
         self.sources = selection.sources
-        self._sides: dict[Path, _AllAgainst] = {}
-        self.new = self._against(release)
+        self._runs: dict[Path, _ReleaseRun] = {}
+        self.new = self._run(release)
 
-    def _against(self, release: Release) -> _AllAgainst:
-        if release.folder not in self._sides:
-            self._sides[release.folder] = _AllAgainst(self.selection, release)
-        return self._sides[release.folder]
+    def _run(self, release: Release) -> _ReleaseRun:
+        if release.folder not in self._runs:
+            self._runs[release.folder] = _ReleaseRun(self.selection, release)
+        return self._runs[release.folder]
 
     def verdict(self, loaded: LoadedConfig) -> ConfigVerdict:
         """What the release does to one config."""
-        new = self.new.side(loaded)
+        new = self.new.release_module(loaded)
         try:
             old, before = self._old(loaded)
         except PatchgenError as error:
             return self._without_old(loaded, error)
-        base = self.new.attempt(loaded).base
+        base = self.new.generation(loaded).base
         if new is not None and old.is_recorded and base:
             new = replace(new, source=parse_source(new.upstream.path, base))  # which ruff has formatted as well
         comparison = compare_config(loaded, old, new, self.sources, self.release.modules)
@@ -96,7 +96,7 @@ class _Upgrade:
         return self._config_verdict(loaded, old, comparison, tuple(patches), problems)
 
     def _complete(
-        self, loaded: LoadedConfig, verdict: PatchVerdict, rebaser: Rebaser | None, blames: Sequence[Blame]
+        self, loaded: LoadedConfig, verdict: PatchVerdict, rebaser: Rebaser | None, blames: Sequence[PatchProblem]
     ) -> PatchVerdict:
         """A patch's verdict with its replacement carried over and with the problems that are its own."""
         rebase = rebaser.rebase(verdict) if rebaser is not None else None
@@ -114,7 +114,7 @@ class _Upgrade:
     def _config_verdict(
         self,
         loaded: LoadedConfig,
-        old: Side,
+        old: ReleaseModule,
         comparison: Comparison,
         patches: tuple[PatchVerdict, ...],
         problems: tuple[Problem, ...],
@@ -154,7 +154,7 @@ class _Upgrade:
             notes=notes,
         )
 
-    def _old(self, loaded: LoadedConfig) -> tuple[Side, _AllAgainst | None]:
+    def _old(self, loaded: LoadedConfig) -> tuple[ReleaseModule, _ReleaseRun | None]:
         """Upstream as the config's generated file has it, and the release, when that is at hand.
 
         The installed release, one of the cache, else the checked-in files; as the last resort it is downloaded.
@@ -171,8 +171,8 @@ class _Upgrade:
         recorded = recorded_module(project, loaded, version) if release is None else None
         if recorded is not None:
             return recorded, None
-        before = self._against(release or self._fetch(version, generated_file(project, loaded)))
-        side = before.side(loaded)
+        before = self._run(release or self._fetch(version, generated_file(project, loaded)))
+        side = before.release_module(loaded)
         if side is None:
             message = f"{self.selection.package} {version} has no module '{loaded.config.source_module}'"
             raise PatchgenError(message, loaded.config.location, "Name a version that has it with --from.")
@@ -193,34 +193,37 @@ class _Upgrade:
             problems = [replace(p, message=f"{p.message}; and {reason}") for p in error.problems]
             raise PatchgenError.from_problems(problems) from None
 
-    def _new_problems(self, loaded: LoadedConfig, before: _AllAgainst | None) -> tuple[Blame, ...]:
-        """Why the config does not generate, and what breaks a contract that the old release's module honours."""
-        attempt = self.new.attempt(loaded)
-        known = {_said(blame) for blame in before.attempt(loaded).errors} if before is not None else set()
-        return (*attempt.problems, *(blame for blame in attempt.errors if _said(blame) not in known))
+    def _new_problems(self, loaded: LoadedConfig, before: _ReleaseRun | None) -> tuple[PatchProblem, ...]:
+        """Why the config does not generate, and what breaks a contract that the old release's module honours.
+
+        To tell which findings are new, every config is generated against the old release as well.
+        """
+        generation = self.new.generation(loaded)
+        known = {_identity(blame) for blame in before.generation(loaded).errors} if before is not None else set()
+        return (*generation.problems, *(blame for blame in generation.errors if _identity(blame) not in known))
 
 
-class _AllAgainst:
+class _ReleaseRun:
     """All configs of a selection against one release."""
 
-    def __init__(self, selection: Selection, release: Release) -> None:
+    def __init__(self, selection: PackageConfigs, release: Release) -> None:
         self.selection, self.release = selection, release
-        self._against = Against(selection.project, release, SourceCache(), selection.sources)
+        self._project = ReleaseProject(selection.project, release, SourceCache(), selection.sources)
 
-    def side(self, loaded: LoadedConfig) -> Side | None:
+    def release_module(self, loaded: LoadedConfig) -> ReleaseModule | None:
         """A config's upstream module; None when the release has none of its name."""
-        return self._against.side(loaded)
+        return self._project.release_module(loaded)
 
-    def attempt(self, loaded: LoadedConfig) -> Attempt:
+    def generation(self, loaded: LoadedConfig) -> Generation:
         """What becomes of a config."""
         message = f"{self.selection.package} {self.release.version} has no module '{loaded.config.source_module}'"
-        absent = Blame(Problem(message, loaded.config.location), None)
-        return self._attempts.get(key_of(loaded)) or Attempt(problems=(absent,))
+        absent = PatchProblem(Problem(message, loaded.config.location), None)
+        return self._generations.get(config_key(loaded)) or Generation(problems=(absent,))
 
     @cached_property
-    def _attempts(self) -> dict[Key, Attempt]:
-        configs = {key_of(c): c for c in self.selection.configs if self._against.module(c) is not None}
-        return self._against.attempts(configs)
+    def _generations(self) -> dict[ConfigKey, Generation]:
+        configs = {config_key(c): c for c in self.selection.configs if self._project.module(c) is not None}
+        return self._project.generate(configs)
 
 
 def worst(risks: Iterable[Risk]) -> Risk:
@@ -233,12 +236,12 @@ def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Fin
     has_all = rebase is not None and not rebase.diff and rebase.merged.is_clean
     for finding in findings:
         if has_all and finding.relation == "target" and finding.kind != "moved":
-            said = f"{finding.detail}; the replacement has it" if finding.detail else "the replacement has it"
-            yield replace(finding, detail=said, risk="safe")
+            detail = f"{finding.detail}; the replacement has it" if finding.detail else "the replacement has it"
+            yield replace(finding, detail=detail, risk="safe")
         else:
             yield finding
 
 
-def _said(blame: Blame) -> tuple[object, ...]:
+def _identity(blame: PatchProblem) -> tuple[object, ...]:
     """What tells one problem from another, whichever release it is of."""
     return blame.problem.code, blame.problem.message, blame.problem.location

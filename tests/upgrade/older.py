@@ -25,8 +25,8 @@ from patchgen_core.files import write_files
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.package_configs import PackageConfigs, select_configs
 from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, UpgradeReport
-from patchgen_core.upgrade.selecting import Selection, select_configs
 from patchgen_core.upgrade.upgrading import upgrade
 from patchgen_core.upgrade.writing.applying import Applied, apply
 from patchgen_core.upstream.releases import Release, Releases
@@ -183,7 +183,7 @@ def model_of(config: ConfigVerdict) -> str:
 # --- what came out of it, beside today's zoo -------------------------------------------------------
 
 
-def differences(project: Project, selection: Selection) -> dict[tuple[str, str], str]:
+def differences(project: Project, selection: PackageConfigs) -> dict[tuple[str, str], str]:
     """What the configs' generated files have other than the zoo's: a diff of code by file and patched target.
 
     Annotations, docstrings and comments are left out: cosmetic changes are not carried over.

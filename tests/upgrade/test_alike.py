@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from patchgen_core.syntax.nodes import Definition
-from patchgen_core.upgrade.verdicts.alike import moved_module, nearest, ratio, tokens_of
+from patchgen_core.upgrade.verdicts.similar_code import moved_module, nearest, ratio, tokens_of
 from tests.conftest import Workspace
 from tests.upgrade.two_releases import compared, relied
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.upgrade.selecting import select_configs
+from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upgrade.upgrading import upgrade
 from patchgen_core.upgrade.writing.applying import apply
 from tests.conftest import CONFIG, PREAMBLE, UPSTREAM, Workspace, generated

@@ -11,11 +11,11 @@ import pytest
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.matrix import crew
-from patchgen_core.upgrade.matrix.columns import Wanted, expand, find_columns
+from patchgen_core.upgrade.matrix import compatibility_pool
 from patchgen_core.upgrade.matrix.matrix import make_matrix
+from patchgen_core.upgrade.matrix.release_columns import Wanted, expand, find_columns
+from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
-from patchgen_core.upgrade.selecting import select_configs
 from patchgen_core.upstream.releases import Releases, release_folder
 from tests.conftest import CONFIG, PREAMBLE, Workspace, generated
 from tests.upstream.shop import HEAD, HISTORY, NORM, PATCHES, REST, keep, open_project, open_shop, write_wheel
@@ -53,7 +53,7 @@ def only(report: MatrixReport) -> MatrixRow:
 
 def error(releases: Releases, *words: str) -> str:
     with pytest.raises(PatchgenError) as caught:
-        find_columns(releases, Wanted(words), [], lambda _: None)
+        find_columns(releases, Wanted(words), lambda _: None)
     return str(caught.value)
 
 
@@ -255,6 +255,6 @@ def test_processes_find_what_one_finds(work: Workspace, shop: Path, monkeypatch:
     work.config(PATCHES, preamble=PINNED)
     here = matrix(work, ["0.9..2.0"])
     assert "ok" in states(only(here))
-    monkeypatch.setattr(crew, "WORTH_IT", 0)
-    monkeypatch.setattr(crew, "count_cpus", lambda: 2)
+    monkeypatch.setattr(compatibility_pool, "WORTH_IT", 0)
+    monkeypatch.setattr(compatibility_pool, "count_cpus", lambda: 2)
     assert matrix(work, ["0.9..2.0"]) == here

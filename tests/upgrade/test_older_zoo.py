@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.project.project import Project
-from patchgen_core.upgrade.selecting import select_configs
+from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.workers.collector import without_collector
 from tests.upgrade import older
 from tests.upgrade.upgrade_history import HISTORY, RELEASES

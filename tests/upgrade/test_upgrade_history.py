@@ -10,8 +10,8 @@ import pytest
 
 from patchgen_core.config.declarations import Patch
 from patchgen_core.project.table import load_project
-from patchgen_core.upgrade.selecting import Selection, select_configs
-from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.package_configs import PackageConfigs, select_configs
+from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.verdicts.comparing import compare_target
 from patchgen_core.workers.collector import without_collector
 from tests.upgrade.upgrade_history import ADDED, HISTORY, RELEASES, verdict_of
@@ -24,12 +24,12 @@ STEPS = list(pairwise(RELEASES))
 
 
 @cache
-def zoo() -> Selection:
+def zoo() -> PackageConfigs:
     return select_configs(load_project(ROOT))
 
 
 @lru_cache(maxsize=2)  # of each step the newer is the next one's older, and all of them are too many syntax trees
-def upstream(version: str) -> dict[str, Side]:
+def upstream(version: str) -> dict[str, ReleaseModule]:
     """The zoo's modules as a release has them."""
     modules = zoo().modules
     return sides(zoo().project, find_releases().find(version), modules)

@@ -10,8 +10,8 @@ from pathlib import Path
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.config.loading import Loader
 from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import Finding, PatchVerdict
-from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config
 from patchgen_core.upstream.module import find_upstream
 from tests.conftest import CONFIG, UPSTREAM, Workspace
@@ -19,7 +19,7 @@ from tests.conftest import CONFIG, UPSTREAM, Workspace
 PACKAGE = UPSTREAM.rpartition(".")[0]
 
 
-def release(work: Workspace, version: str, text: str, others: Mapping[str, str] | None = None) -> Side:
+def release(work: Workspace, version: str, text: str, others: Mapping[str, str] | None = None) -> ReleaseModule:
     """Write a release of the upstream module, and of others by dotted name, into a folder of its own."""
     folder = work.root.parent / version
     for module, source in {UPSTREAM: text, **(others or {})}.items():
@@ -37,7 +37,7 @@ def release(work: Workspace, version: str, text: str, others: Mapping[str, str] 
     sources = SourceCache()
     upstream = find_upstream(UPSTREAM, (folder,))
     library = Library(replace(work.project, upstream=(folder,)), sources)
-    return Side(upstream, sources.get(upstream.path), library, "folder")
+    return ReleaseModule(upstream, sources.get(upstream.path), library, "folder")
 
 
 def compared(

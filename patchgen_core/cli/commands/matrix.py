@@ -14,9 +14,9 @@ from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
-    from patchgen_core.upgrade.matrix.columns import Fetching, Wanted
+    from patchgen_core.upgrade.matrix.release_columns import Fetching, Wanted
+    from patchgen_core.upgrade.package_configs import PackageConfigs
     from patchgen_core.upgrade.results import MatrixReport
-    from patchgen_core.upgrade.selecting import Selection
     from patchgen_core.upstream.releases import Releases
 
 
@@ -64,9 +64,9 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     Raises:
         PatchgenError: a release cannot be had, no config is about the package, or a file cannot be written.
     """
-    from patchgen_core.upgrade.matrix.columns import find_columns
     from patchgen_core.upgrade.matrix.matrix import make_matrix
-    from patchgen_core.upgrade.selecting import select_configs
+    from patchgen_core.upgrade.matrix.release_columns import find_columns
+    from patchgen_core.upgrade.package_configs import select_configs
     from patchgen_core.upstream.releases import Releases, release_folder
 
     project = project or load_project()
@@ -86,8 +86,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     return report.exit_code
 
 
-def _wanted(options: argparse.Namespace, selection: Selection, releases: Releases) -> Wanted:
-    from patchgen_core.upgrade.matrix.columns import Wanted, at_hand, known_versions
+def _wanted(options: argparse.Namespace, selection: PackageConfigs, releases: Releases) -> Wanted:
+    from patchgen_core.upgrade.matrix.release_columns import Wanted, at_hand, known_versions
     from patchgen_core.upstream.releases import LATEST
 
     words = [word.strip() for text in options.versions for word in text.split(",") if word.strip()]
@@ -106,7 +106,7 @@ def _wanted(options: argparse.Namespace, selection: Selection, releases: Release
     return Wanted(tuple(words), tuple(options.wheel), tuple(options.source))
 
 
-def _bases(selection: Selection, releases: Releases) -> list[str]:
+def _bases(selection: PackageConfigs, releases: Releases) -> list[str]:
     """The versions that generated files say they are based on; that of what is installed, where none says it."""
     from patchgen_core.upstream.recorded import recorded_version
 
@@ -121,7 +121,7 @@ def _fetching(options: argparse.Namespace, releases: Releases) -> Fetching:
     """Says on a terminal what is downloaded."""
     if options.json or options.offline or not sys.stderr.isatty():
         return lambda _: None
-    from patchgen_core.upgrade.matrix.columns import at_hand
+    from patchgen_core.upgrade.matrix.release_columns import at_hand
 
     known = at_hand(releases)
 

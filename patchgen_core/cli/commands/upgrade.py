@@ -16,9 +16,9 @@ from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
     from patchgen_core.report.upgrade.steps import Step
+    from patchgen_core.upgrade.moved_lines import MovedLines
+    from patchgen_core.upgrade.package_configs import PackageConfigs
     from patchgen_core.upgrade.results import Rebase, UpgradeReport
-    from patchgen_core.upgrade.selecting import Selection
-    from patchgen_core.upgrade.shifts import Shifts
     from patchgen_core.upgrade.writing.applying import Applied
     from patchgen_core.upgrade.writing.gating import GateRun
     from patchgen_core.upstream.releases import Release, Releases
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     Raises:
         PatchgenError: a release cannot be had, no config is about the package, or a file cannot be written.
     """
-    from patchgen_core.upgrade.selecting import select_configs
+    from patchgen_core.upgrade.package_configs import select_configs
     from patchgen_core.upgrade.upgrading import upgrade
     from patchgen_core.upstream.releases import Releases, release_folder
 
@@ -111,7 +111,7 @@ def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
     return list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
 
 
-def _release(options: argparse.Namespace, releases: Releases, selection: Selection) -> Release:
+def _release(options: argparse.Namespace, releases: Releases, selection: PackageConfigs) -> Release:
     if options.wheel is not None:
         return releases.wheel(options.wheel)
     if options.source is not None:
@@ -131,7 +131,7 @@ class _Front:
         self.options, self.project, self.release, self.report = options, project, release, report
         self.console = make_console(options)
         self.applied: Applied | None = None
-        self.shifts: Shifts | None = None
+        self.shifts: MovedLines | None = None
         self.gate: GateRun | None = None
 
     def run(self) -> int:
@@ -166,13 +166,13 @@ class _Front:
 
     def _apply(self) -> None:
         from patchgen_core.report.upgrade.terminal import print_applied
-        from patchgen_core.upgrade.shifts import Shifts
+        from patchgen_core.upgrade.moved_lines import MovedLines
         from patchgen_core.upgrade.writing.applying import apply
 
         options, configs = self.options, self.report.configs
         patches = [patch for config in configs for patch in config.patches]
         places = [p.location for p in patches] + [p.rebase.location for p in patches if p.rebase is not None]
-        self.shifts = Shifts([*(config.path for config in configs), *(place.file for place in places)])
+        self.shifts = MovedLines([*(config.path for config in configs), *(place.file for place in places)])
         self.applied = apply(
             self.project,
             self.report,

@@ -11,7 +11,7 @@ from rich.text import Text
 from patchgen_core.report.figures import shorten
 from patchgen_core.report.matrix.breaks import Break, Place, find_breaks, short_names
 from patchgen_core.report.terminal import print_problems
-from patchgen_core.upgrade.matrix.cells import BROKEN
+from patchgen_core.upgrade.matrix.config_cells import BROKEN
 from patchgen_core.upgrade.results import Cell, MatrixReport, PatchRow, State
 
 WORDS: dict[State, tuple[str, str]] = {

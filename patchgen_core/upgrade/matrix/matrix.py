@@ -11,23 +11,23 @@ from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError
 from patchgen_core.upgrade.base import base_version, recorded_module, release_at_hand
 from patchgen_core.upgrade.matrix.bisecting import Gap, Turn, find_turns
-from patchgen_core.upgrade.matrix.cells import BROKEN, Cells, judge, reasons_of
-from patchgen_core.upgrade.matrix.columns import Column, Fetching, fetch, known_versions
-from patchgen_core.upgrade.matrix.crew import Crew
-from patchgen_core.upgrade.matrix.trials import Base
+from patchgen_core.upgrade.matrix.compatibility import ConfigBase
+from patchgen_core.upgrade.matrix.compatibility_pool import CompatibilityPool
+from patchgen_core.upgrade.matrix.config_cells import BROKEN, ConfigCells, judge, reasons_of
+from patchgen_core.upgrade.matrix.release_columns import Fetching, ReleaseColumn, fetch, known_versions
+from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key, patches_of
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
-from patchgen_core.upgrade.selecting import Key, Selection, key_of, patches_of
 from patchgen_core.upstream.releases import Release, Releases
 from patchgen_core.upstream.versions import parse_version, same_version
 
 Row = TypeVar("Row", MatrixRow, PatchRow)
-Edge = tuple[Key, int | None, bool]
+Edge = tuple[ConfigKey, int | None, bool]
 """Where a patch of a config, by its number, or without one the config, stops to work (True) or starts to."""
 
 
 def make_matrix(
-    selection: Selection,
-    columns: Sequence[Column],
+    selection: PackageConfigs,
+    columns: Sequence[ReleaseColumn],
     releases: Releases,
     *,
     bisect: bool = True,
@@ -51,9 +51,9 @@ def make_matrix(
     Raises:
         PatchgenError: ruff cannot run, or a setting names no contract rule.
     """
-    bases = {key_of(loaded): _base(selection, loaded, columns, releases) for loaded in selection.configs}
-    with Crew(selection, bases) as crew:
-        run = _Matrix(selection, columns, releases, bases, crew, fetching)
+    bases = {config_key(loaded): _base(selection, loaded, columns, releases) for loaded in selection.configs}
+    with CompatibilityPool(selection, bases) as pool:
+        run = _Matrix(selection, columns, releases, bases, pool, fetching)
         run.fill(progress)
         turns = run.turns(bisect)
         rows = sorted((run.row(loaded, turns) for loaded in selection.configs), key=lambda row: row.config)
@@ -67,7 +67,9 @@ def make_matrix(
         )
 
 
-def _base(selection: Selection, loaded: LoadedConfig, columns: Sequence[Column], releases: Releases) -> Base:
+def _base(
+    selection: PackageConfigs, loaded: LoadedConfig, columns: Sequence[ReleaseColumn], releases: Releases
+) -> ConfigBase:
     """What a config's generated file is based on: what is installed, where it does not say.
 
     A release of that version may be installed, a column, or in the cache, or can be downloaded. Where there is none
@@ -75,32 +77,32 @@ def _base(selection: Selection, loaded: LoadedConfig, columns: Sequence[Column],
     """
     version = base_version(selection.project, loaded, releases)
     if not version:
-        return Base()
+        return ConfigBase()
     others = [column.release for column in columns if column.release.origin != "folder"]
     try:
-        return Base(version, release_at_hand(releases, version, others) or releases.find(version))
+        return ConfigBase(version, release_at_hand(releases, version, others) or releases.find(version))
     except PatchgenError:
-        return Base(version)
+        return ConfigBase(version)
 
 
 class _Matrix:
     def __init__(
         self,
-        selection: Selection,
-        columns: Sequence[Column],
+        selection: PackageConfigs,
+        columns: Sequence[ReleaseColumn],
         releases: Releases,
-        bases: Mapping[Key, Base],
-        crew: Crew,
+        bases: Mapping[ConfigKey, ConfigBase],
+        pool: CompatibilityPool,
         fetching: Fetching,
     ) -> None:
         self.selection, self.releases, self.bases = selection, releases, bases
-        self.crew, self.fetching = crew, fetching
+        self.pool, self.fetching = pool, fetching
         self.columns = [column.label for column in columns]
         self.points = {column.label: column.release for column in columns}
         self.base_labels = {key: self._label(base.release) for key, base in bases.items()}
-        configs = {key_of(loaded): loaded for loaded in selection.configs}
+        configs = {config_key(loaded): loaded for loaded in selection.configs}
         self.names = {key: [patch.target for patch in patches_of(loaded)] for key, loaded in configs.items()}
-        self._cells: dict[tuple[Key, str], Cells] = {}
+        self._cells: dict[tuple[ConfigKey, str], ConfigCells] = {}
 
     def _label(self, release: Release | None) -> str:
         """What the release that a config is based on is called; empty when there is none."""
@@ -130,15 +132,15 @@ class _Matrix:
         for key, label in self.base_labels.items():
             if label:
                 wanted.setdefault(label, set()).add(key)
-        self.crew.make([(self.points[label], keys) for label, keys in wanted.items()], progress)
+        self.pool.check([(self.points[label], keys) for label, keys in wanted.items()], progress)
 
-    def cells(self, key: Key, label: str) -> Cells:
+    def cells(self, key: ConfigKey, label: str) -> ConfigCells:
         """What a release is to a config that was tried with it."""
         if (key, label) not in self._cells:
             base = self.base_labels[key]
-            known = self.crew.trial(self.points[base], key) if base else None
-            trial = self.crew.trial(self.points[label], key)
-            self._cells[key, label] = judge(label, trial, known, self.names[key])
+            old = self.pool.result(self.points[base], key) if base else None
+            new = self.pool.result(self.points[label], key)
+            self._cells[key, label] = judge(label, new, old, self.names[key])
         return self._cells[key, label]
 
     # --- since when, until when ----------------------------------------------------------------------------
@@ -167,7 +169,7 @@ class _Matrix:
                 yield from (((key, patch, True), gap) for gap in breaking[:1])
                 yield from (((key, patch, False), gap) for gap in working[-1:])
 
-    def _works(self, key: Key, patch: int | None, label: str) -> bool:
+    def _works(self, key: ConfigKey, patch: int | None, label: str) -> bool:
         cells = self.cells(key, label)
         return (cells.config if patch is None else cells.patches[patch]).state not in BROKEN
 
@@ -186,7 +188,7 @@ class _Matrix:
         found, _ = fetch(self.releases, asked.keys() - self.points.keys(), self.fetching)
         self.points |= {release.version: release for release in found}
         had = {version: edges for version, edges in asked.items() if version in self.points}
-        self.crew.make([(self.points[version], {edge[0] for edge in edges}) for version, edges in had.items()])
+        self.pool.check([(self.points[version], {edge[0] for edge in edges}) for version, edges in had.items()])
         kept: dict[str, set[Edge] | None] = dict.fromkeys(asked)
         for version, edges in had.items():
             kept[version] = {edge for edge in edges if self._works(edge[0], edge[1], version) == edge[2]}
@@ -196,7 +198,7 @@ class _Matrix:
 
     def row(self, loaded: LoadedConfig, turns: Mapping[Edge, Turn]) -> MatrixRow:
         """A config's row."""
-        key = key_of(loaded)
+        key = config_key(loaded)
         found = [self.cells(key, label) for label in self.columns]
         patches = []
         for number, patch in enumerate(patches_of(loaded)):
@@ -215,7 +217,7 @@ class _Matrix:
         )
         return self._with_turns(row, (key, None), turns)
 
-    def _with_turns(self, row: Row, thing: tuple[Key, int | None], turns: Mapping[Edge, Turn]) -> Row:
+    def _with_turns(self, row: Row, thing: tuple[ConfigKey, int | None], turns: Mapping[Edge, Turn]) -> Row:
         breaking, working = turns.get((*thing, True)), turns.get((*thing, False))
         if breaking is not None:
             row = replace(row, last_working=breaking.before, first_broken=breaking.after)
@@ -225,7 +227,7 @@ class _Matrix:
         broken = row.first_broken or row.last_broken
         return replace(row, is_exact=is_exact, reasons=self._reasons(*thing, broken) if broken else ())
 
-    def _reasons(self, key: Key, patch: int | None, label: str) -> tuple[str, ...]:
+    def _reasons(self, key: ConfigKey, patch: int | None, label: str) -> tuple[str, ...]:
         cells = self.cells(key, label)
         if patch is not None:
             return reasons_of(cells.patches[patch])
@@ -233,7 +235,7 @@ class _Matrix:
 
     def _notes(self, loaded: LoadedConfig) -> tuple[str, ...]:
         """What could not be compared, and why."""
-        base = self.bases[key_of(loaded)]
+        base = self.bases[config_key(loaded)]
         if base.release is not None:
             return ()
         if not base.version:

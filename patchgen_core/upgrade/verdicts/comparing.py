@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import RISKS, Finding, PatchVerdict, Risk
-from patchgen_core.upgrade.sides import Side
-from patchgen_core.upgrade.verdicts.alike import alike_findings, moved_module
-from patchgen_core.upgrade.verdicts.declared import declared_findings
-from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
-from patchgen_core.upgrade.verdicts.relied import relied_on
+from patchgen_core.upgrade.verdicts.config_wide import config_wide_findings
+from patchgen_core.upgrade.verdicts.dependencies import dependency_findings
+from patchgen_core.upgrade.verdicts.module_view import ModuleView, read_target_name, view_of
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
+from patchgen_core.upgrade.verdicts.similar_code import moved_module, new_code_findings
 from patchgen_core.upgrade.verdicts.target_verdicts import TargetVerdict, target_verdict
-from patchgen_core.upgrade.verdicts.views import View, aim_of, view_of
 from patchgen_core.workers.collector import without_collector
 
 __all__ = ["Comparison", "TargetVerdict", "compare_config", "compare_target"]
@@ -38,7 +38,11 @@ class Comparison:
 
 @without_collector()
 def compare_config(
-    loaded: LoadedConfig, old: Side, new: Side | None, sources: SourceCache, modules: Sequence[str] = ()
+    loaded: LoadedConfig,
+    old: ReleaseModule,
+    new: ReleaseModule | None,
+    sources: SourceCache,
+    modules: Sequence[str] = (),
 ) -> Comparison:
     """Compare upstream's old and new text of everything that a config patches or relies on.
 
@@ -51,34 +55,38 @@ def compare_config(
     """
     before = view_of(old)
     if new is None:
-        return _without_module(Patched(loaded, (before,), sources), before, modules)
+        return _without_module(ConfigReplacements(loaded, (before,), sources), before, modules)
     after = view_of(new)
-    patched = Patched(loaded, (after, before), sources)
+    patched = ConfigReplacements(loaded, (after, before), sources)
     targets = [(entry, target_verdict(entry, before, after, patched)) for entry in in_order(patched, before)]
-    new_code = alike_findings(patched, before, after, [found.new_name for _, found in targets])
+    new_code = new_code_findings(patched, before, after, [found.new_name for _, found in targets])
     verdicts = []
     for entry, found in targets:
-        findings = [found.finding, *relied_on(entry, patched, before, after), *new_code.get(id(entry.patch), [])]
+        findings = [
+            found.finding,
+            *dependency_findings(entry, patched, before, after),
+            *new_code.get(id(entry.patch), []),
+        ]
         verdicts.append(_verdict(entry, found, findings))
-    return Comparison(tuple(verdicts), tuple(declared_findings(patched, before, after)), _notes(before, after))
+    return Comparison(tuple(verdicts), tuple(config_wide_findings(patched, before, after)), _notes(before, after))
 
 
-def compare_target(old: Side, new: Side, patch: Patch) -> TargetVerdict:
+def compare_target(old: ReleaseModule, new: ReleaseModule, patch: Patch) -> TargetVerdict:
     """What happened to a patch's target alone, which takes no replacement and nothing that it relies on into account.
 
     Args:
         old, new: upstream's module in both releases.
         patch: the patch.
     """
-    return target_verdict(Replacing(patch, aim_of(patch), None), view_of(old), view_of(new), None)
+    return target_verdict(PatchReplacement(patch, read_target_name(patch), None), view_of(old), view_of(new), None)
 
 
-def in_order(patched: Patched, view: View) -> list[Replacing]:
+def in_order(patched: ConfigReplacements, view: ModuleView) -> list[PatchReplacement]:
     """A config's patches in upstream's order; a method that one adds comes with its class."""
 
-    def place(entry: Replacing) -> int:
-        own = view.find(entry.aim)
-        nodes = own.nodes if own is not None and own.home is None else view.definitions(entry.aim.name)
+    def place(entry: PatchReplacement) -> int:
+        own = view.find(entry.target_name)
+        nodes = own.nodes if own is not None and own.home is None else view.definitions(entry.target_name.name)
         return nodes[0].lineno if nodes else 0
 
     return sorted(patched.patches, key=place)
@@ -89,7 +97,7 @@ def worst(risks: Iterable[Risk]) -> Risk:
     return min(risks, key=RISKS.index, default="safe")
 
 
-def _verdict(entry: Replacing, found: TargetVerdict, findings: Sequence[Finding]) -> PatchVerdict:
+def _verdict(entry: PatchReplacement, found: TargetVerdict, findings: Sequence[Finding]) -> PatchVerdict:
     patch = entry.patch
     assert patch.location is not None, "a config's patches have one"
     ordered = (findings[0], *sorted(findings[1:], key=lambda finding: RISKS.index(finding.risk)))
@@ -105,19 +113,19 @@ def _verdict(entry: Replacing, found: TargetVerdict, findings: Sequence[Finding]
     )
 
 
-def _without_module(patched: Patched, old: View, modules: Sequence[str]) -> Comparison:
+def _without_module(patched: ConfigReplacements, old: ModuleView, modules: Sequence[str]) -> Comparison:
     """Every patch is gone with its module."""
     place = moved_module(old.name, modules)
     where = f"; {place} may be what it became" if place else ""
     module = Finding("moved" if place else "gone", old.name, "module", f"it is not there{where}", "must change")
     verdicts = []
     for entry in in_order(patched, old):
-        finding = Finding("gone", entry.aim.dotted, "target", f"its module {old.name} is gone", "must change")
+        finding = Finding("gone", entry.target_name.dotted, "target", f"its module {old.name} is gone", "must change")
         verdicts.append(_verdict(entry, TargetVerdict(finding), [finding]))
     return Comparison(tuple(verdicts), (replace(module, detail=module.detail.strip()),))
 
 
-def _notes(old: View, new: View) -> tuple[str, ...]:
+def _notes(old: ModuleView, new: ModuleView) -> tuple[str, ...]:
     """What cannot be compared without the rest of the old release."""
     if old.library is not None and new.library is not None:
         return ()

@@ -10,8 +10,8 @@ from patchgen_core.syntax.forms import body_form, form, form_without, forms, lis
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, statements
 from patchgen_core.upgrade.results import Kind
+from patchgen_core.upgrade.verdicts.module_view import TargetDefinitions
 from patchgen_core.upgrade.verdicts.signature_changes import describe, signature_form
-from patchgen_core.upgrade.verdicts.views import Target
 
 CALLED = ("__init__", "forward", "__call__")
 """The methods by which a class is called."""
@@ -37,7 +37,9 @@ class Change:
 UNCHANGED = Change("unchanged")
 
 
-def compare(name: str, old: Target, new: Target, versions: tuple[str, str], *, by_text: bool = True) -> Change:
+def compare(
+    name: str, old: TargetDefinitions, new: TargetDefinitions, versions: tuple[str, str], *, by_text: bool = True
+) -> Change:
     """What happened to a target that both releases have.
 
     Args:
@@ -60,7 +62,7 @@ def compare(name: str, old: Target, new: Target, versions: tuple[str, str], *, b
     return _described(old, new, diff)
 
 
-def texts(target: Target) -> str:
+def texts(target: TargetDefinitions) -> str:
     """The text of a target's definitions at column 0."""
     return "\n".join(text_of(target.source, node) for node in target.nodes)
 
@@ -72,7 +74,7 @@ def difference(name: str, before: str, after: str, versions: tuple[str, str]) ->
     return unified_diff(before, after, f"{name} ({versions[0]})", f"{name} ({versions[1]})")
 
 
-def _says(target: Target, bare: bool = False) -> tuple[str, ...]:
+def _says(target: TargetDefinitions, bare: bool = False) -> tuple[str, ...]:
     return forms(target.nodes, target.package, bare=bare)
 
 
@@ -80,10 +82,10 @@ def _times(nodes: Sequence[Definition]) -> str:
     return {1: "once", 2: "twice"}.get(len(nodes), f"{len(nodes)} times")
 
 
-def _cosmetic(old: Target, new: Target) -> str:
+def _cosmetic(old: TargetDefinitions, new: TargetDefinitions) -> str:
     """What differs between two definitions that do the same."""
 
-    def says(target: Target, docstrings: bool, annotations: bool) -> list[str]:
+    def says(target: TargetDefinitions, docstrings: bool, annotations: bool) -> list[str]:
         wanted = {"docstrings": docstrings, "annotations": annotations}
         return [form_without(node, target.package, **wanted) for node in target.nodes]
 
@@ -95,7 +97,7 @@ def _cosmetic(old: Target, new: Target) -> str:
     return f"only {listed(found or ['comments or layout'])} differ{'s' if found == ['the docstring'] else ''}"
 
 
-def _described(old: Target, new: Target, diff: str) -> Change:
+def _described(old: TargetDefinitions, new: TargetDefinitions, diff: str) -> Change:
     details: list[str] = []
     signatures: list[tuple[Function, Function]] = []
     has_decorators = False

@@ -9,13 +9,13 @@ from patchgen_core.codegen.decorators import meaning
 from patchgen_core.syntax.forms import form
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.upgrade.results import Finding, Kind, Risk
-from patchgen_core.upgrade.verdicts.alike import moved
-from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
-from patchgen_core.upgrade.verdicts.relied_callers import calls_of
-from patchgen_core.upgrade.verdicts.relied_names import used_names
+from patchgen_core.upgrade.verdicts.callers import calls_of
+from patchgen_core.upgrade.verdicts.module_names import used_names
+from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetDefinitions, TargetName
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 from patchgen_core.upgrade.verdicts.signature_changes import Callee, Fit, fit
+from patchgen_core.upgrade.verdicts.similar_code import moved
 from patchgen_core.upgrade.verdicts.target_changes import Change, compare, difference, texts
-from patchgen_core.upgrade.verdicts.views import Aim, Target, View
 
 _PLAIN_BASES = frozenset(["PreTrainedModel", "GenerationMixin", "GradientCheckpointingLayer"])
 """Bases that most classes have and whose own methods change with every release."""
@@ -34,7 +34,9 @@ class TargetVerdict:
     new_name: str = ""
 
 
-def target_verdict(entry: Replacing, old: View, new: View, patched: Patched | None) -> TargetVerdict:
+def target_verdict(
+    entry: PatchReplacement, old: ModuleView, new: ModuleView, patched: ConfigReplacements | None
+) -> TargetVerdict:
     """What happened to a patch's target.
 
     Args:
@@ -42,29 +44,37 @@ def target_verdict(entry: Replacing, old: View, new: View, patched: Patched | No
         old, new: upstream's module in both releases.
         patched: all of its config; None to leave the replacement out of account.
     """
-    aim = entry.aim
-    before, after = old.find(aim), new.find(aim)
+    target_name = entry.target_name
+    before, after = old.find(target_name), new.find(target_name)
     if before is None:
         return _fresh(entry, after, old, new, patched)
     if after is None:
-        return _missing(aim, old, new)
+        return _missing(target_name, old, new)
     if before.home is None and after.home is not None:
-        detail = f"'{aim.name}' inherits it from {after.home.dotted} now"
-        diff = difference(aim.dotted, texts(before), texts(after), _versions(old, new))
-        return TargetVerdict(Finding("moved", aim.dotted, "target", detail, "must change", diff), after.home.dotted)
+        detail = f"'{target_name.name}' inherits it from {after.home.dotted} now"
+        diff = difference(target_name.dotted, texts(before), texts(after), _versions(old, new))
+        return TargetVerdict(
+            Finding("moved", target_name.dotted, "target", detail, "must change", diff), after.home.dotted
+        )
     by_text = not old.side.is_recorded and not new.side.is_recorded
-    change = compare(aim.dotted, before, after, _versions(old, new), by_text=by_text)
+    change = compare(target_name.dotted, before, after, _versions(old, new), by_text=by_text)
     return TargetVerdict(_finding(entry, before, after, change, old, new, patched))
 
 
-def _versions(old: View, new: View) -> tuple[str, str]:
+def _versions(old: ModuleView, new: ModuleView) -> tuple[str, str]:
     return old.side.version, new.side.version
 
 
 def _finding(
-    entry: Replacing, before: Target, after: Target, change: Change, old: View, new: View, patched: Patched | None
+    entry: PatchReplacement,
+    before: TargetDefinitions,
+    after: TargetDefinitions,
+    change: Change,
+    old: ModuleView,
+    new: ModuleView,
+    patched: ConfigReplacements | None,
 ) -> Finding:
-    name = entry.aim.dotted
+    name = entry.target_name.dotted
     if change.kind in ("unchanged", "cosmetic"):
         return Finding(change.kind, name, "target", change.detail, "safe", change.diff)
     is_new = patched is not None and is_upstream(entry, after, new, patched)
@@ -83,7 +93,7 @@ def _finding(
     return Finding(change.kind, name, "target", "; ".join(filter(None, details)), risk, change.diff)
 
 
-def _fits(entry: Replacing, change: Change, old: View, new: View) -> list[Fit]:
+def _fits(entry: PatchReplacement, change: Change, old: ModuleView, new: ModuleView) -> list[Fit]:
     """Whether the replacement takes what the new signatures' callers pass."""
     found = []
     ours = {function.name: function for _, function in entry.functions}
@@ -95,13 +105,15 @@ def _fits(entry: Replacing, change: Change, old: View, new: View) -> list[Fit]:
     return found
 
 
-def is_upstream(entry: Replacing, target: Target, view: View, patched: Patched) -> bool:
+def is_upstream(
+    entry: PatchReplacement, target: TargetDefinitions, view: ModuleView, patched: ConfigReplacements
+) -> bool:
     """Whether upstream's definition is what the patch puts in its place, up to docstring and annotations."""
     node = entry.node
     if node is None or entry.patch.kind == "init_modification" or len(target.nodes) != 1 or target.home is not None:
         return False
     theirs = target.nodes[0]
-    with_decorators = not (entry.aim.method and entry.patch.keep_decorators)
+    with_decorators = not (entry.target_name.method and entry.patch.keep_decorators)
     if with_decorators:
         decorators = [{form(d) for d in one.decorator_list} for one in (node, theirs)]
         if decorators[0] != decorators[1]:
@@ -124,44 +136,52 @@ def _undecorated(node: Definition, package: str = "") -> str:
     return form(bare, package, bare=True)
 
 
-def _is_upstreams(name: str, view: View, patched: Patched) -> bool:
+def _is_upstreams(name: str, view: ModuleView, patched: ConfigReplacements) -> bool:
     """Whether a name means the same to the generated module and to upstream's."""
     if name not in patched.added:
         return True
     return name in patched.imports and patched.imports[name] in view.imports.get(name, ())
 
 
-def _fresh(entry: Replacing, after: Target | None, old: View, new: View, patched: Patched | None) -> TargetVerdict:
+def _fresh(
+    entry: PatchReplacement,
+    after: TargetDefinitions | None,
+    old: ModuleView,
+    new: ModuleView,
+    patched: ConfigReplacements | None,
+) -> TargetVerdict:
     """The verdict on a target that the old release lacks."""
-    aim = entry.aim
+    target_name = entry.target_name
     kind: Kind = "new code"
     risk: Risk = "review"
-    if not aim.method or not old.classes(aim.name):
-        what = f"'{aim.name}'" if aim.method else "it"
-        is_there = bool(new.definitions(aim.name))
+    if not target_name.method or not old.classes(target_name.name):
+        what = f"'{target_name.name}'" if target_name.method else "it"
+        is_there = bool(new.definitions(target_name.name))
         detail = f"only the new release has {what}" if is_there else f"neither release has {what}"
         kind, risk = ("new code", "review") if is_there else ("gone", "must change")
-        return TargetVerdict(Finding(kind, aim.dotted, "target", detail, risk))
+        return TargetVerdict(Finding(kind, target_name.dotted, "target", detail, risk))
     if after is None:
-        if new.classes(aim.name):
-            return TargetVerdict(Finding("added", aim.dotted, "target"))
-        return _missing(aim, old, new)
+        if new.classes(target_name.name):
+            return TargetVerdict(Finding("added", target_name.dotted, "target"))
+        return _missing(target_name, old, new)
     detail = "upstream has the method that the patch adds"
     if after.home is not None and after.home.module is not new.module and old.library is None:
         detail = f"the class inherits it from {after.home.dotted}, whose old text is not known"
-        return TargetVerdict(Finding("added", aim.dotted, "target", detail))
+        return TargetVerdict(Finding("added", target_name.dotted, "target", detail))
     if after.home is not None:
         detail = f"the class inherits from {after.home.dotted} what the patch adds"
     elif patched is not None and is_upstream(entry, after, new, patched):
         kind, detail = "now upstream", "upstream has the very method that the patch adds: delete the patch"
-    diff = difference(aim.dotted, "", texts(after), _versions(old, new))
-    return TargetVerdict(Finding(kind, aim.dotted, "target", detail, risk, diff))
+    diff = difference(target_name.dotted, "", texts(after), _versions(old, new))
+    return TargetVerdict(Finding(kind, target_name.dotted, "target", detail, risk, diff))
 
 
-def _missing(aim: Aim, old: View, new: View) -> TargetVerdict:
-    found = moved(aim, old, new)
+def _missing(target_name: TargetName, old: ModuleView, new: ModuleView) -> TargetVerdict:
+    found = moved(target_name, old, new)
     if found is None:
-        what = "" if not aim.method or new.classes(aim.name) else f"'{aim.name}' is gone"
-        return TargetVerdict(Finding("gone", aim.dotted, "target", what, "must change"))
+        what = "" if not target_name.method or new.classes(target_name.name) else f"'{target_name.name}' is gone"
+        return TargetVerdict(Finding("gone", target_name.dotted, "target", what, "must change"))
     name, detail = found
-    return TargetVerdict(Finding("moved", aim.dotted, "target", f"it is {name} now: {detail}", "must change"), name)
+    return TargetVerdict(
+        Finding("moved", target_name.dotted, "target", f"it is {name} now: {detail}", "must change"), name
+    )

@@ -16,9 +16,9 @@ from patchgen_core.config.replacement import read_replacement
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.reduced import lacks_names, without
-from patchgen_core.upgrade.selecting import Key, patches_of
-from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.package_configs import ConfigKey, patches_of
+from patchgen_core.upgrade.refused import lacks_names, without_refused
+from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upstream.module import UpstreamModule, find_upstream
 from patchgen_core.upstream.releases import Release
 
@@ -27,7 +27,7 @@ _ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Blame:
+class PatchProblem:
     """A problem, and which patch of the config it is about; None for none of them."""
 
     problem: Problem
@@ -35,7 +35,7 @@ class Blame:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Generation:
     """What becomes of a config.
 
     Attributes:
@@ -45,12 +45,12 @@ class Attempt:
         base: upstream's text with absolute imports, as ruff formats it; empty when nothing generates.
     """
 
-    problems: tuple[Blame, ...] = ()
-    errors: tuple[Blame, ...] = ()
+    problems: tuple[PatchProblem, ...] = ()
+    errors: tuple[PatchProblem, ...] = ()
     base: str = ""
 
 
-class Against:
+class ReleaseProject:
     """A project with the upstream of one release.
 
     Args:
@@ -83,59 +83,59 @@ class Against:
             return None
         return found if found.path.is_relative_to(folder) else None
 
-    def side(self, loaded: LoadedConfig) -> Side | None:
+    def release_module(self, loaded: LoadedConfig) -> ReleaseModule | None:
         """A config's upstream module as this release has it; None when it has none."""
         module = self.module(loaded)
         if module is None:
             return None
-        return Side(module, self.sources.get(module.path), self.library, self.release.origin)
+        return ReleaseModule(module, self.sources.get(module.path), self.library, self.release.origin)
 
-    def attempts(self, configs: Mapping[Key, LoadedConfig]) -> dict[Key, Attempt]:
+    def generate(self, configs: Mapping[ConfigKey, LoadedConfig]) -> dict[ConfigKey, Generation]:
         """What becomes of configs whose modules the release has.
 
         Raises:
             PatchgenError: ruff cannot run, or the project's settings name a rule or module that is not there.
         """
         rests = self._rests(self._outcomes(configs))
-        return {key: self._attempt(configs[key], outcomes) for key, outcomes in rests.items()}
+        return {key: self._generation(configs[key], outcomes) for key, outcomes in rests.items()}
 
-    def _outcomes(self, configs: Mapping[Key, LoadedConfig]) -> dict[Key, Outcome]:
+    def _outcomes(self, configs: Mapping[ConfigKey, LoadedConfig]) -> dict[ConfigKey, Outcome]:
         return dict(zip(configs, make_outcomes(self.project, configs.values(), self.sources)))
 
-    def _rests(self, outcomes: Mapping[Key, Outcome]) -> dict[Key, list[Outcome]]:
+    def _rests(self, outcomes: Mapping[ConfigKey, Outcome]) -> dict[ConfigKey, list[Outcome]]:
         """What becomes of each config, and of one that does not generate without what keeps it from doing so.
 
         Where something is left out, something else may be wrong: generating stops at the first kind of problems.
         """
-        made = {key: [outcome] for key, outcome in outcomes.items()}
+        results = {key: [outcome] for key, outcome in outcomes.items()}
         for _ in range(_ROUNDS):
-            left: dict[Key, LoadedConfig] = {}
-            for key, (*_, outcome) in made.items():
+            rests: dict[ConfigKey, LoadedConfig] = {}
+            for key, (*_, outcome) in results.items():
                 if outcome.artifact is None and outcome.loaded is not None:
-                    owners = Owners(outcome.loaded, self.configs)
-                    patches = {number for p in outcome.problems if (number := owners.of(p)) is not None}
-                    rest = without(outcome.loaded, outcome.problems, patches)
-                    left |= {key: rest} if rest is not None else {}
-            if not left:
+                    finder = PatchFinder(outcome.loaded, self.configs)
+                    patches = {number for p in outcome.problems if (number := finder.find_patch(p)) is not None}
+                    rest = without_refused(outcome.loaded, outcome.problems, patches)
+                    rests |= {key: rest} if rest is not None else {}
+            if not rests:
                 break
-            for key, outcome in self._outcomes(left).items():
-                made[key].append(outcome)
-        return made
+            for key, outcome in self._outcomes(rests).items():
+                results[key].append(outcome)
+        return results
 
-    def _attempt(self, loaded: LoadedConfig, outcomes: Sequence[Outcome]) -> Attempt:
-        owners, last = Owners(loaded, self.configs), outcomes[-1]
+    def _generation(self, loaded: LoadedConfig, outcomes: Sequence[Outcome]) -> Generation:
+        finder, last = PatchFinder(loaded, self.configs), outcomes[-1]
         errors: tuple[Problem, ...] = ()
         if last.artifact is not None:
             errors = self._contracts.examine(last.artifact, last.path, self._codes).errors
-        problems = [*owners.blames(outcomes[0].problems)]
+        problems = [*finder.assign(outcomes[0].problems)]
         for rest in outcomes[1:]:
             if rest.loaded is not None and not lacks_names(rest.loaded, loaded):
-                problems += [blame for blame in owners.blames(rest.problems) if blame.patch is not None]
+                problems += [problem for problem in finder.assign(rest.problems) if problem.patch is not None]
         base = last.artifact.base if last.artifact is not None else ""
-        return Attempt(tuple(problems), tuple(owners.blames(errors)), base)
+        return Generation(tuple(problems), tuple(finder.assign(errors)), base)
 
 
-class Owners:
+class PatchFinder:
     """Which patch of a config a problem is about, told by the line that it names."""
 
     def __init__(self, loaded: LoadedConfig, sources: SourceCache) -> None:
@@ -143,11 +143,11 @@ class Owners:
         self._lines = [_lines(patch, loaded, sources) for patch in self._patches]
         self._shared = loaded.config.location
 
-    def blames(self, problems: Sequence[Problem]) -> Iterator[Blame]:
+    def assign(self, problems: Sequence[Problem]) -> Iterator[PatchProblem]:
         """The problems, each with the patch that it is about."""
-        return (Blame(problem, self.of(problem)) for problem in problems)
+        return (PatchProblem(problem, self.find_patch(problem)) for problem in problems)
 
-    def of(self, problem: Problem) -> int | None:
+    def find_patch(self, problem: Problem) -> int | None:
         """The number of the patch; None for none."""
         at = problem.location
         if at is None:

@@ -14,12 +14,12 @@ from patchgen_core.project.project import Project, no_configs
 from patchgen_core.syntax.source import SourceCache
 
 PACKAGE = "transformers"
-Key = tuple[str, str]
+ConfigKey = tuple[str, str]
 """A config's file, and the variable in it."""
 
 
 @dataclass(frozen=True)
-class Selection:
+class PackageConfigs:
     """The configs of a project that one package is upstream of.
 
     Attributes:
@@ -42,7 +42,7 @@ class Selection:
         return tuple(dict.fromkeys(loaded.config.source_module for loaded in self.configs))
 
 
-def select_configs(project: Project, paths: Sequence[Path] = (), package: str = PACKAGE) -> Selection:
+def select_configs(project: Project, paths: Sequence[Path] = (), package: str = PACKAGE) -> PackageConfigs:
     """Load the configs that a package is upstream of.
 
     Args:
@@ -73,7 +73,7 @@ def select_configs(project: Project, paths: Sequence[Path] = (), package: str = 
                 found.append(unpinned(loaded))
             else:
                 skipped.append(f"{loaded.label}: its upstream is {top}, not {package}")
-    return Selection(project, package, tuple(found), tuple(skipped), tuple(failed), sources)
+    return PackageConfigs(project, package, tuple(found), tuple(skipped), tuple(failed), sources)
 
 
 def unpinned(loaded: LoadedConfig) -> LoadedConfig:
@@ -85,7 +85,7 @@ def unpinned(loaded: LoadedConfig) -> LoadedConfig:
     return replace(loaded, config=config)
 
 
-def key_of(loaded: LoadedConfig) -> Key:
+def config_key(loaded: LoadedConfig) -> ConfigKey:
     """What a config goes by here."""
     return str(loaded.path), loaded.name
 

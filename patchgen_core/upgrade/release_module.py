@@ -11,7 +11,7 @@ from patchgen_core.upstream.versions import Origin
 
 
 @dataclass(frozen=True)
-class Side:
+class ReleaseModule:
     """A config's upstream module in one release.
 
     Attributes:

@@ -19,40 +19,40 @@ from patchgen_core.syntax.forms import form
 from patchgen_core.syntax.index import index_module
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, all_methods
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.verdicts.views import Aim, View, aim_of
+from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName, read_target_name
 
 WHOLE = ("class_replacement", "function_replacement", "external")
 """The patches that take a whole class or function's place."""
 
 
 @dataclass(frozen=True)
-class Replacing:
+class PatchReplacement:
     """A patch and what it puts in its target's place.
 
     Attributes:
-        patch, aim: the patch and what it aims at.
+        patch, target_name: the patch and what it aims at.
         node: the replacement as the generated module has it, with its own decorators; None for an external one, and
             for one that cannot be read.
     """
 
     patch: Patch
-    aim: Aim
+    target_name: TargetName
     node: Definition | None
 
     @property
     def functions(self) -> list[tuple[str, Function]]:
         """The functions that it consists of, each with the name that reports call it."""
         if isinstance(self.node, ast.ClassDef):
-            return [(f"{self.aim.name}.{f.name}", f) for f in all_methods(self.node)]
-        return [(self.aim.dotted, self.node)] if isinstance(self.node, FUNCTIONS) else []
+            return [(f"{self.target_name.name}.{f.name}", f) for f in all_methods(self.node)]
+        return [(self.target_name.dotted, self.node)] if isinstance(self.node, FUNCTIONS) else []
 
     @property
     def cls(self) -> str:
         """The class that it is about; empty for a function."""
-        return self.aim.name if self.aim.method or isinstance(self.node, ast.ClassDef) else ""
+        return self.target_name.name if self.target_name.method or isinstance(self.node, ast.ClassDef) else ""
 
 
-class Patched:
+class ConfigReplacements:
     """What a config puts into the generated module.
 
     Args:
@@ -61,18 +61,18 @@ class Patched:
         sources: the config's parsed files.
     """
 
-    def __init__(self, loaded: LoadedConfig, views: tuple[View, ...], sources: SourceCache) -> None:
+    def __init__(self, loaded: LoadedConfig, views: tuple[ModuleView, ...], sources: SourceCache) -> None:
         self.loaded, self.config, self.views, self.sources = loaded, loaded.config, views, sources
 
     @cached_property
-    def patches(self) -> tuple[Replacing, ...]:
+    def patches(self) -> tuple[PatchReplacement, ...]:
         """Every patch, each once, in the order of the config."""
         location = self.config.location
         declared = [p if p.location else replace(p, location=location) for p in unique(self.config.patches)]
         planned = [found for patch in declared if (found := self._plan(patch)) is not None]
         settled, _, _ = settle_names(planned, self._helpers)
         nodes = {id(entry.patch): _parsed(entry) for entry in settled}
-        return tuple(Replacing(patch, aim_of(patch), nodes.get(id(patch))) for patch in declared)
+        return tuple(PatchReplacement(patch, read_target_name(patch), nodes.get(id(patch))) for patch in declared)
 
     def _plan(self, patch: Patch) -> PlannedPatch | None:
         for view in self.views:
@@ -109,7 +109,7 @@ class Patched:
     @cached_property
     def targets(self) -> frozenset[str]:
         """What it patches, as reports name it."""
-        return frozenset(entry.aim.dotted for entry in self.patches)
+        return frozenset(entry.target_name.dotted for entry in self.patches)
 
 
 def read_helpers(loaded: LoadedConfig, sources: SourceCache) -> list[PlannedHelper]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.errors import Problem
-from patchgen_core.upgrade.against import Blame
-from patchgen_core.upgrade.matrix.trials import Trial
+from patchgen_core.upgrade.matrix.compatibility import Compatibility
+from patchgen_core.upgrade.release_project import PatchProblem
 from patchgen_core.upgrade.results import STATES, Cell, Finding, State
 
 BROKEN: tuple[State, ...] = ("breaks", "absent")
@@ -24,7 +24,7 @@ _LABEL = re.compile(r"^\w+ [\w.]+: ")
 
 
 @dataclass(frozen=True)
-class Cells:
+class ConfigCells:
     """A config and its patches against one version.
 
     Attributes:
@@ -38,7 +38,7 @@ class Cells:
     general: tuple[Problem, ...] = ()
 
 
-def judge(version: str, trial: Trial, base: Trial | None, names: Sequence[str]) -> Cells:
+def judge(version: str, trial: Compatibility, base: Compatibility | None, names: Sequence[str]) -> ConfigCells:
     """What a version is to a config.
 
     Args:
@@ -50,7 +50,7 @@ def judge(version: str, trial: Trial, base: Trial | None, names: Sequence[str]) 
     """
     if trial.is_absent:
         cell = Cell(version, "absent", (NO_MODULE,))
-        return Cells(cell, tuple(cell for _ in names))
+        return ConfigCells(cell, tuple(cell for _ in names))
     blames = [*trial.problems, *_errors(trial, base)]
     own = [[blame.problem for blame in blames if blame.patch == number] for number in range(len(names))]
     patches = tuple(
@@ -65,7 +65,7 @@ def judge(version: str, trial: Trial, base: Trial | None, names: Sequence[str]) 
         f"{name}: {reason}" for name, cell in zip(names, patches) for reason in cell.reasons if cell.state == state
     ]
     problems = tuple(blame.problem for blame in blames)
-    return Cells(Cell(version, state, tuple(reasons), problems), patches, general)
+    return ConfigCells(Cell(version, state, tuple(reasons), problems), patches, general)
 
 
 def reasons_of(cell: Cell, problems: Iterable[Problem] | None = None) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def reason_of(problem: Problem) -> str:
     return f"{problem.code} {message}".lstrip()
 
 
-def _errors(trial: Trial, base: Trial | None) -> list[Blame]:
+def _errors(trial: Compatibility, base: Compatibility | None) -> list[PatchProblem]:
     """The errors that the base has not, wherever in the module they stand.
 
     Of a config that does not generate, those of patches: what is left of it may break a rule as a whole.

@@ -13,11 +13,11 @@ from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Function, all_methods, decorator_names, methods, statements
 from patchgen_core.syntax.signatures import instance_name, is_static
 from patchgen_core.upgrade.results import Finding, Risk
-from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
-from patchgen_core.upgrade.verdicts.relied_names import broken_call
+from patchgen_core.upgrade.verdicts.module_names import broken_call
+from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView, TargetDefinitions, package_of
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 from patchgen_core.upgrade.verdicts.signature_changes import describe, signature_form
 from patchgen_core.upgrade.verdicts.target_changes import compare
-from patchgen_core.upgrade.verdicts.views import Home, Target, View, package_of
 
 _REGISTERING = frozenset(["register_buffer", "register_parameter", "register_module", "add_module"])
 
@@ -137,9 +137,11 @@ def _note_call(call: ast.Call, function: ast.Attribute, name: str, cls: str, fou
 # --- findings ----------------------------------------------------------------------------------------
 
 
-def self_findings(entry: Replacing, patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def self_findings(
+    entry: PatchReplacement, patched: ConfigReplacements, old: ModuleView, new: ModuleView
+) -> Iterator[Finding]:
     """What became of what a replacement takes from its class."""
-    before, after = old.classes(entry.aim.name), new.classes(entry.aim.name)
+    before, after = old.classes(entry.target_name.name), new.classes(entry.target_name.name)
     if not entry.cls or entry.node is None or len(before) != 1 or len(after) != 1:
         return
     lines = _line(entry, old, before[0]), _line(entry, new, after[0])
@@ -154,31 +156,35 @@ def self_findings(entry: Replacing, patched: Patched, old: View, new: View) -> I
     yield from _original_findings(reads.original, before[0], after[0])
 
 
-def _line(entry: Replacing, view: View, node: ast.ClassDef) -> list[Home]:
+def _line(entry: PatchReplacement, view: ModuleView, node: ast.ClassDef) -> list[ClassInModule]:
     """A class and its bases; a replaced class is what replaces it, with the bases that upstream's names mean."""
     if isinstance(entry.node, ast.ClassDef):
-        own = Home(view.module, entry.node)
+        own = ClassInModule(view.module, entry.node)
         return [own, *view.bases(own)]
-    own = Home(view.module, node)
+    own = ClassInModule(view.module, node)
     return [own, *view.bases(own)]
 
 
-def _given(entry: Replacing, patched: Patched, line: list[Home]) -> set[str]:
+def _given(entry: PatchReplacement, patched: ConfigReplacements, line: list[ClassInModule]) -> set[str]:
     """What patches give the class and its bases."""
-    names = {home.node.name for home in line} | {entry.aim.name}
+    names = {home.node.name for home in line} | {entry.target_name.name}
     found: set[str] = set()
     for other in patched.patches:
-        if other.aim.name not in names or other.node is None:
+        if other.target_name.name not in names or other.node is None:
             continue
         if isinstance(other.node, ast.ClassDef):
             found |= members_of(other.node).names
         else:
-            found |= assigned_by(other.node).names | {other.aim.method}
+            found |= assigned_by(other.node).names | {other.target_name.method}
     return found
 
 
 def _lost(
-    entry: Replacing, reads: Reads, given: set[str], lines: tuple[list[Home], list[Home]], views: tuple[View, View]
+    entry: PatchReplacement,
+    reads: Reads,
+    given: set[str],
+    lines: tuple[list[ClassInModule], list[ClassInModule]],
+    views: tuple[ModuleView, ModuleView],
 ) -> Iterator[Finding]:
     """Attributes and methods that the class no longer has."""
     wanted = [name for name in (*reads.attributes, *reads.calls) if name not in given]
@@ -193,7 +199,7 @@ def _lost(
             yield Finding("gone", f"{entry.cls}.{name}", "used", detail, "must change")
 
 
-def _holder(line: list[Home], name: str) -> tuple[Home, Members] | None:
+def _holder(line: list[ClassInModule], name: str) -> tuple[ClassInModule, Members] | None:
     """The first class that gives instances an attribute."""
     for home in line:
         found = members_of(home.node)
@@ -203,7 +209,11 @@ def _holder(line: list[Home], name: str) -> tuple[Home, Members] | None:
 
 
 def _set_otherwise(
-    entry: Replacing, reads: Reads, given: set[str], patched: Patched, lines: tuple[list[Home], list[Home]]
+    entry: PatchReplacement,
+    reads: Reads,
+    given: set[str],
+    patched: ConfigReplacements,
+    lines: tuple[list[ClassInModule], list[ClassInModule]],
 ) -> Iterator[Finding]:
     """Attributes that get another value than they did."""
     for name in (*reads.attributes, *reads.calls):
@@ -231,8 +241,8 @@ def _method_findings(
     method: str,
     relation: str,
     calls: list[ast.Call],
-    lines: tuple[list[Home], list[Home]],
-    views: tuple[View, View],
+    lines: tuple[list[ClassInModule], list[ClassInModule]],
+    views: tuple[ModuleView, ModuleView],
 ) -> Iterator[Finding]:
     """A method that is called otherwise than it was, or does something else."""
     before, after = _method(lines[0], method), _method(lines[1], method)
@@ -242,7 +252,9 @@ def _method_findings(
     about = f"{new_home.node.name}.{method}"
     is_other = signature_form(old) != signature_form(new)
     why = broken_call(calls, old, new, not is_static(new)) if is_other else ""
-    targets = [Target((f,), home.module.source, package_of(home.module), home) for home, f in (before, after)]
+    targets = [
+        TargetDefinitions((f,), home.module.source, package_of(home.module), home) for home, f in (before, after)
+    ]
     versions = (views[0].side.version, views[1].side.version)
     change = compare(about, targets[0], targets[1], versions, by_text=False)
     if why:
@@ -255,7 +267,7 @@ def _method_findings(
         yield Finding(change.kind, about, relation, change.detail, risk, change.diff)
 
 
-def _method(line: list[Home], name: str) -> tuple[Home, Function] | None:
+def _method(line: list[ClassInModule], name: str) -> tuple[ClassInModule, Function] | None:
     """The one definition of a method in the first class that has it; None for a property or several."""
     for home in line:
         found = methods(home.node, name)

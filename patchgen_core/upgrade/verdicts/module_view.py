@@ -14,13 +14,13 @@ from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import Definition, all_methods, last_definitions, methods
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.source import SourceFile
-from patchgen_core.upgrade.sides import Side
+from patchgen_core.upgrade.release_module import ReleaseModule
 
 _DEPTH = 20
 
 
 @dataclass(frozen=True)
-class Home:
+class ClassInModule:
     """A class and the module it stands in."""
 
     module: Module
@@ -33,7 +33,7 @@ class Home:
 
 
 @dataclass(frozen=True)
-class Target:
+class TargetDefinitions:
     """What a patch changes, as one release has it.
 
     Attributes:
@@ -45,11 +45,11 @@ class Target:
     nodes: tuple[Definition, ...]
     source: SourceFile
     package: str
-    home: Home | None = None
+    home: ClassInModule | None = None
 
 
 @dataclass(frozen=True)
-class Aim:
+class TargetName:
     """What a patch aims at: a class or function, or a method of a class."""
 
     name: str
@@ -62,32 +62,32 @@ class Aim:
         return ".".join(filter(None, (self.name, self.method, self.accessor)))
 
 
-def aim_of(patch: Patch) -> Aim:
+def read_target_name(patch: Patch) -> TargetName:
     """What a patch aims at."""
     name, *rest = patch.target.split(".")
     if patch.kind == "init_modification":
-        return Aim(name, "__init__")
+        return TargetName(name, "__init__")
     if patch.kind != "method_override":
-        return Aim(patch.target)
+        return TargetName(patch.target)
     method, accessor = (*rest, "", "")[:2]
-    return Aim(name, method, "" if accessor == "getter" else accessor)
+    return TargetName(name, method, "" if accessor == "getter" else accessor)
 
 
-class View:
+class ModuleView:
     """A module of one release.
 
     Args:
         side: the release.
     """
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: ReleaseModule) -> None:
         self.side, self.source, self.library = side, side.source, side.library
         self.index, self.package = side.source.index, side.upstream.package
         self._callers: dict[str, dict[int, list[Call]]] = {}
         self._definitions: dict[str, list[Definition]] = {}
         self._imported: dict[tuple[str, str], tuple[Module, ast.AST] | None] = {}
-        self._homes: dict[Home, list[Home]] = {}
-        self._unknown: dict[Home, set[str]] = {}
+        self._homes: dict[ClassInModule, list[ClassInModule]] = {}
+        self._unknown: dict[ClassInModule, set[str]] = {}
 
     @cached_property
     def module(self) -> Module:
@@ -159,54 +159,58 @@ class View:
         """The definitions of a class."""
         return [node for node in self.definitions(name) if isinstance(node, ast.ClassDef)]
 
-    def find(self, aim: Aim) -> Target | None:
+    def find(self, target_name: TargetName) -> TargetDefinitions | None:
         """What a patch changes; for a method that the class inherits, the base's. None when there is none."""
-        nodes = self.definitions(aim.name)
-        if not aim.method:
-            return Target(tuple(nodes), self.source, self.package) if nodes else None
-        found = [f for node in nodes for f in methods(node, aim.method, aim.accessor)]
+        nodes = self.definitions(target_name.name)
+        if not target_name.method:
+            return TargetDefinitions(tuple(nodes), self.source, self.package) if nodes else None
+        found = [f for node in nodes for f in methods(node, target_name.method, target_name.accessor)]
         if found:
-            return Target(tuple(found), self.source, self.package)
-        for home in self.inherited(aim.name):
-            inherited = methods(home.node, aim.method, aim.accessor) if aim.method in method_names(home.node) else []
+            return TargetDefinitions(tuple(found), self.source, self.package)
+        for home in self.inherited(target_name.name):
+            inherited = (
+                methods(home.node, target_name.method, target_name.accessor)
+                if target_name.method in method_names(home.node)
+                else []
+            )
             if inherited:
-                return Target(tuple(inherited), home.module.source, package_of(home.module), home)
+                return TargetDefinitions(tuple(inherited), home.module.source, package_of(home.module), home)
         return None
 
-    def inherited(self, name: str) -> list[Home]:
+    def inherited(self, name: str) -> list[ClassInModule]:
         """The bases of a class of the module, the nearest first, as far as they can be found."""
-        return [base for node in self.classes(name) for base in self.bases(Home(self.module, node))]
+        return [base for node in self.classes(name) for base in self.bases(ClassInModule(self.module, node))]
 
-    def bases(self, home: Home) -> list[Home]:
+    def bases(self, home: ClassInModule) -> list[ClassInModule]:
         """The bases of a class, the nearest first, as far as they can be found."""
         if home not in self._homes:
             self._homes[home] = list(dict.fromkeys(self._bases(home, 0)))
         return self._homes[home]
 
-    def unknown_bases(self, home: Home) -> set[str]:
+    def unknown_bases(self, home: ClassInModule) -> set[str]:
         """The bases of a class, and of its bases, that cannot be found, as they are written."""
         if home not in self._unknown:
             lines = [(cls.module, base) for cls in (home, *self.bases(home)) for base in cls.node.bases]
             self._unknown[home] = {ast.unparse(base) for module, base in lines if self.class_of(module, base) is None}
         return self._unknown[home]
 
-    def _bases(self, home: Home, depth: int) -> Iterator[Home]:
+    def _bases(self, home: ClassInModule, depth: int) -> Iterator[ClassInModule]:
         for base in home.node.bases:
             found = self.class_of(home.module, base) if depth < _DEPTH else None
             if found is not None and found.node is not home.node:
                 yield found
                 yield from self._bases(found, depth + 1)
 
-    def class_of(self, module: Module, base: ast.expr) -> Home | None:
+    def class_of(self, module: Module, base: ast.expr) -> ClassInModule | None:
         """The class behind an expression that names a base; None for one outside of upstream's package."""
         node = base.value if isinstance(base, ast.Subscript) else base
         if not isinstance(node, ast.Name):
             return None
         own = module.cls(node.id)
         if own is not None:
-            return Home(module, own)
+            return ClassInModule(module, own)
         found = self.imported(module, node.id)
-        return Home(found[0], found[1]) if found is not None and isinstance(found[1], ast.ClassDef) else None
+        return ClassInModule(found[0], found[1]) if found is not None and isinstance(found[1], ast.ClassDef) else None
 
     def imported(self, module: Module, name: str) -> tuple[Module, ast.AST] | None:
         """The class or function of upstream's package that a module imports under a name."""
@@ -243,6 +247,6 @@ def _imported(statement: ast.Import | ast.ImportFrom, alias: ast.alias, package:
 
 
 @lru_cache(maxsize=64)
-def view_of(side: Side) -> View:
+def view_of(side: ReleaseModule) -> ModuleView:
     """A release's module, looked at once however many configs are about it."""
-    return View(side)
+    return ModuleView(side)

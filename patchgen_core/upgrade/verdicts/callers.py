@@ -12,17 +12,21 @@ from patchgen_core.syntax.nodes import FUNCTIONS, Function, methods
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import Signature
 from patchgen_core.upgrade.results import Finding, Risk
-from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
+from patchgen_core.upgrade.verdicts.module_view import ModuleView
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 from patchgen_core.upgrade.verdicts.signature_changes import Callee, signature_form
 from patchgen_core.upgrade.verdicts.target_changes import CALLED
-from patchgen_core.upgrade.verdicts.views import View
 
 
-def caller_findings(entry: Replacing, patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def caller_findings(
+    entry: PatchReplacement, patched: ConfigReplacements, old: ModuleView, new: ModuleView
+) -> Iterator[Finding]:
     """What the callers of a target pass now that they did not, and the other way round."""
     for ours, before, after in called_functions(entry, old, new):
         if not entry.cls and _is_called(old, before.name) and not _is_called(new, after.name):
-            yield Finding("gone", entry.aim.dotted, "caller", "nothing in the module uses it any more", "review")
+            yield Finding(
+                "gone", entry.target_name.dotted, "caller", "nothing in the module uses it any more", "review"
+            )
             continue
         for owner in (name for name in new.owners if name in old.owners):
             is_patched = owner in patched.targets or owner.partition(".")[0] in patched.targets
@@ -33,28 +37,32 @@ def caller_findings(entry: Replacing, patched: Patched, old: View, new: View) ->
                 yield from _caller(owner, calls[0], calls[1], Callee(ours, before, after, bool(entry.cls)))
 
 
-def _is_called(view: View, name: str) -> bool:
+def _is_called(view: ModuleView, name: str) -> bool:
     """Whether the module uses a function of its own, by calling it or otherwise."""
     return any(use.owner != name for use in view.module.uses.get(name, ()))
 
 
-def called_functions(entry: Replacing, old: View, new: View) -> Iterator[tuple[Function | None, Function, Function]]:
+def called_functions(
+    entry: PatchReplacement, old: ModuleView, new: ModuleView
+) -> Iterator[tuple[Function | None, Function, Function]]:
     """The functions by which a target is called: the replacement's if it has one, the old and the new."""
     ours = {f.name: f for _, f in entry.functions}
     own = entry.node if isinstance(entry.node, FUNCTIONS) else None
-    if entry.aim.method or not old.classes(entry.aim.name):
-        before, after = old.find(entry.aim), new.find(entry.aim)
+    if entry.target_name.method or not old.classes(entry.target_name.name):
+        before, after = old.find(entry.target_name), new.find(entry.target_name)
         nodes = [t.nodes[0] if t is not None and len(t.nodes) == 1 else None for t in (before, after)]
         if isinstance(nodes[0], FUNCTIONS) and isinstance(nodes[1], FUNCTIONS):
             yield own, nodes[0], nodes[1]
         return
     for name in CALLED:
-        found = [[f for node in view.classes(entry.aim.name) for f in methods(node, name)] for view in (old, new)]
+        found = [
+            [f for node in view.classes(entry.target_name.name) for f in methods(node, name)] for view in (old, new)
+        ]
         if len(found[0]) == 1 and len(found[1]) == 1:
             yield ours.get(name), found[0][0], found[1][0]
 
 
-def calls_of(view: View, function: Function) -> list[Call]:
+def calls_of(view: ModuleView, function: Function) -> list[Call]:
     """The calls in the module that run a function."""
     return [call for owner in view.calls for call in view.callers(owner).get(id(function), ())]
 
@@ -150,12 +158,12 @@ def _argument(node: ast.expr, call: Call) -> _Argument:
     return _Argument(text, re.sub(r"(?<![\w.])[A-Za-z_]\w*", anonymous, text))
 
 
-def base_findings(entry: Replacing, old: View, new: View) -> Iterator[Finding]:
+def base_findings(entry: PatchReplacement, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     """Whether the class of a patched method has other bases."""
-    nodes = [view.classes(entry.aim.name) for view in (old, new)] if entry.aim.method else [[], []]
+    nodes = [view.classes(entry.target_name.name) for view in (old, new)] if entry.target_name.method else [[], []]
     if len(nodes[0]) != 1 or len(nodes[1]) != 1:
         return
     written = [", ".join(ast.unparse(base) for base in found[0].bases) for found in nodes]
     if written[0] != written[1]:
-        detail = f"the bases of '{entry.aim.name}' are ({written[1]}) instead of ({written[0]})"
-        yield Finding("changed", entry.aim.name, "base", detail, "review")
+        detail = f"the bases of '{entry.target_name.name}' are ({written[1]}) instead of ({written[0]})"
+        yield Finding("changed", entry.target_name.name, "base", detail, "review")

@@ -13,11 +13,11 @@ from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, inside, 
 from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.signatures import signature_of
 from patchgen_core.upgrade.results import Finding
-from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
-from patchgen_core.upgrade.verdicts.relied_outputs import output_findings
+from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView, TargetDefinitions
+from patchgen_core.upgrade.verdicts.output_fields import output_findings
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 from patchgen_core.upgrade.verdicts.signature_changes import describe, fails, renamed, signature_form
 from patchgen_core.upgrade.verdicts.target_changes import compare
-from patchgen_core.upgrade.verdicts.views import Home, Target, View
 
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__class__"}
 
@@ -39,13 +39,15 @@ class Bound:
     source: str = ""
 
 
-def name_findings(entry: Replacing, patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def name_findings(
+    entry: PatchReplacement, patched: ConfigReplacements, old: ModuleView, new: ModuleView
+) -> Iterator[Finding]:
     """What became of the names that a replacement uses."""
     if entry.node is None:
         return
     calls = _calls(entry.node)
     for name in used_names(entry.node):
-        if name in patched.added or name in patched.targets or name in _BUILTINS or name == entry.aim.name:
+        if name in patched.added or name in patched.targets or name in _BUILTINS or name == entry.target_name.name:
             continue
         before, after = bound(old, name), bound(new, name)
         if before is None:
@@ -65,7 +67,7 @@ def used_names(node: ast.AST) -> list[str]:
     return list(found)
 
 
-def bound(view: View, name: str) -> Bound | None:
+def bound(view: ModuleView, name: str) -> Bound | None:
     """What a name stands for in a release's module; None when nothing binds it."""
     definitions = view.definitions(name)
     if definitions:
@@ -80,7 +82,7 @@ def bound(view: View, name: str) -> Bound | None:
     return Bound() if name in view.index.assigned else None
 
 
-def _gone(name: str, before: Bound, new: View) -> Finding:
+def _gone(name: str, before: Bound, new: ModuleView) -> Finding:
     relation = "import" if before.source else "used"
     about = before.source or name
     if before.source:
@@ -91,7 +93,9 @@ def _gone(name: str, before: Bound, new: View) -> Finding:
     return Finding("gone", about, relation, f"the module no longer has '{name}'", "must change")
 
 
-def _changed(name: str, before: Bound, after: Bound, calls: list[ast.Call], old: View, new: View) -> Iterator[Finding]:
+def _changed(
+    name: str, before: Bound, after: Bound, calls: list[ast.Call], old: ModuleView, new: ModuleView
+) -> Iterator[Finding]:
     """What is called otherwise than it was, or stands elsewhere."""
     about = before.source or name
     if before.node is not None and after.node is not None:
@@ -109,9 +113,9 @@ def _changed(name: str, before: Bound, after: Bound, calls: list[ast.Call], old:
         yield Finding("moved", about, "import", detail, "safe" if is_known or not after.source else "review")
 
 
-def _home(bind: Bound) -> Home | None:
+def _home(bind: Bound) -> ClassInModule | None:
     is_class = isinstance(bind.node, ast.ClassDef) and bind.module is not None
-    return Home(bind.module, bind.node) if is_class else None  # type: ignore[arg-type]
+    return ClassInModule(bind.module, bind.node) if is_class else None  # type: ignore[arg-type]
 
 
 def _calls(node: ast.AST) -> dict[str, list[ast.Call]]:
@@ -166,13 +170,16 @@ def broken_call(calls: Iterable[ast.Call], old: Function, new: Function, bound: 
     return ""
 
 
-def _definition_finding(name: str, before: Bound, after: Bound, old: View, new: View) -> Finding | None:
+def _definition_finding(name: str, before: Bound, after: Bound, old: ModuleView, new: ModuleView) -> Finding | None:
     """A function of the module itself that does something else."""
     if isinstance(before.node, ast.ClassDef) or isinstance(after.node, ast.ClassDef):
         return None  # what is made of a class, its own patches and the rules on calls look after
     if not (before.is_own and after.is_own) or before.node is None or after.node is None:
         return None
-    target = Target((before.node,), old.source, old.package), Target((after.node,), new.source, new.package)
+    target = (
+        TargetDefinitions((before.node,), old.source, old.package),
+        TargetDefinitions((after.node,), new.source, new.package),
+    )
     change = compare(name, *target, (old.side.version, new.side.version), by_text=False)
     if change.kind in ("unchanged", "cosmetic"):
         return None

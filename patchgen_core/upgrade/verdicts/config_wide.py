@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from patchgen_core.codegen.additions import unique
 from patchgen_core.syntax.nodes import methods
 from patchgen_core.upgrade.results import Finding
-from patchgen_core.upgrade.verdicts.alike import moved
-from patchgen_core.upgrade.verdicts.patched import Patched, is_same_code
-from patchgen_core.upgrade.verdicts.views import Aim, View
+from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, is_same_code
+from patchgen_core.upgrade.verdicts.similar_code import moved
 
 
-def declared_findings(patched: Patched, old: View, new: View) -> list[Finding]:
+def config_wide_findings(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> list[Finding]:
     """What concerns a config as a whole and no patch of it.
 
     Args:
@@ -25,22 +25,22 @@ def declared_findings(patched: Patched, old: View, new: View) -> list[Finding]:
     return list(dict.fromkeys(found))
 
 
-def _where(name: str, old: View, new: View) -> str:
+def _where(name: str, old: ModuleView, new: ModuleView) -> str:
     """Where a name of the module is now, as the end of a sentence."""
-    found = moved(Aim(name), old, new)
+    found = moved(TargetName(name), old, new)
     return f"; it is {found[0]} now: {found[1]}" if found is not None else ""
 
 
-def _anchors(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def _anchors(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     for helper in patched.helpers.values():
         after = helper.helper.after
         if after is not None and after in old.index.definitions and after not in new.index.definitions:
-            found = moved(Aim(after), old, new)
+            found = moved(TargetName(after), old, new)
             detail = f"the helper '{helper.name}' follows it{_where(after, old, new)}"
             yield Finding("gone" if found is None else "moved", after, "anchor", detail, "must change")
 
 
-def _excluded(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def _excluded(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     for name in unique(patched.config.exclude):
         had = name in old.index.definitions or name in old.index.assigned
         if had and name not in new.index.definitions and name not in new.index.assigned:
@@ -50,7 +50,7 @@ def _excluded(patched: Patched, old: View, new: View) -> Iterator[Finding]:
             yield Finding("gone", name, "excluded", detail, "must change")
 
 
-def _dropped(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def _dropped(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     for name in unique(patched.config.drop_imported_names):
         if name not in old.index.imports:
             continue
@@ -62,7 +62,7 @@ def _dropped(patched: Patched, old: View, new: View) -> Iterator[Finding]:
             yield Finding("moved", name, "dropped", detail, "review")
 
 
-def _decorators(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def _decorators(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     for target, name in unique(patched.config.dropped_decorators):
         if name in _decorator_names(old, target) and name not in _decorator_names(new, target):
             about = f"@{name.removeprefix('@')} of {target}"
@@ -73,7 +73,7 @@ def _decorators(patched: Patched, old: View, new: View) -> Iterator[Finding]:
             yield Finding("gone", about, "dropped", detail, "must change")
 
 
-def _decorator_names(view: View, target: str) -> set[str]:
+def _decorator_names(view: ModuleView, target: str) -> set[str]:
     """The decorators of a class, method or function, by every name that drop_decorators takes for them."""
     cls, _, method = target.partition(".")
     nodes = view.definitions(cls)
@@ -87,7 +87,7 @@ def _decorator_names(view: View, target: str) -> set[str]:
     return found
 
 
-def _imports(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def _imports(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     for name, (module, attribute) in patched.imports.items():
         about = f"{module}.{attribute}" if attribute else module
         if module.partition(".")[0] == new.name.partition(".")[0]:
@@ -108,7 +108,7 @@ def _imports(patched: Patched, old: View, new: View) -> Iterator[Finding]:
             yield Finding("changed", about, "import", detail, "must change")
 
 
-def _is_lost(module: str, attribute: str, old: View, new: View) -> str:
+def _is_lost(module: str, attribute: str, old: ModuleView, new: ModuleView) -> str:
     """Why a name that the config imports from upstream's package cannot be imported any more; empty when it can."""
     if old.library is None or new.library is None:
         return ""
@@ -123,7 +123,7 @@ def _is_lost(module: str, attribute: str, old: View, new: View) -> str:
     return ""
 
 
-def _helpers(patched: Patched, old: View, new: View) -> Iterator[Finding]:
+def _helpers(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     """Helpers whose names the new module binds itself."""
     for name, helper in patched.helpers.items():
         if name in old.index.names or name not in new.index.names:

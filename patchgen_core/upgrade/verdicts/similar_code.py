@@ -12,8 +12,8 @@ from functools import lru_cache
 from patchgen_core.syntax.forms import body_form
 from patchgen_core.syntax.nodes import Definition, all_methods
 from patchgen_core.upgrade.results import Finding
-from patchgen_core.upgrade.verdicts.patched import Patched, Replacing
-from patchgen_core.upgrade.verdicts.views import Aim, Target, View
+from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetDefinitions, TargetName
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 
 RENAMED = 0.7
 """How alike a definition of another name must be to be the same one renamed."""
@@ -85,19 +85,23 @@ def nearest(node: Definition, package: str, candidates: Iterable[tuple[str, Defi
     return best if best.ratio >= RENAMED else None
 
 
-def moved(aim: Aim, old: View, new: View) -> tuple[str, str] | None:
+def moved(target_name: TargetName, old: ModuleView, new: ModuleView) -> tuple[str, str] | None:
     """Where what a patch changes is now, as its new name and a sentence; None when nothing is like it."""
-    return _moved_method(aim, old, new) if aim.method and new.classes(aim.name) else _moved_name(aim, old, new)
+    return (
+        _moved_method(target_name, old, new)
+        if target_name.method and new.classes(target_name.name)
+        else _moved_name(target_name, old, new)
+    )
 
 
-def _moved_name(aim: Aim, old: View, new: View) -> tuple[str, str] | None:
+def _moved_name(target_name: TargetName, old: ModuleView, new: ModuleView) -> tuple[str, str] | None:
     """A class or function that the module has under another name, or imports."""
-    rest = ".".join(filter(None, (aim.method, aim.accessor)))
-    if aim.name in new.imports:
-        modules = sorted(f"{module}.{name}" if name else module for module, name in new.imports[aim.name])
+    rest = ".".join(filter(None, (target_name.method, target_name.accessor)))
+    if target_name.name in new.imports:
+        modules = sorted(f"{module}.{name}" if name else module for module, name in new.imports[target_name.name])
         where = ".".join([modules[0], *([rest] if rest else [])])
-        return where, f"the module imports '{aim.name}' from {modules[0].rpartition('.')[0]} now"
-    nodes = old.definitions(aim.name)
+        return where, f"the module imports '{target_name.name}' from {modules[0].rpartition('.')[0]} now"
+    nodes = old.definitions(target_name.name)
     if not nodes:
         return None
     found = nearest(nodes[0], old.package, new_definitions(old, new))
@@ -106,20 +110,20 @@ def _moved_name(aim: Aim, old: View, new: View) -> tuple[str, str] | None:
     return ".".join([found.name, *([rest] if rest else [])]), f"{found.percent}"
 
 
-def _moved_method(aim: Aim, old: View, new: View) -> tuple[str, str] | None:
+def _moved_method(target_name: TargetName, old: ModuleView, new: ModuleView) -> tuple[str, str] | None:
     """A method that its class has under another name; one that a base has is found by its own."""
-    target = old.find(aim)
+    target = old.find(target_name)
     if target is None:
         return None
-    known = {f.name for node in old.classes(aim.name) for f in all_methods(node)}
-    fresh = [f for node in new.classes(aim.name) for f in all_methods(node) if f.name not in known]
+    known = {f.name for node in old.classes(target_name.name) for f in all_methods(node)}
+    fresh = [f for node in new.classes(target_name.name) for f in all_methods(node) if f.name not in known]
     found = nearest(target.nodes[0], target.package, [(f.name, f, new.package) for f in fresh])
     if found is not None:
-        return f"{aim.name}.{found.name}", found.percent
+        return f"{target_name.name}.{found.name}", found.percent
     return None
 
 
-def new_definitions(old: View, new: View) -> list[tuple[str, Definition, str]]:
+def new_definitions(old: ModuleView, new: ModuleView) -> list[tuple[str, Definition, str]]:
     """The definitions of the new module whose names the old one lacks."""
     names = [name for name in new.index.definitions if name not in old.index.definitions]
     return [(name, node, new.package) for name in names for node in new.definitions(name)[:1]]
@@ -152,7 +156,9 @@ _SHORT = 8
 """Fewer words than this say nothing about likeness."""
 
 
-def alike_findings(patched: Patched, old: View, new: View, moved_to: Collection[str] = ()) -> dict[int, list[Finding]]:
+def new_code_findings(
+    patched: ConfigReplacements, old: ModuleView, new: ModuleView, moved_to: Collection[str] = ()
+) -> dict[int, list[Finding]]:
     """New code that the reason of a patch may apply to, by the ``id`` of the patch that is most like it.
 
     Args:
@@ -174,20 +180,20 @@ def alike_findings(patched: Patched, old: View, new: View, moved_to: Collection[
     return found
 
 
-def _is_patched(name: str, patched: Patched) -> bool:
+def _is_patched(name: str, patched: ConfigReplacements) -> bool:
     return any(target.partition(".")[0] == name for target in patched.targets)
 
 
-def _example(entry: Replacing, old: View, new: View) -> Target | None:
+def _example(entry: PatchReplacement, old: ModuleView, new: ModuleView) -> TargetDefinitions | None:
     """What a patch changes, in the release that has it."""
-    return new.find(entry.aim) or old.find(entry.aim)
+    return new.find(entry.target_name) or old.find(entry.target_name)
 
 
 def _most_alike(
-    name: str, node: Definition, targets: Sequence[tuple[Replacing, Target]], new: View
-) -> tuple[Replacing, Finding] | None:
+    name: str, node: Definition, targets: Sequence[tuple[PatchReplacement, TargetDefinitions]], new: ModuleView
+) -> tuple[PatchReplacement, Finding] | None:
     """The patch whose target a new definition is most like, if it is like one."""
-    best: tuple[float, Replacing, str] | None = None
+    best: tuple[float, PatchReplacement, str] | None = None
     for entry, target in targets:
         other = _counterpart(name, node, entry, new)
         if other is None:
@@ -198,32 +204,34 @@ def _most_alike(
             continue
         alike = ratio(known, words)
         if alike >= needed and (best is None or alike > best[0]):
-            dotted = f"{name}.{entry.aim.method}" if entry.aim.method else name
+            dotted = f"{name}.{entry.target_name.method}" if entry.target_name.method else name
             best = (alike, entry, dotted)
     if best is None:
         return None
     alike, entry, dotted = best
-    detail = f"it is new, no patch is of it, and it is {alike:.0%} alike '{entry.aim.dotted}', which is patched"
+    detail = (
+        f"it is new, no patch is of it, and it is {alike:.0%} alike '{entry.target_name.dotted}', which is patched"
+    )
     return entry, Finding("new code", dotted, "alike", detail, "review")
 
 
-def _counterpart(name: str, node: Definition, entry: Replacing, new: View) -> Target | None:
+def _counterpart(name: str, node: Definition, entry: PatchReplacement, new: ModuleView) -> TargetDefinitions | None:
     """What of a new definition corresponds to what a patch changes."""
-    aim = entry.aim
-    if aim.method == "__init__":
+    target_name = entry.target_name
+    if target_name.method == "__init__":
         return None  # constructors are alike whatever they construct
-    if isinstance(node, ast.ClassDef) or not aim.method:
-        found = new.find(Aim(name, aim.method, aim.accessor))
+    if isinstance(node, ast.ClassDef) or not target_name.method:
+        found = new.find(TargetName(name, target_name.method, target_name.accessor))
         is_here = found is not None and found.home is not None and found.home.module is new.module
         return found if found is not None and len(found.nodes) == 1 and not is_here else None
     return None
 
 
-def _needed(name: str, entry: Replacing) -> float:
+def _needed(name: str, entry: PatchReplacement) -> float:
     """How alike a new definition must be to what a patch changes."""
-    if _HEAD.search(name) and _HEAD.search(entry.aim.name):
+    if _HEAD.search(name) and _HEAD.search(entry.target_name.name):
         return _HEADS
-    return ALIKE if _same_kind(name, entry.aim.name) else SAME
+    return ALIKE if _same_kind(name, entry.target_name.name) else SAME
 
 
 def _same_kind(name: str, other: str) -> bool:

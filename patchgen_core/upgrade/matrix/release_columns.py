@@ -24,7 +24,7 @@ Fetching = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Column:
+class ReleaseColumn:
     """A release and what reports call it: its version, and where it is from when another has the same one."""
 
     label: str
@@ -46,7 +46,7 @@ class Wanted:
     sources: tuple[Path, ...] = ()
 
 
-def find_columns(releases: Releases, wanted: Wanted, fetching: Fetching) -> tuple[Column, ...]:
+def find_columns(releases: Releases, wanted: Wanted, fetching: Fetching) -> tuple[ReleaseColumn, ...]:
     """The columns, from the oldest release to the newest, each once.
 
     Args:
@@ -142,17 +142,17 @@ def fetch(releases: Releases, versions: Iterable[str], fetching: Fetching) -> tu
     return found, problems
 
 
-def _labelled(releases: Iterable[Release]) -> tuple[Column, ...]:
+def _labelled(releases: Iterable[Release]) -> tuple[ReleaseColumn, ...]:
     """Releases in ascending order, each folder once, with names that tell them apart."""
     by_folder: dict[Path, Release] = {}
     for release in releases:
         by_folder.setdefault(release.folder, release)
     ordered = sorted(by_folder.values(), key=lambda release: parse_version(release.version))
-    columns: list[Column] = []
+    columns: list[ReleaseColumn] = []
     for release in ordered:
         label, number = release.version, 1
         while any(same_version(label, column.label) or label == column.label for column in columns):
             number += 1
             label = f"{release.version} ({release.origin}{f' {number - 1}' if number > 2 else ''})"
-        columns.append(Column(label, release))
+        columns.append(ReleaseColumn(label, release))
     return tuple(columns)

@@ -12,9 +12,9 @@ from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Function, last_name, methods, statements
 from patchgen_core.syntax.signatures import read_parameters
 from patchgen_core.upgrade.results import Finding
-from patchgen_core.upgrade.verdicts.patched import Replacing
-from patchgen_core.upgrade.verdicts.relied_self import members_of, self_name
-from patchgen_core.upgrade.verdicts.views import Home, View
+from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView
+from patchgen_core.upgrade.verdicts.own_class import members_of, self_name
+from patchgen_core.upgrade.verdicts.replacements import PatchReplacement
 
 Chain = tuple[str, ...]
 """The attributes that are read of a configuration, one of another: ``("text_config", "vocab_size")``."""
@@ -35,10 +35,10 @@ class Fields:
     defaults: Mapping[str, ast.expr]
     parts: Mapping[str, str]
     is_whole: bool
-    home: Home = field(repr=False)
+    home: ClassInModule = field(repr=False)
 
 
-def config_findings(entry: Replacing, old: View, new: View) -> Iterator[Finding]:
+def config_field_findings(entry: PatchReplacement, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     """What became of the fields that a replacement reads."""
     seen: set[str] = set()
     for _, function in entry.functions:
@@ -49,7 +49,9 @@ def config_findings(entry: Replacing, old: View, new: View) -> Iterator[Finding]
                     yield finding
 
 
-def _reads(function: Function, entry: Replacing, old: View, new: View) -> Iterator[tuple[Chain, str]]:
+def _reads(
+    function: Function, entry: PatchReplacement, old: ModuleView, new: ModuleView
+) -> Iterator[tuple[Chain, str]]:
     """The chains that a function reads of configurations, each with the configuration's class."""
     known = _configurations(function, entry, old) or _configurations(function, entry, new)
     if not known:
@@ -76,7 +78,7 @@ def dotted(node: ast.expr, inner: set[int]) -> list[str]:
     return [node.id, *parts] if isinstance(node, ast.Name) else []
 
 
-def _configurations(function: Function, entry: Replacing, view: View) -> dict[str, tuple[Chain, str]]:
+def _configurations(function: Function, entry: PatchReplacement, view: ModuleView) -> dict[str, tuple[Chain, str]]:
     """The expressions of a function that are configurations, each as a chain from one whose class is known."""
     found: dict[str, tuple[Chain, str]] = {}
     instance = self_name(function) if entry.cls else ""
@@ -103,12 +105,12 @@ def _stores(function: Function, name: str) -> int:
     return sum(node.id == name for node in names)
 
 
-def config_class(view: View, cls: str) -> str:
+def config_class(view: ModuleView, cls: str) -> str:
     """The class of ``self.config`` in a class of the module: what it or a base declares, or takes."""
     nodes = view.classes(cls)
     if len(nodes) != 1:
         return ""
-    for home in (Home(view.module, nodes[0]), *view.inherited(cls)):
+    for home in (ClassInModule(view.module, nodes[0]), *view.inherited(cls)):
         if home.module is not view.module:
             return ""
         for statement in home.node.body:
@@ -138,19 +140,19 @@ def _annotated_config(annotation: ast.expr | None) -> str:
 # --- configuration classes ---------------------------------------------------------------------------
 
 
-def fields_of(view: View, cls: str) -> Fields | None:
+def fields_of(view: ModuleView, cls: str) -> Fields | None:
     """The fields of a configuration class that the module knows; None when it cannot be looked up."""
     found = view.imported(view.module, cls)
     own = view.module.cls(cls)
     if own is not None:
-        return _fields(view, Home(view.module, own))
+        return _fields(view, ClassInModule(view.module, own))
     if found is None or not isinstance(found[1], ast.ClassDef):
         return None
-    return _fields(view, Home(found[0], found[1]))
+    return _fields(view, ClassInModule(found[0], found[1]))
 
 
 @lru_cache(maxsize=512)
-def _fields(view: View, home: Home) -> Fields:
+def _fields(view: ModuleView, home: ClassInModule) -> Fields:
     names: set[str] = set()
     defaults: dict[str, ast.expr] = {}
     parts: dict[str, str] = {}
@@ -164,7 +166,7 @@ def _fields(view: View, home: Home) -> Fields:
     return Fields(frozenset(names), defaults, parts, not _unknown(view, home), home)
 
 
-def _unknown(view: View, home: Home) -> set[str]:
+def _unknown(view: ModuleView, home: ClassInModule) -> set[str]:
     known = {"object", "PushToHubMixin", "RotaryEmbeddingConfigMixin", "Generic"}
     return {base for base in view.unknown_bases(home) if base.rpartition(".")[2] not in known}
 
@@ -198,7 +200,7 @@ def _keys_set(node: ast.ClassDef) -> set[str]:
 # --- findings ----------------------------------------------------------------------------------------
 
 
-def _chain_findings(chain: Chain, cls: str, old: View, new: View) -> Iterator[Finding]:
+def _chain_findings(chain: Chain, cls: str, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     """What became of the first field of a chain, or of what is read of the configuration in it."""
     before, after = fields_of(old, cls), fields_of(new, cls)
     while before is not None and after is not None and len(chain) > 1:
@@ -206,8 +208,8 @@ def _chain_findings(chain: Chain, cls: str, old: View, new: View) -> Iterator[Fi
         inner = [fields.home.module.cls(part) for fields in (before, after)]
         if inner[0] is None or inner[1] is None or after.parts.get(chain[0]) != part:
             break
-        before = _fields(old, Home(before.home.module, inner[0]))
-        after = _fields(new, Home(after.home.module, inner[1]))
+        before = _fields(old, ClassInModule(before.home.module, inner[0]))
+        after = _fields(new, ClassInModule(after.home.module, inner[1]))
         chain, cls = chain[1:], part
     if before is not None and after is not None:
         yield from _field_findings(chain[0], cls, before, after)

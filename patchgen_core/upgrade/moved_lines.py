@@ -10,7 +10,7 @@ from patchgen_core.errors import Location
 from patchgen_core.files import read_text
 
 
-class Shifts:
+class MovedLines:
     """Follows lines of files through edits.
 
     Args:

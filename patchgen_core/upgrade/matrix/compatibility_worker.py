@@ -12,13 +12,13 @@ from pathlib import Path
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.matrix.trials import Base, Bench, Trial
-from patchgen_core.upgrade.selecting import Key, key_of, unpinned
+from patchgen_core.upgrade.matrix.compatibility import ConfigBase, CompatibilityChecker, Compatibility
+from patchgen_core.upgrade.package_configs import ConfigKey, config_key, unpinned
 from patchgen_core.upstream.releases import Release
 
 
 @dataclass(frozen=True)
-class BenchRequest:
+class CheckerRequest:
     """A bench that is wanted.
 
     Attributes:
@@ -27,33 +27,33 @@ class BenchRequest:
     """
 
     project: Project
-    bases: Mapping[Key, Base]
+    bases: Mapping[ConfigKey, ConfigBase]
 
 
 @dataclass(frozen=True)
-class TrialRequest:
+class CheckRequest:
     """Configs of a bench that are to be tried with a release."""
 
-    bench: BenchRequest
+    bench: CheckerRequest
     release: Release
-    keys: tuple[Key, ...]
+    keys: tuple[ConfigKey, ...]
 
 
-_benches: list[tuple[BenchRequest, Bench]] = []  # that of the last request
+_benches: list[tuple[CheckerRequest, CompatibilityChecker]] = []  # that of the last request
 
 
-def try_configs(request: TrialRequest) -> dict[Key, Trial]:
+def check_configs(request: CheckRequest) -> dict[ConfigKey, Compatibility]:
     """What configs become with a release.
 
     Raises:
-        PatchgenError: a config does not load; or as for :meth:`Bench.trials`.
+        PatchgenError: a config does not load; or as for :meth:`CompatibilityChecker.check`.
     """
     gc.disable()
     with contextlib.redirect_stderr(io.StringIO()):  # the process that asks has loaded the configs, too
-        return _find_bench(request.bench).trials(request.release, request.keys)
+        return _find_bench(request.bench).check(request.release, request.keys)
 
 
-def _find_bench(request: BenchRequest) -> Bench:
+def _find_bench(request: CheckerRequest) -> CompatibilityChecker:
     """The bench of the last request, if it is the same."""
     if not _benches or _benches[0][0] != request:
         _benches.clear()
@@ -66,13 +66,13 @@ def _find_bench(request: BenchRequest) -> Bench:
     return _benches[0][1]
 
 
-def _make_bench(request: BenchRequest) -> Bench:
+def _make_bench(request: CheckerRequest) -> CompatibilityChecker:
     """A bench whose configs are loaded here."""
     project, bases = request.project, request.bases
     sources = SourceCache()
     loader = Loader(project, sources)
-    configs: dict[Key, LoadedConfig] = {}
+    configs: dict[ConfigKey, LoadedConfig] = {}
     for path in dict.fromkeys(path for path, _ in bases):
-        loaded = {key_of(config): unpinned(config) for config in loader.load(Path(path))}
+        loaded = {config_key(config): unpinned(config) for config in loader.load(Path(path))}
         configs |= {key: config for key, config in loaded.items() if key in bases}
-    return Bench(project, configs, bases, sources)
+    return CompatibilityChecker(project, configs, bases, sources)

@@ -11,13 +11,13 @@ from pathlib import Path
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.against import Against, Attempt, Blame
 from patchgen_core.upgrade.base import recorded_module
+from patchgen_core.upgrade.package_configs import ConfigKey, patches_of
+from patchgen_core.upgrade.release_module import ReleaseModule
+from patchgen_core.upgrade.release_project import Generation, PatchProblem, ReleaseProject
 from patchgen_core.upgrade.results import Finding
-from patchgen_core.upgrade.selecting import Key, patches_of
-from patchgen_core.upgrade.sides import Side
 from patchgen_core.upgrade.verdicts.comparing import compare_target
-from patchgen_core.upgrade.verdicts.views import view_of
+from patchgen_core.upgrade.verdicts.module_view import view_of
 from patchgen_core.upstream.releases import Release
 from patchgen_core.workers.collector import without_collector
 
@@ -26,7 +26,7 @@ _MANY = 1_500_000
 
 
 @dataclass(frozen=True)
-class Base:
+class ConfigBase:
     """What a config's generated file is based on.
 
     Attributes:
@@ -39,7 +39,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Compatibility:
     """A config with one release.
 
     Attributes:
@@ -53,12 +53,12 @@ class Trial:
 
     is_absent: bool = False
     targets: tuple[Finding | None, ...] = ()
-    problems: tuple[Blame, ...] = ()
-    errors: tuple[Blame, ...] = ()
+    problems: tuple[PatchProblem, ...] = ()
+    errors: tuple[PatchProblem, ...] = ()
 
 
 @dataclass(frozen=True)
-class Bench:
+class CompatibilityChecker:
     """Tries configs with releases. What a release was read into is dropped afterwards.
 
     Attributes:
@@ -69,55 +69,59 @@ class Bench:
     """
 
     project: Project
-    configs: Mapping[Key, LoadedConfig]
-    bases: Mapping[Key, Base]
+    configs: Mapping[ConfigKey, LoadedConfig]
+    bases: Mapping[ConfigKey, ConfigBase]
     sources: SourceCache = field(repr=False)
 
     @without_collector()
     def prepare(self) -> None:
         """Read what the configs are based on, which otherwise happens when it is needed first."""
-        assert len(self._sides) == len(self.configs)
+        assert len(self._base_modules) == len(self.configs)
 
     @without_collector()
-    def trials(self, release: Release, keys: Iterable[Key]) -> dict[Key, Trial]:
+    def check(self, release: Release, keys: Iterable[ConfigKey]) -> dict[ConfigKey, Compatibility]:
         """What some configs become with a release.
 
         Raises:
             PatchgenError: ruff cannot run, or the project's settings name a rule or module that is not there.
         """
-        against = Against(self.project, release, self.sources.fork(), self.sources)
+        project = ReleaseProject(self.project, release, self.sources.fork(), self.sources)
         wanted = list(keys)
-        present = {key: self.configs[key] for key in wanted if against.module(self.configs[key]) is not None}
-        attempts = against.attempts(present)
-        found = {key: self._trial(key, against, attempts.get(key)) for key in wanted}
-        against.sources.clear()
+        present = {key: self.configs[key] for key in wanted if project.module(self.configs[key]) is not None}
+        generations = project.generate(present)
+        found = {key: self._compatibility(key, project, generations.get(key)) for key in wanted}
+        project.sources.clear()
         view_of.cache_clear()
         if gc.get_count()[0] > _MANY:
             gc.collect()
         return found
 
-    def _trial(self, key: Key, against: Against, attempt: Attempt | None) -> Trial:
-        if attempt is None:
-            return Trial(is_absent=True)
-        return Trial(targets=self._targets(key, against), problems=attempt.problems, errors=attempt.errors)
+    def _compatibility(self, key: ConfigKey, project: ReleaseProject, generation: Generation | None) -> Compatibility:
+        if generation is None:
+            return Compatibility(is_absent=True)
+        return Compatibility(
+            targets=self._targets(key, project), problems=generation.problems, errors=generation.errors
+        )
 
-    def _targets(self, key: Key, against: Against) -> tuple[Finding | None, ...]:
+    def _targets(self, key: ConfigKey, project: ReleaseProject) -> tuple[Finding | None, ...]:
         patches = patches_of(self.configs[key])
-        old, new = self._sides[key], against.side(self.configs[key])
+        old, new = self._base_modules[key], project.release_module(self.configs[key])
         if old is None or new is None:
             return (None,) * len(patches)
         return tuple(compare_target(old, new, patch).finding for patch in patches)
 
     @cached_property
-    def _sides(self) -> dict[Key, Side | None]:
+    def _base_modules(self) -> dict[ConfigKey, ReleaseModule | None]:
         """Upstream's modules as the configs are based on them."""
-        views: dict[Path, Against] = {}
-        return {key: self._side(loaded, self.bases[key], views) for key, loaded in self.configs.items()}
+        projects: dict[Path, ReleaseProject] = {}
+        return {key: self._base_module(loaded, self.bases[key], projects) for key, loaded in self.configs.items()}
 
-    def _side(self, loaded: LoadedConfig, base: Base, views: dict[Path, Against]) -> Side | None:
+    def _base_module(
+        self, loaded: LoadedConfig, base: ConfigBase, projects: dict[Path, ReleaseProject]
+    ) -> ReleaseModule | None:
         release = base.release
         if release is None:
             return recorded_module(self.project, loaded, base.version)
-        if release.folder not in views:
-            views[release.folder] = Against(self.project, release, SourceCache(), self.sources)
-        return views[release.folder].side(loaded)
+        if release.folder not in projects:
+            projects[release.folder] = ReleaseProject(self.project, release, SourceCache(), self.sources)
+        return projects[release.folder].release_module(loaded)

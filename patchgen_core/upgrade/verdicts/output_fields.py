@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from patchgen_core.syntax.forms import quoted
 from patchgen_core.syntax.nodes import decorator_names
 from patchgen_core.upgrade.results import Finding
-from patchgen_core.upgrade.verdicts.views import Home, View
+from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView
 
 
 def is_output(node: ast.AST | None) -> bool:
@@ -16,7 +16,7 @@ def is_output(node: ast.AST | None) -> bool:
     return isinstance(node, ast.ClassDef) and "dataclass" in decorator_names(node)
 
 
-def fields_of(view: View, home: Home) -> list[str] | None:
+def fields_of(view: ModuleView, home: ClassInModule) -> list[str] | None:
     """The fields of a dataclass with those of its bases, in their order; None when a base cannot be looked up."""
     found: list[str] = []
     for base in home.node.bases:
@@ -33,7 +33,10 @@ def fields_of(view: View, home: Home) -> list[str] | None:
 
 
 def output_findings(
-    about: str, before: tuple[View, Home], after: tuple[View, Home], calls: Sequence[ast.Call]
+    about: str,
+    before: tuple[ModuleView, ClassInModule],
+    after: tuple[ModuleView, ClassInModule],
+    calls: Sequence[ast.Call],
 ) -> Iterator[Finding]:
     """Fields that a replacement passes to an output and that the output has no more.
 

@@ -11,7 +11,9 @@ from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import Location, Problem
 
 
-def without(loaded: LoadedConfig, problems: Iterable[Problem], patches: Collection[int]) -> LoadedConfig | None:
+def without_refused(
+    loaded: LoadedConfig, problems: Iterable[Problem], patches: Collection[int]
+) -> LoadedConfig | None:
     """A config without the declarations that problems are about.
 
     Args:
@@ -23,12 +25,14 @@ def without(loaded: LoadedConfig, problems: Iterable[Problem], patches: Collecti
         The config; None when none of its declarations is left out.
     """
     config, old = copy.copy(loaded.config), loaded.config
-    told = [(problem.location, problem.message) for problem in problems if problem.location is not None]
-    places = {place for place, _ in told if place != old.location}
+    places_and_messages = [(problem.location, problem.message) for problem in problems if problem.location is not None]
+    places = {place for place, _ in places_and_messages if place != old.location}
 
     def stays(call: str, value: str, *names: str) -> bool:
         place = old.location_of(call, value)
-        return not any(place == at and any(f"'{name}'" in message for name in names) for at, message in told)
+        return not any(
+            place == at and any(f"'{name}'" in message for name in names) for at, message in places_and_messages
+        )
 
     def is_elsewhere(location: Location | None) -> bool:
         return location not in places
