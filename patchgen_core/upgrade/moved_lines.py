@@ -49,8 +49,8 @@ def _follow(before: list[str], after: list[str]) -> list[int]:
 
     if before == after:
         return list(range(1, len(before) + 1))
-    found: list[int] = []
+    results: list[int] = []
     for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks():
-        found += [max(found[-1], 1) if found else 1] * (block.a - len(found))
-        found += range(block.b + 1, block.b + block.size + 1)
-    return found
+        results += [max(results[-1], 1) if results else 1] * (block.a - len(results))
+        results += range(block.b + 1, block.b + block.size + 1)
+    return results

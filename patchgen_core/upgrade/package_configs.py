@@ -55,7 +55,7 @@ def select_configs(project: Project, paths: Sequence[Path] = (), package: str = 
     """
     sources = SourceCache()
     loader = Loader(project, sources)
-    found: list[LoadedConfig] = []
+    results: list[LoadedConfig] = []
     skipped: list[str] = []
     failed: list[Problem] = []
     paths = list(paths) or project.find_configs()
@@ -70,10 +70,10 @@ def select_configs(project: Project, paths: Sequence[Path] = (), package: str = 
         for loaded in configs:
             top = str(loaded.config.source_module).partition(".")[0]
             if top == package:
-                found.append(unpinned(loaded))
+                results.append(unpinned(loaded))
             else:
                 skipped.append(f"{loaded.label}: its upstream is {top}, not {package}")
-    return PackageConfigs(project, package, tuple(found), tuple(skipped), tuple(failed), sources)
+    return PackageConfigs(project, package, tuple(results), tuple(skipped), tuple(failed), sources)
 
 
 def unpinned(loaded: LoadedConfig) -> LoadedConfig:

@@ -117,11 +117,11 @@ class Rebaser:
     def _names_of_ours(self, patch: PlannedPatch) -> dict[str, str]:
         """What the replacement calls the classes and functions of the generated module, by their names there."""
         names = generated_names(patch, self._planned, self._helpers)
-        found: dict[str, str] = {}
+        results: dict[str, str] = {}
         for ours, generated in names.items():
             if "." not in generated:
-                found.setdefault(generated, ours)
-        return found
+                results.setdefault(generated, ours)
+        return results
 
     def _as_ours(
         self, upstream: Replacement, ours: Replacement, names: Mapping[str, str], patch: Patch
@@ -140,7 +140,7 @@ def _definition(side: ReleaseModule, planned: PlannedPatch) -> Replacement | Non
     """Upstream's definition that a patch is about, as a replacement; None when there are several."""
     nodes: list[Definition] = list(planned.nodes)
     if planned.method:
-        nodes = [found for node in nodes for found in methods(node, planned.method, planned.accessor)]
+        nodes = [method for node in nodes for method in methods(node, planned.method, planned.accessor)]
     if len(nodes) != 1:
         return None
     node, source = nodes[0], side.source

@@ -78,10 +78,10 @@ class ReleaseProject:
         """A config's upstream module; None when the release has none."""
         folder = self.release.folder
         try:
-            found = find_upstream(loaded.config.source_module, (folder,), loaded.config.location)
+            upstream = find_upstream(loaded.config.source_module, (folder,), loaded.config.location)
         except PatchgenError:
             return None
-        return found if found.path.is_relative_to(folder) else None
+        return upstream if upstream.path.is_relative_to(folder) else None
 
     def release_module(self, loaded: LoadedConfig) -> ReleaseModule | None:
         """A config's upstream module as this release has it; None when it has none."""
@@ -164,8 +164,8 @@ def _lines(patch: Patch, loaded: LoadedConfig, sources: SourceCache) -> tuple[st
     """File and lines of a patch's replacement."""
     assert patch.location is not None
     try:
-        found = read_replacement(patch.replacement, sources, loaded.modules, patch.location)
+        replacement = read_replacement(patch.replacement, sources, loaded.modules, patch.location)
     except PatchgenError:
         return "", range(0)
-    first = found.location.line
-    return found.location.file, range(first, first + found.text.count("\n") + 1)
+    first = replacement.location.line
+    return replacement.location.file, range(first, first + replacement.text.count("\n") + 1)

@@ -232,13 +232,13 @@ class UpgradeReport:
     @property
     def clean_merges(self) -> tuple[Rebase, ...]:
         """The replacements that can be carried over without a conflict and become another text, each once."""
-        found: dict[tuple[str, int], Rebase] = {}
+        results: dict[tuple[str, int], Rebase] = {}
         for config in self.configs:
             for patch in config.patches:
                 rebase = patch.rebase
                 if rebase is not None and rebase.merged.is_clean and rebase.diff:
-                    found[rebase.location.file, rebase.location.line] = rebase
-        return tuple(found.values())
+                    results[rebase.location.file, rebase.location.line] = rebase
+        return tuple(results.values())
 
 
 # --- matrix ----------------------------------------------------------------------------------------

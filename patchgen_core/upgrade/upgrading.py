@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from patchgen_core.upgrade.results import (
     Risk,
     UpgradeReport,
 )
-from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config
+from patchgen_core.upgrade.verdicts.comparing import Comparison, compare_config, worst
 from patchgen_core.upstream.recorded import why_not_recorded
 from patchgen_core.upstream.releases import Release, Releases
 from patchgen_core.workers.collector import without_collector
@@ -224,11 +224,6 @@ class _ReleaseRun:
     def _generations(self) -> dict[ConfigKey, Generation]:
         configs = {config_key(c): c for c in self.selection.configs if self._project.module(c) is not None}
         return self._project.generate(configs)
-
-
-def worst(risks: Iterable[Risk]) -> Risk:
-    """The worst of some risks; safe for none."""
-    return min(risks, key=RISKS.index, default="safe")
 
 
 def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Finding]:

@@ -35,11 +35,11 @@ def published_versions(distribution: str) -> tuple[str, ...]:
         PatchgenError: pip finds none, cannot reach one of its indexes, or cannot run.
     """
     done = _pip("index", "versions", distribution, "--pre", *_WHEELS_ONLY)
-    found = _AVAILABLE.search(done.stdout)
-    if done.returncode or found is None or _unreached(done):
+    listed = _AVAILABLE.search(done.stdout)
+    if done.returncode or listed is None or _unreached(done):
         message = f"pip cannot tell which releases of {distribution} there are{_why(done)}"
         raise PatchgenError(message, hint=_hint(done))
-    return ascending(found[1].replace(",", " ").split())
+    return ascending(listed[1].replace(",", " ").split())
 
 
 def download_wheel(distribution: str, version: str, folder: Path) -> Path:
@@ -90,8 +90,8 @@ def _unreached(done: subprocess.CompletedProcess[str]) -> str:
     """The host of an index that pip could not ask; empty when it could."""
     from urllib.parse import urlsplit
 
-    found = _FAILED.search(done.stdout) or _FAILED.search(done.stderr)
-    return (urlsplit(found[1]).hostname or found[1]) if found else ""
+    failure = _FAILED.search(done.stdout) or _FAILED.search(done.stderr)
+    return (urlsplit(failure[1]).hostname or failure[1]) if failure else ""
 
 
 def _why(done: subprocess.CompletedProcess[str]) -> str:

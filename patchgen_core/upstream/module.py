@@ -61,9 +61,9 @@ def find_upstream(module: str, search: Sequence[Path] = (), location: Location |
     if not places:
         raise PatchgenError(f"upstream package '{top}' is not installed", location)
     for place in places:
-        found = _file_below(place, parts)
-        if found is not None:
-            return UpstreamModule(module, found, top, _version(top, place.parent))
+        file = _file_below(place, parts)
+        if file is not None:
+            return UpstreamModule(module, file, top, _version(top, place.parent))
     near = closest(module, _neighbours(places[0], top, parts))
     raise PatchgenError(
         f"upstream has no module '{module}'",
@@ -88,8 +88,8 @@ def _places(top: str) -> list[Path]:
 def installed_file(module: str) -> Path | None:
     """The file of an installed module, found without executing it or its packages."""
     top, *parts = module.split(".")
-    found = (_file_below(place, parts) for place in _places(top))
-    return next(filter(None, found), None)
+    files = (_file_below(place, parts) for place in _places(top))
+    return next(filter(None, files), None)
 
 
 def _file_below(place: Path, parts: list[str]) -> Path | None:
@@ -127,10 +127,10 @@ def distribution_version(name: str, folder: Path) -> str | None:
         infos = [entry for entry in os.listdir(folder) if entry.lower().endswith((".dist-info", ".egg-info"))]
     except OSError:
         return _asked_version(name, folder)
-    found = [info for info in infos if _normal(info.rpartition(".")[0].partition("-")[0]) == wanted]
-    if not found and folder.suffix != ".egg":
+    results = [info for info in infos if _normal(info.rpartition(".")[0].partition("-")[0]) == wanted]
+    if not results and folder.suffix != ".egg":
         return None
-    return (_read_version(folder / found[0]) if len(found) == 1 else None) or _asked_version(name, folder)
+    return (_read_version(folder / results[0]) if len(results) == 1 else None) or _asked_version(name, folder)
 
 
 @lru_cache(1024)
@@ -146,8 +146,8 @@ def _read_version(info: Path) -> str | None:
             head = file.read(_HEAD).partition("\n\n")[0]
     except (OSError, UnicodeDecodeError):
         return None
-    found = _METADATA_VERSION.findall(head)
-    return str(found[0]) if len(found) == 1 else None
+    versions = _METADATA_VERSION.findall(head)
+    return str(versions[0]) if len(versions) == 1 else None
 
 
 def _asked_version(name: str, folder: Path) -> str | None:
@@ -164,12 +164,12 @@ def _neighbours(folder: Path, top: str, parts: list[str]) -> list[str]:
         return names
     while parts and (folder / parts[0]).is_dir():
         folder, names, parts = folder / parts[0], [*names, parts[0]], parts[1:]
-    found = []
+    results = []
     for entry in sorted(os.scandir(folder), key=lambda e: e.name):
         if entry.name.endswith(".py") and entry.name != "__init__.py":
-            found.append(".".join([*names, entry.name[:-3]]))
+            results.append(".".join([*names, entry.name[:-3]]))
         elif entry.is_dir() and len(parts) == 2:
             guess = parts[1].replace(parts[0], entry.name)
             if Path(entry.path, f"{guess}.py").is_file():
-                found.append(".".join([*names, entry.name, guess]))
-    return found
+                results.append(".".join([*names, entry.name, guess]))
+    return results

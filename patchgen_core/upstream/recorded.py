@@ -49,14 +49,14 @@ def recorded_upstream(output: Path) -> Recorded | None:
     Args:
         output: the generated module.
     """
-    found = _read(output)
-    return found if isinstance(found, Recorded) else None
+    answer = _read(output)
+    return answer if isinstance(answer, Recorded) else None
 
 
 def why_not_recorded(output: Path) -> str:
     """Why a generated file and its diff do not hold upstream's text, without a full stop; empty when they do."""
-    found = _read(output)
-    return found if isinstance(found, str) else ""
+    answer = _read(output)
+    return answer if isinstance(answer, str) else ""
 
 
 def _read(output: Path) -> Recorded | str:

@@ -45,12 +45,12 @@ class KeptRelease:
 
 def kept_releases(folder: Path) -> tuple[KeptRelease, ...]:
     """The releases below a folder, by name and then from the oldest on."""
-    found = []
+    releases = []
     for home in _homes(folder):
         for place in home.iterdir():
             if _VERSION.fullmatch(place.name) and ((place / FILES).is_dir() or any(place.glob("*.whl"))):
-                found.append(KeptRelease(home.name, place.name, place, _size(place)))
-    return tuple(sorted(found, key=lambda release: (release.distribution, _numbers(release.version))))
+                releases.append(KeptRelease(home.name, place.name, place, _size(place)))
+    return tuple(sorted(releases, key=lambda release: (release.distribution, _numbers(release.version))))
 
 
 def remove_releases(folder: Path) -> int:

@@ -45,12 +45,12 @@ class Release:
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """The dotted names of all its modules, sorted."""
-        found = []
+        results = []
         for folder, folders, files in os.walk(self.folder / self.package):
             folders[:] = [name for name in folders if name.isidentifier() and name != "__pycache__"]
             below = Path(folder).relative_to(self.folder).as_posix()
-            found += [_dotted_name(f"{below}/{name}") for name in files if name.endswith(".py")]
-        return tuple(sorted(found))
+            results += [_dotted_name(f"{below}/{name}") for name in files if name.endswith(".py")]
+        return tuple(sorted(results))
 
 
 def _dotted_name(file: str) -> str:
@@ -154,8 +154,8 @@ class Releases:
         own = [path.parent] if path.name == package else []
         for folder in (path / "src", path, *own):
             if (folder / package / "__init__.py").is_file():
-                found = find_upstream(package, (folder,))
-                return Release(self.distribution, found.version, folder, "folder")
+                upstream = find_upstream(package, (folder,))
+                return Release(self.distribution, upstream.version, folder, "folder")
         raise PatchgenError(
             f"'{shown}' holds no package '{package}'",
             hint=f"Give a checkout with 'src/{package}' or '{package}' in it, or the folder '{package}' itself.",

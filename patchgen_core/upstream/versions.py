@@ -46,15 +46,15 @@ def ascending(versions: Iterable[str], *, prereleases: bool = True) -> tuple[str
     """
     from packaging.version import InvalidVersion, Version
 
-    found: dict[Version, str] = {}
+    results: dict[Version, str] = {}
     for text in versions:
         try:
             version = Version(text)
         except InvalidVersion:
             continue
         if prereleases or not version.is_prerelease:
-            found.setdefault(version, text)
-    return tuple(found[version] for version in sorted(found))
+            results.setdefault(version, text)
+    return tuple(results[version] for version in sorted(results))
 
 
 def newest(versions: Iterable[str], *, prereleases: bool = False) -> str | None:
@@ -64,8 +64,8 @@ def newest(versions: Iterable[str], *, prereleases: bool = False) -> str | None:
         versions: their texts.
         prereleases: whether a release candidate may be it.
     """
-    found = ascending(versions, prereleases=prereleases)
-    return found[-1] if found else None
+    ordered = ascending(versions, prereleases=prereleases)
+    return ordered[-1] if ordered else None
 
 
 def nearest(version: str, known: Iterable[str]) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def nearest(version: str, known: Iterable[str]) -> tuple[str, ...]:
         PatchgenError: the version is none.
     """
     wanted = parse_version(version)
-    found = ascending(known)
-    before = [text for text in found if parse_version(text) < wanted]
-    after = [text for text in found if parse_version(text) > wanted]
+    ordered = ascending(known)
+    before = [text for text in ordered if parse_version(text) < wanted]
+    after = [text for text in ordered if parse_version(text) > wanted]
     return (*before[-1:], *after[:1])

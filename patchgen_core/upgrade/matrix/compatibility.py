@@ -89,12 +89,12 @@ class CompatibilityChecker:
         wanted = list(keys)
         present = {key: self.configs[key] for key in wanted if project.module(self.configs[key]) is not None}
         generations = project.generate(present)
-        found = {key: self._compatibility(key, project, generations.get(key)) for key in wanted}
+        results = {key: self._compatibility(key, project, generations.get(key)) for key in wanted}
         project.sources.clear()
         view_of.cache_clear()
         if gc.get_count()[0] > _MANY:
             gc.collect()
-        return found
+        return results
 
     def _compatibility(self, key: ConfigKey, project: ReleaseProject, generation: Generation | None) -> Compatibility:
         if generation is None:

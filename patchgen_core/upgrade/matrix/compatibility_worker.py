@@ -1,4 +1,4 @@
-"""What a worker does to try configs with releases; see :mod:`patchgen_core.upgrade.matrix.crew`."""
+"""What a worker does to check configs with releases; see :mod:`patchgen_core.upgrade.matrix.compatibility_pool`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from patchgen_core.upstream.releases import Release
 
 @dataclass(frozen=True)
 class CheckerRequest:
-    """A bench that is wanted.
+    """A checker that is wanted.
 
     Attributes:
         project: the configs' project.
@@ -32,14 +32,14 @@ class CheckerRequest:
 
 @dataclass(frozen=True)
 class CheckRequest:
-    """Configs of a bench that are to be tried with a release."""
+    """Configs of a checker that are to be checked with a release."""
 
-    bench: CheckerRequest
+    checker: CheckerRequest
     release: Release
     keys: tuple[ConfigKey, ...]
 
 
-_benches: list[tuple[CheckerRequest, CompatibilityChecker]] = []  # that of the last request
+_checkers: list[tuple[CheckerRequest, CompatibilityChecker]] = []  # that of the last request
 
 
 def check_configs(request: CheckRequest) -> dict[ConfigKey, Compatibility]:
@@ -50,24 +50,24 @@ def check_configs(request: CheckRequest) -> dict[ConfigKey, Compatibility]:
     """
     gc.disable()
     with contextlib.redirect_stderr(io.StringIO()):  # the process that asks has loaded the configs, too
-        return _find_bench(request.bench).check(request.release, request.keys)
+        return _find_checker(request.checker).check(request.release, request.keys)
 
 
-def _find_bench(request: CheckerRequest) -> CompatibilityChecker:
-    """The bench of the last request, if it is the same."""
-    if not _benches or _benches[0][0] != request:
-        _benches.clear()
+def _find_checker(request: CheckerRequest) -> CompatibilityChecker:
+    """The checker of the last request, if it is the same."""
+    if not _checkers or _checkers[0][0] != request:
+        _checkers.clear()
         gc.unfreeze()
         gc.collect()
-        bench = _make_bench(request)
-        bench.prepare()
-        _benches.append((request, bench))
+        checker = _make_checker(request)
+        checker.prepare()
+        _checkers.append((request, checker))
         gc.freeze()  # it stays: nothing of it is looked at when cycles are
-    return _benches[0][1]
+    return _checkers[0][1]
 
 
-def _make_bench(request: CheckerRequest) -> CompatibilityChecker:
-    """A bench whose configs are loaded here."""
+def _make_checker(request: CheckerRequest) -> CompatibilityChecker:
+    """A checker whose configs are loaded here."""
     project, bases = request.project, request.bases
     sources = SourceCache()
     loader = Loader(project, sources)

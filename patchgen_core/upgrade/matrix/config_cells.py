@@ -90,12 +90,12 @@ def _errors(trial: Compatibility, base: Compatibility | None) -> list[PatchProbl
 
     Of a config that does not generate, those of patches: what is left of it may break a rule as a whole.
     """
-    known = {_said(blame.problem) for blame in (base.errors if base is not None else ())}
-    errors = [blame for blame in trial.errors if _said(blame.problem) not in known]
+    known = {_identity(blame.problem) for blame in (base.errors if base is not None else ())}
+    errors = [blame for blame in trial.errors if _identity(blame.problem) not in known]
     return [blame for blame in errors if blame.patch is not None] if trial.problems else errors
 
 
-def _said(problem: Problem) -> tuple[object, ...]:
+def _identity(problem: Problem) -> tuple[object, ...]:
     return problem.code, problem.location, _LINE.sub("line", problem.message)
 
 

@@ -185,8 +185,8 @@ class _Matrix:
 
     def _ask(self, asked: Mapping[str, Collection[Edge]]) -> dict[str, set[Edge] | None]:
         """Which configs and patches still, or do not yet, work in some versions."""
-        found, _ = fetch(self.releases, asked.keys() - self.points.keys(), self.fetching)
-        self.points |= {release.version: release for release in found}
+        releases, _ = fetch(self.releases, asked.keys() - self.points.keys(), self.fetching)
+        self.points |= {release.version: release for release in releases}
         had = {version: edges for version, edges in asked.items() if version in self.points}
         self.pool.check([(self.points[version], {edge[0] for edge in edges}) for version, edges in had.items()])
         kept: dict[str, set[Edge] | None] = dict.fromkeys(asked)
@@ -199,10 +199,10 @@ class _Matrix:
     def row(self, loaded: LoadedConfig, turns: Mapping[Edge, Turn]) -> MatrixRow:
         """A config's row."""
         key = config_key(loaded)
-        found = [self.cells(key, label) for label in self.columns]
+        results = [self.cells(key, label) for label in self.columns]
         patches = []
         for number, patch in enumerate(patches_of(loaded)):
-            cells = tuple(cell.patches[number] for cell in found)
+            cells = tuple(cell.patches[number] for cell in results)
             location = patch.location or loaded.config.location
             patches.append(self._with_turns(PatchRow(patch.kind, patch.target, location, cells), (key, number), turns))
         row = MatrixRow(
@@ -211,7 +211,7 @@ class _Matrix:
             loaded.config.location.line,
             loaded.config.source_module,
             self.bases[key].version,
-            tuple(cell.config for cell in found),
+            tuple(cell.config for cell in results),
             tuple(patches),
             notes=self._notes(loaded),
         )

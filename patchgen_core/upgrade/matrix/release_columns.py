@@ -64,17 +64,17 @@ def find_columns(releases: Releases, wanted: Wanted, fetching: Fetching) -> tupl
             versions += expand(releases, word)
         except PatchgenError as error:
             problems += error.problems
-    found, failed = fetch(releases, ascending(versions), fetching)
+    at_hand_releases, failed = fetch(releases, ascending(versions), fetching)
     problems += failed
     for read, paths in ((releases.wheel, wanted.wheels), (releases.source, wanted.sources)):
         for path in paths:
             try:
-                found.append(read(path))
+                at_hand_releases.append(read(path))
             except PatchgenError as error:
                 problems += error.problems
     if problems:
         raise PatchgenError.from_problems(problems)
-    return _labelled(found)
+    return _labelled(at_hand_releases)
 
 
 def expand(releases: Releases, word: str) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def at_hand(releases: Releases) -> tuple[str, ...]:
 
 def fetch(releases: Releases, versions: Iterable[str], fetching: Fetching) -> tuple[list[Release], list[Problem]]:
     """Releases, several of them downloaded at once, and what is wrong with those that cannot be had."""
-    found: list[Release] = []
+    releases_at_hand: list[Release] = []
     problems: list[Problem] = []
 
     def find(version: str) -> Release | PatchgenError:
@@ -138,8 +138,8 @@ def fetch(releases: Releases, versions: Iterable[str], fetching: Fetching) -> tu
             if isinstance(release, PatchgenError):
                 problems += release.problems
             else:
-                found.append(release)
-    return found, problems
+                releases_at_hand.append(release)
+    return releases_at_hand, problems
 
 
 def _labelled(releases: Iterable[Release]) -> tuple[ReleaseColumn, ...]:

@@ -175,13 +175,13 @@ class _Block:
             end = unit.text.source.line_starts[after.first - 1]
         self.edits.replace(start, end, "")
 
-    def _runs(self, side: Sequence[Unit], found: Matches, span: tuple[int, int], base: tuple[int, int]) -> list[Run]:
+    def _runs(self, side: Sequence[Unit], matches: Matches, span: tuple[int, int], base: tuple[int, int]) -> list[Run]:
         """The statements that a side added in a region, or moved there."""
         runs: list[Run] = []
         low, fresh = base[0], True
         for number in range(*span):
-            old = found.back.get(number)
-            if old is not None and old not in found.moved:
+            old = matches.back.get(number)
+            if old is not None and old not in matches.moved:
                 low, fresh = old + 1, True
                 continue
             if fresh:
@@ -190,8 +190,8 @@ class _Block:
             runs[-1].units.append(side[number])
             runs[-1].numbers.append(number)
         for run in runs:
-            following = [found.back[n] for n in range(run.numbers[-1] + 1, span[1]) if n in found.back]
-            run.high = next((n for n in following if n not in found.moved), base[1])
+            following = [matches.back[n] for n in range(run.numbers[-1] + 1, span[1]) if n in matches.back]
+            run.high = next((n for n in following if n not in matches.moved), base[1])
         return runs
 
     def _insert(self, run: Run, rivals: list[Run], region: Region) -> None:

@@ -13,13 +13,13 @@ from patchgen_core.upgrade.merging.text import Unit
 def merge_docstring(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> None:
     """Apply upstream's change of a docstring to ours; where both changed it, by lines, and else ours stays."""
     old, mine, new = (docstring_of(unit.node) for unit in (base, ours, theirs))
-    said = [_said(unit) for unit in (base, ours, theirs)]
-    if said[2] in (said[0], said[1]) or not _is_apart(ours, mine):
+    docstrings = [_docstring_text(unit) for unit in (base, ours, theirs)]
+    if docstrings[2] in (docstrings[0], docstrings[1]) or not _is_apart(ours, mine):
         return
     if mine is None:
         if old is None and new is not None:
             _insert(edits, ours, theirs, new)
-    elif said[0] == said[1]:
+    elif docstrings[0] == docstrings[1]:
         text = "" if new is None else _text(theirs, new, ours.text.source.indent(mine.lineno)) + "\n"
         if text or without_docstring(ours.node):
             _replace(edits, mine, text)
@@ -34,7 +34,7 @@ def merge_docstring(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> None:
             edits.notes.append(f"upstream changed the docstring of {name}, and so did you: yours stays")
 
 
-def _said(unit: Unit) -> str:
+def _docstring_text(unit: Unit) -> str:
     return (ast.get_docstring(unit.node) or "") if isinstance(unit.node, DEFINITIONS) else ""
 
 

@@ -11,7 +11,7 @@ from patchgen_core.upgrade.merging.text import Text
 from patchgen_core.upgrade.results import Conflict
 
 
-def _line(conflict: Conflict) -> int:
+def _conflict_line(conflict: Conflict) -> int:
     return conflict.line
 
 
@@ -67,7 +67,9 @@ class Edits:
 
     def placed(self) -> tuple[Conflict, ...]:
         """The conflicts in order, each with its line in the result."""
-        return tuple(replace(c, merged_line=self._merged_line(c.line)) for c in sorted(self.conflicts, key=_line))
+        return tuple(
+            replace(c, merged_line=self._merged_line(c.line)) for c in sorted(self.conflicts, key=_conflict_line)
+        )
 
     def _merged_line(self, line: int) -> int:
         source = self.text.source

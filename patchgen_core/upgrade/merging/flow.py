@@ -181,8 +181,8 @@ def find_uses(node: ast.AST, label: Label, own: Container[object]) -> Mapping[Us
     if isinstance(node, FUNCTIONS):
         names = [argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]
         flow.block(node.body, {f"{stars}{name}": frozenset([(name,)]) for name in names for stars in ("", "**")})
-    found = dict(flow.uses)
+    results = dict(flow.uses)
     for child in ast.walk(node):
         if child is not node and isinstance(child, FUNCTIONS) and isinstance(node, ast.ClassDef):
-            found.update(find_uses(child, label, own))
-    return found
+            results.update(find_uses(child, label, own))
+    return results

@@ -50,13 +50,15 @@ def read_elements(text: Text, limits: tuple[int, int], nodes: Sequence[ast.AST])
     if len(nodes) == 1 and isinstance(nodes[0], ast.GeneratorExp):
         limits = limits[0] - 1, limits[1] + 1
     assert len(chunks) == len(nodes), "every element has its chunk"
-    found = []
+    elements = []
     for chunk, node in zip(chunks, nodes):
-        found.append(Element(text, node, _key(text, node), _dump(text, node), chunk.lead, chunk.start, chunk.end))
-    return found
+        elements.append(
+            Element(text, node, _element_key(text, node), _dump(text, node), chunk.lead, chunk.start, chunk.end)
+        )
+    return elements
 
 
-def _key(text: Text, node: ast.AST) -> str:
+def _element_key(text: Text, node: ast.AST) -> str:
     if isinstance(node, ast.keyword):
         return f"{node.arg}=" if node.arg else f"**{text.dump(node.value)}"
     if isinstance(node, ast.Starred):
@@ -129,8 +131,8 @@ def _keyed(*sides: list[Element]) -> list[list[Element]]:
     for number, side in enumerate(sides):
         bare = [element for element in side if not element.key]
         names = _places(base, bare, "bot"[number])
-        found = iter(names)
-        keyed.append([e if e.key else replace(e, key=next(found)) for e in side])
+        free_names = iter(names)
+        keyed.append([e if e.key else replace(e, key=next(free_names)) for e in side])
     return _joined(keyed)
 
 
@@ -251,8 +253,8 @@ def _written(edits: Edits, ours: list[Element], tail: str) -> tuple[dict[str, _W
         remark = line if number and newline and line.strip().startswith("#") else ""
         remarks.append(remark)
         leads[number] = lead[len(remark) :]
-    found = {}
+    results = {}
     for number, element in enumerate(ours):
         content = edits.take(element.start, element.end)
-        found[element.key] = _Written(leads[number], content, remarks[number + 1])
-    return found, leads[-1]
+        results[element.key] = _Written(leads[number], content, remarks[number + 1])
+    return results, leads[-1]

@@ -35,23 +35,23 @@ class Matches:
 
 def match(left: Sequence[Unit], right: Sequence[Unit], in_class: bool) -> Matches:
     """Match two blocks: equal statements, then similar ones in order, then equal ones elsewhere."""
-    found = Matches()
+    matches = Matches()
     for one, other in _aligned([_scores(unit, right, in_class) for unit in left], len(right)):
-        found.add(one, other)
+        matches.add(one, other)
     for one in range(len(left)):
-        if one in found.pairs:
+        if one in matches.pairs:
             continue
-        others = [n for n in range(len(right)) if n not in found.back and _is_same(left[one], right[n], in_class)]
-        rivals = [n for n in range(len(left)) if n not in found.pairs and left[n].dump == left[one].dump]
+        others = [n for n in range(len(right)) if n not in matches.back and _is_same(left[one], right[n], in_class)]
+        rivals = [n for n in range(len(left)) if n not in matches.pairs and left[n].dump == left[one].dump]
         if len(others) == 1 and len(rivals) == 1:
-            found.add(one, others[0])
-            found.moved.add(one)
-    return found
+            matches.add(one, others[0])
+            matches.moved.add(one)
+    return matches
 
 
 def _is_same(one: Unit, other: Unit, in_class: bool) -> bool:
-    if in_class and (name := _key(one.node)) is not None:
-        return name == _key(other.node)
+    if in_class and (name := _bound_name(one.node)) is not None:
+        return name == _bound_name(other.node)
     return one.dump == other.dump and len(one.dump) > 60  # `pass` or `break` elsewhere is another one
 
 
@@ -68,18 +68,18 @@ def _aligned(scores: list[list[float]], width: int) -> list[tuple[int, int]]:
             score = scores[row][column]
             paired = best[row + 1][column + 1] + score if score else 0.0
             best[row][column] = max(paired, best[row + 1][column], best[row][column + 1])
-    found = []
+    results = []
     row = column = 0
     while row < height and column < width:
         score = scores[row][column]
         if score and best[row][column] == best[row + 1][column + 1] + score:
-            found.append((row, column))
+            results.append((row, column))
             row, column = row + 1, column + 1
         elif best[row][column] == best[row + 1][column]:
             row += 1
         else:
             column += 1
-    return found
+    return results
 
 
 def likeness(one: Unit, other: Unit, in_class: bool) -> float:
@@ -88,8 +88,8 @@ def likeness(one: Unit, other: Unit, in_class: bool) -> float:
         return 2.0
     left, right = one.node, other.node
     if in_class or isinstance(left, DEFINITIONS):
-        name = _key(left)
-        return 1.5 if name is not None and name == _key(right) else 0.0
+        name = _bound_name(left)
+        return 1.5 if name is not None and name == _bound_name(right) else 0.0
     if _kind(left) != _kind(right):
         return 0.0
     ratio = _ratio(one.words, other.words)
@@ -103,7 +103,7 @@ def _kind(node: ast.stmt) -> str:
     return "Assign" if isinstance(node, ast.AnnAssign) and node.value is not None else type(node).__name__
 
 
-def _key(node: ast.stmt) -> str | None:
+def _bound_name(node: ast.stmt) -> str | None:
     """What a statement of a class binds."""
     if isinstance(node, DEFINITIONS):
         marks = [d.attr for d in node.decorator_list if isinstance(d, ast.Attribute) and d.attr in _ACCESSORS]

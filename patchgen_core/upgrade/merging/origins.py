@@ -45,21 +45,21 @@ def find_new_uses(edits: Edits, merged: Text, theirs: Text) -> list[NewUse]:
     sides = [find_uses(t.definition, labels.__getitem__, own) for t, own in ((ours, edits.changed), (theirs, ()))]
     known = {use for side in sides for use in side}
     is_told = _told(sides[0], sides[1], set(by_label))
-    found = []
+    new_uses = []
     uses = find_uses(merged.definition, labels.__getitem__, edits.changed)
     for use, node in uses.items():
         if use not in known and not is_told(use):
-            found.append(NewUse(use, by_label.get(use.source), node))
+            new_uses.append(NewUse(use, by_label.get(use.source), node))
     added = {node for node in statements(theirs.definition) if labels[node] is node}
     there = {(use.source, use.target, use.name) for use in uses}
     for use in sides[1]:
         is_kept = use.source in added and use.source in by_label and use.target in by_label
         if is_kept and (use.source, use.target, use.name) not in there:
-            found.append(NewUse(use, by_label[use.source], by_label[use.target], is_lost=True))
-    return sorted(found, key=_place)
+            new_uses.append(NewUse(use, by_label[use.source], by_label[use.target], is_lost=True))
+    return sorted(new_uses, key=_order)
 
 
-def _place(new: NewUse) -> tuple[int, str, int]:
+def _order(new: NewUse) -> tuple[int, str, int]:
     return new.target.lineno, new.use.name, new.source.lineno if new.source is not None else 0
 
 
@@ -109,18 +109,18 @@ def _origins(edits: Edits, merged: Text, labels: dict[ast.stmt, object]) -> dict
     ours = {edits.text.source.start(node): node for node in statements(edits.text.definition)}
     pieces = list(_pieces(edits))
     inserted = [_below(piece.edit.origin if piece.edit is not None and piece.edit.origin else []) for piece in pieces]
-    found: dict[ast.stmt, object] = {}
+    results: dict[ast.stmt, object] = {}
     for node in statements(merged.definition):
         start = merged.source.start(node)
         number = next(n for n, piece in enumerate(pieces) if piece.start <= start < piece.end)
         piece = pieces[number]
         if piece.edit is None or not piece.edit.origin:
-            found[node] = ours.get(
+            results[node] = ours.get(
                 piece.offset if piece.edit is not None else start - piece.start + piece.offset, node
             )
         else:
-            found[node] = labels[next(inserted[number])]
-    return found
+            results[node] = labels[next(inserted[number])]
+    return results
 
 
 @dataclass(frozen=True)

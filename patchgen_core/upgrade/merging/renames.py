@@ -50,8 +50,8 @@ def align_names(base: Text, ours: Text, theirs: Text) -> Aligned:
         if renamed[0] is not None and renamed[1] is not None:
             base, theirs = renamed[0], renamed[1]
     for old, new in find_renames(theirs, ours, base.names).items():
-        found = _renamed(theirs, old, new)
-        theirs = found if found is not None else theirs
+        new_theirs = _renamed(theirs, old, new)
+        theirs = new_theirs if new_theirs is not None else theirs
     return Aligned(base, ours, theirs, tuple(notes))
 
 
@@ -72,13 +72,13 @@ def find_renames(old: Text, new: Text, known: frozenset[str] = frozenset()) -> d
         if one in gone:
             pairs[one][other] += 1
     total = Counter(token.string for token in old.tokens)
-    found = {}
+    results = {}
     for one, others in pairs.items():
         other, count = others.most_common(1)[0]
         if len(others) == 1 and count > 1 and 2 * count >= total[one] and come.get(other) == gone[one]:
-            found[one] = other
-    rivals = Counter(found.values())
-    return {one: other for one, other in found.items() if rivals[other] == 1}
+            results[one] = other
+    rivals = Counter(results.values())
+    return {one: other for one, other in results.items() if rivals[other] == 1}
 
 
 def _paired(old: Text, new: Text) -> Iterator[tuple[str, str]]:
@@ -106,12 +106,12 @@ def _variables(text: Text) -> dict[str, str]:
     owners = defaultdict(set)
     for name, scope in scopes.bindings:
         owners[name].add(scope.find(name))
-    found = {}
+    results = {}
     for name, places in owners.items():
         (place, *others) = places
         if not others and place is not None and place.node is node:
-            found[name] = _VARIABLE
-    return found | _parameters(node)
+            results[name] = _VARIABLE
+    return results | _parameters(node)
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:

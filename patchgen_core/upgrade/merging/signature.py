@@ -76,7 +76,7 @@ def _parameters(head: Head) -> list[Element]:
     args = head.node.args
     nodes = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
     named = {node.arg: node for node in nodes if node is not None}
-    found = []
+    elements = []
     for chunk in head.text.chunks(*head.limits):
         tokens = [token.string for token in head.text.tokens_in(chunk.start, chunk.end)]
         stars = tokens[0] if tokens[0] in ("*", "**", "/") else ""
@@ -85,8 +85,8 @@ def _parameters(head: Head) -> list[Element]:
         node = named.get(name)
         element = Element(head.text, node, key, "", chunk.lead, chunk.start, chunk.end)
         dump = repr(read_parameter(element)) if node is not None else stars
-        found.append(replace(element, dump=dump))
-    return found
+        elements.append(replace(element, dump=dump))
+    return elements
 
 
 @dataclass(frozen=True)

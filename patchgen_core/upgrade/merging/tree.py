@@ -63,11 +63,13 @@ class TreeMerge:
         return unit.text.lines(unit.start, node.lineno - 1) if unit.start < node.lineno else ""
 
     def _signature(self, base: Unit, ours: Unit, theirs: Unit) -> None:
-        found = [read_head(unit.text, unit.node) for unit in (base, ours, theirs) if isinstance(unit.node, FUNCTIONS)]
+        results = [
+            read_head(unit.text, unit.node) for unit in (base, ours, theirs) if isinstance(unit.node, FUNCTIONS)
+        ]
         state = self.edits.state
-        if not merge_head(self.edits, *found):
+        if not merge_head(self.edits, *results):
             self.edits.go_back(state)
-            shown = [head.shown for head in found]
+            shown = [head.shown for head in results]
             self.edits.conflict(ours.node.lineno, "both sides changed the same part of the signature", *shown)
 
     def _bases(self, base: Unit, ours: Unit, theirs: Unit) -> None:

@@ -55,11 +55,11 @@ def called_functions(
             yield own, nodes[0], nodes[1]
         return
     for name in CALLED:
-        found = [
+        results = [
             [f for node in view.classes(entry.target_name.name) for f in methods(node, name)] for view in (old, new)
         ]
-        if len(found[0]) == 1 and len(found[1]) == 1:
-            yield ours.get(name), found[0][0], found[1][0]
+        if len(results[0]) == 1 and len(results[1]) == 1:
+            yield ours.get(name), results[0][0], results[1][0]
 
 
 def calls_of(view: ModuleView, function: Function) -> list[Call]:
@@ -85,20 +85,20 @@ def _caller(owner: str, old: Sequence[Call], new: Sequence[Call], callee: Callee
     after = [_passed(call, callee.signature(callee.after)) for call in new]
     is_told = signature_form(callee.before) != signature_form(callee.after)  # by the finding on the target
     broken = "" if is_told else callee.broken(old, new)
-    if not broken and sorted(map(_said, before)) == sorted(map(_said, after)):
+    if not broken and sorted(map(_arguments_text, before)) == sorted(map(_arguments_text, after)):
         return
     names = [{name for passed in one for name in passed} for one in (before, after)]
     added, removed = sorted(names[1] - names[0]), sorted(names[0] - names[1])
-    found = [f"passes {_named(added)} now"] if added else []
-    found += [f"passes {_named(removed)} no more"] if removed else []
-    is_other = not found and not broken
+    phrases = [f"passes {_named(added)} now"] if added else []
+    phrases += [f"passes {_named(removed)} no more"] if removed else []
+    is_other = not phrases and not broken
     if is_other:
-        found.append(_other_arguments(before, after))
-    found += [f"the replacement does not fit: {broken}"] if broken else []
+        phrases.append(_other_arguments(before, after))
+    phrases += [f"the replacement does not fit: {broken}"] if broken else []
     is_heard = is_other or callee.ours is None or any(_reads(callee.ours, name) for name in removed)
     is_heard = is_heard or not all(_takes(callee, name) for name in added)
     risk: Risk = "must change" if broken else "review" if is_heard else "safe"
-    yield Finding("changed", owner or "the module", "caller", "; ".join(found), risk)
+    yield Finding("changed", owner or "the module", "caller", "; ".join(phrases), risk)
 
 
 def _named(names: Sequence[str]) -> str:
@@ -135,16 +135,16 @@ def _other_arguments(before: Sequence[Passed], after: Sequence[Passed]) -> str:
 def _passed(call: Call, signature: Signature) -> Passed:
     """What a call passes, by parameter; by number where there is none."""
     names = [p.name for p in signature.positional]
-    found: Passed = {}
+    results: Passed = {}
     for number, argument in enumerate(call.node.args):
         name = names[number] if number < len(names) else str(number)
-        found["*" if isinstance(argument, ast.Starred) else name] = _argument(argument, call)
+        results["*" if isinstance(argument, ast.Starred) else name] = _argument(argument, call)
     for keyword in call.node.keywords:
-        found[keyword.arg or "**"] = _argument(keyword.value, call)
-    return found
+        results[keyword.arg or "**"] = _argument(keyword.value, call)
+    return results
 
 
-def _said(passed: Passed) -> str:
+def _arguments_text(passed: Passed) -> str:
     return str(sorted((name, argument.said) for name, argument in passed.items()))
 
 
@@ -163,7 +163,7 @@ def base_findings(entry: PatchReplacement, old: ModuleView, new: ModuleView) -> 
     nodes = [view.classes(entry.target_name.name) for view in (old, new)] if entry.target_name.method else [[], []]
     if len(nodes[0]) != 1 or len(nodes[1]) != 1:
         return
-    written = [", ".join(ast.unparse(base) for base in found[0].bases) for found in nodes]
+    written = [", ".join(ast.unparse(base) for base in classes[0].bases) for classes in nodes]
     if written[0] != written[1]:
         detail = f"the bases of '{entry.target_name.name}' are ({written[1]}) instead of ({written[0]})"
         yield Finding("changed", entry.target_name.name, "base", detail, "review")

@@ -59,15 +59,15 @@ def compare_config(
     after = view_of(new)
     patched = ConfigReplacements(loaded, (after, before), sources)
     targets = [(entry, target_verdict(entry, before, after, patched)) for entry in in_order(patched, before)]
-    new_code = new_code_findings(patched, before, after, [found.new_name for _, found in targets])
+    new_code = new_code_findings(patched, before, after, [verdict.new_name for _, verdict in targets])
     verdicts = []
-    for entry, found in targets:
+    for entry, verdict in targets:
         findings = [
-            found.finding,
+            verdict.finding,
             *dependency_findings(entry, patched, before, after),
             *new_code.get(id(entry.patch), []),
         ]
-        verdicts.append(_verdict(entry, found, findings))
+        verdicts.append(_verdict(entry, verdict, findings))
     return Comparison(tuple(verdicts), tuple(config_wide_findings(patched, before, after)), _notes(before, after))
 
 
@@ -97,7 +97,7 @@ def worst(risks: Iterable[Risk]) -> Risk:
     return min(risks, key=RISKS.index, default="safe")
 
 
-def _verdict(entry: PatchReplacement, found: TargetVerdict, findings: Sequence[Finding]) -> PatchVerdict:
+def _verdict(entry: PatchReplacement, target: TargetVerdict, findings: Sequence[Finding]) -> PatchVerdict:
     patch = entry.patch
     assert patch.location is not None, "a config's patches have one"
     ordered = (findings[0], *sorted(findings[1:], key=lambda finding: RISKS.index(finding.risk)))
@@ -106,10 +106,10 @@ def _verdict(entry: PatchReplacement, found: TargetVerdict, findings: Sequence[F
         target=patch.target,
         description=patch.description,
         location=patch.location,
-        verdict=found.finding.kind,
+        verdict=target.finding.kind,
         risk=worst(finding.risk for finding in ordered),
         findings=ordered,
-        new_name=found.new_name,
+        new_name=target.new_name,
     )
 
 

@@ -80,24 +80,24 @@ def dotted(node: ast.expr, inner: set[int]) -> list[str]:
 
 def _configurations(function: Function, entry: PatchReplacement, view: ModuleView) -> dict[str, tuple[Chain, str]]:
     """The expressions of a function that are configurations, each as a chain from one whose class is known."""
-    found: dict[str, tuple[Chain, str]] = {}
+    results: dict[str, tuple[Chain, str]] = {}
     instance = self_name(function) if entry.cls else ""
     own = config_class(view, entry.cls) if entry.cls else ""
     if instance and own:
-        found[f"{instance}.config"] = ((), own)
+        results[f"{instance}.config"] = ((), own)
     for parameter in read_parameters(function):
         name = _annotated_config(parameter.node.annotation if parameter.node else None)
         if parameter.name == "config" and (name or own):
-            found["config"] = ((), name or own)
+            results["config"] = ((), name or own)
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.pop(node.id, None)
+            results.pop(node.id, None)
     for node in function.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            if ast.unparse(node.value) in found and _stores(function, name) == 1:
-                found[name] = found[ast.unparse(node.value)]
-    return found
+            if ast.unparse(node.value) in results and _stores(function, name) == 1:
+                results[name] = results[ast.unparse(node.value)]
+    return results
 
 
 def _stores(function: Function, name: str) -> int:
@@ -142,13 +142,13 @@ def _annotated_config(annotation: ast.expr | None) -> str:
 
 def fields_of(view: ModuleView, cls: str) -> Fields | None:
     """The fields of a configuration class that the module knows; None when it cannot be looked up."""
-    found = view.imported(view.module, cls)
+    imported = view.imported(view.module, cls)
     own = view.module.cls(cls)
     if own is not None:
         return _fields(view, ClassInModule(view.module, own))
-    if found is None or not isinstance(found[1], ast.ClassDef):
+    if imported is None or not isinstance(imported[1], ast.ClassDef):
         return None
-    return _fields(view, ClassInModule(found[0], found[1]))
+    return _fields(view, ClassInModule(imported[0], imported[1]))
 
 
 @lru_cache(maxsize=512)

@@ -20,24 +20,24 @@ def config_wide_findings(patched: ConfigReplacements, old: ModuleView, new: Modu
         patched: the config.
         old, new: upstream's module in both releases.
     """
-    found = [*_anchors(patched, old, new), *_excluded(patched, old, new), *_dropped(patched, old, new)]
-    found += [*_decorators(patched, old, new), *_imports(patched, old, new), *_helpers(patched, old, new)]
-    return list(dict.fromkeys(found))
+    findings = [*_anchors(patched, old, new), *_excluded(patched, old, new), *_dropped(patched, old, new)]
+    findings += [*_decorators(patched, old, new), *_imports(patched, old, new), *_helpers(patched, old, new)]
+    return list(dict.fromkeys(findings))
 
 
 def _where(name: str, old: ModuleView, new: ModuleView) -> str:
     """Where a name of the module is now, as the end of a sentence."""
-    found = moved(TargetName(name), old, new)
-    return f"; it is {found[0]} now: {found[1]}" if found is not None else ""
+    place = moved(TargetName(name), old, new)
+    return f"; it is {place[0]} now: {place[1]}" if place is not None else ""
 
 
 def _anchors(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
     for helper in patched.helpers.values():
         after = helper.helper.after
         if after is not None and after in old.index.definitions and after not in new.index.definitions:
-            found = moved(TargetName(after), old, new)
+            place = moved(TargetName(after), old, new)
             detail = f"the helper '{helper.name}' follows it{_where(after, old, new)}"
-            yield Finding("gone" if found is None else "moved", after, "anchor", detail, "must change")
+            yield Finding("gone" if place is None else "moved", after, "anchor", detail, "must change")
 
 
 def _excluded(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:
@@ -79,12 +79,12 @@ def _decorator_names(view: ModuleView, target: str) -> set[str]:
     nodes = view.definitions(cls)
     if method:
         nodes = [function for node in nodes for function in methods(node, method)]
-    found: set[str] = set()
+    results: set[str] = set()
     for node in nodes:
         for decorator in node.decorator_list:
             full = ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)
-            found |= {full, f"@{full}", full.rpartition(".")[2]}
-    return found
+            results |= {full, f"@{full}", full.rpartition(".")[2]}
+    return results
 
 
 def _imports(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> Iterator[Finding]:

@@ -60,11 +60,11 @@ def name_findings(
 
 def used_names(node: ast.AST) -> list[str]:
     """The names of the module's top level that a definition refers to, in their order."""
-    found: dict[str, None] = {}
+    results: dict[str, None] = {}
     for reference in find_scopes(ast.Module([node], [])).references:  # type: ignore[list-item]
         if isinstance(reference.node, ast.Name) and reference.is_global(reference.node.id):
-            found[reference.node.id] = None
-    return list(found)
+            results[reference.node.id] = None
+    return list(results)
 
 
 def bound(view: ModuleView, name: str) -> Bound | None:
@@ -75,10 +75,10 @@ def bound(view: ModuleView, name: str) -> Bound | None:
         return Bound(node, view.module, is_own=True)
     if name in view.imports:
         module, attribute = sorted(view.imports[name])[0]
-        found = view.imported(view.module, name)
-        node = found[1] if found is not None and isinstance(found[1], (ast.ClassDef, *FUNCTIONS)) else None
+        imported = view.imported(view.module, name)
+        node = imported[1] if imported is not None and isinstance(imported[1], (ast.ClassDef, *FUNCTIONS)) else None
         source = f"{module}.{attribute}" if attribute else module
-        return Bound(node, found[0] if found is not None else None, source=source)
+        return Bound(node, imported[0] if imported is not None else None, source=source)
     return Bound() if name in view.index.assigned else None
 
 
@@ -99,12 +99,12 @@ def _changed(
     """What is called otherwise than it was, or stands elsewhere."""
     about = before.source or name
     if before.node is not None and after.node is not None:
-        found = _call_finding(about, before, after, calls) or _definition_finding(name, before, after, old, new)
+        finding = _call_finding(about, before, after, calls) or _definition_finding(name, before, after, old, new)
         homes = _home(before), _home(after)
         if homes[0] is not None and homes[1] is not None:
             yield from output_findings(about, (old, homes[0]), (new, homes[1]), calls)
-        if found is not None:
-            yield found
+        if finding is not None:
+            yield finding
             return
     if before.source != after.source:
         where = f"the module imports it from {after.source.rpartition('.')[0]} now" if after.source else ""
@@ -120,11 +120,11 @@ def _home(bind: Bound) -> ClassInModule | None:
 
 def _calls(node: ast.AST) -> dict[str, list[ast.Call]]:
     """The calls of plain names, by name."""
-    found: dict[str, list[ast.Call]] = {}
+    results: dict[str, list[ast.Call]] = {}
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-            found.setdefault(call.func.id, []).append(call)
-    return found
+            results.setdefault(call.func.id, []).append(call)
+    return results
 
 
 def _call_finding(about: str, before: Bound, after: Bound, calls: Iterable[ast.Call]) -> Finding | None:
@@ -143,8 +143,8 @@ def _call_finding(about: str, before: Bound, after: Bound, calls: Iterable[ast.C
 def called(node: Definition | None) -> Function | None:
     """The function that a call of a class or function runs; None where that is not evident."""
     if isinstance(node, ast.ClassDef):
-        found = methods(node, "__init__")
-        return found[0] if len(found) == 1 else None
+        constructors = methods(node, "__init__")
+        return constructors[0] if len(constructors) == 1 else None
     return node
 
 

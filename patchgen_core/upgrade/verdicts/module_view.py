@@ -108,40 +108,40 @@ class ModuleView:
     @cached_property
     def imports(self) -> dict[str, frozenset[tuple[str, str]]]:
         """What imports of the top level bind: by name, the modules and what of them; empty for a module itself."""
-        found: dict[str, frozenset[tuple[str, str]]] = {}
+        results: dict[str, frozenset[tuple[str, str]]] = {}
         for name, statements in self.index.imports.items():
-            found[name] = frozenset(_imported(statement, alias, self.package) for statement, alias in statements)
-        return found
+            results[name] = frozenset(_imported(statement, alias, self.package) for statement, alias in statements)
+        return results
 
     @cached_property
     def calls(self) -> dict[str, list[Call]]:
         """Every call, by the class, method or function that it stands in."""
-        found: dict[str, list[Call]] = {}
+        results: dict[str, list[Call]] = {}
         for call in self.module.calls:
-            found.setdefault(call.owner, []).append(call)
-        return found
+            results.setdefault(call.owner, []).append(call)
+        return results
 
     def callers(self, owner: str) -> dict[int, list[Call]]:
         """The calls of one owner whose callee is evident, by the ``id`` of the function that they call."""
         if owner not in self._callers:
-            found: dict[int, list[Call]] = {}
+            results: dict[int, list[Call]] = {}
             for call in self.calls.get(owner, ()):
                 for callee in self.inference.callees(call.node, call.scope):
                     if callee.function is not None:
-                        found.setdefault(id(callee.function), []).append(call)
-            self._callers[owner] = found
+                        results.setdefault(id(callee.function), []).append(call)
+            self._callers[owner] = results
         return self._callers[owner]
 
     @cached_property
     def owners(self) -> dict[str, str]:
         """What each method and function says, by its dotted name."""
-        found: dict[str, str] = {}
+        results: dict[str, str] = {}
         for name, node in self.source.definitions:
             if "<locals>" not in name and not isinstance(node, ast.ClassDef):
-                found[name] = found.get(name, "") + self._said(node)
-        return found
+                results[name] = results.get(name, "") + self._text(node)
+        return results
 
-    def _said(self, node: Definition) -> str:
+    def _text(self, node: Definition) -> str:
         if self.side.is_recorded:
             return form(node, self.package)
         return "\n".join(self.source.lines[self.source.first_line(node) - 1 : node.end_lineno])
@@ -151,8 +151,8 @@ class ModuleView:
         if name not in self.index.definitions:
             return []
         if name not in self._definitions:
-            found = self.index.definitions[name]
-            self._definitions[name] = found if len(found) == 1 else last_definitions(self.source.tree.body, name)
+            nodes = self.index.definitions[name]
+            self._definitions[name] = nodes if len(nodes) == 1 else last_definitions(self.source.tree.body, name)
         return self._definitions[name]
 
     def classes(self, name: str) -> list[ast.ClassDef]:
@@ -164,9 +164,9 @@ class ModuleView:
         nodes = self.definitions(target_name.name)
         if not target_name.method:
             return TargetDefinitions(tuple(nodes), self.source, self.package) if nodes else None
-        found = [f for node in nodes for f in methods(node, target_name.method, target_name.accessor)]
-        if found:
-            return TargetDefinitions(tuple(found), self.source, self.package)
+        results = [f for node in nodes for f in methods(node, target_name.method, target_name.accessor)]
+        if results:
+            return TargetDefinitions(tuple(results), self.source, self.package)
         for home in self.inherited(target_name.name):
             inherited = (
                 methods(home.node, target_name.method, target_name.accessor)
@@ -196,10 +196,10 @@ class ModuleView:
 
     def _bases(self, home: ClassInModule, depth: int) -> Iterator[ClassInModule]:
         for base in home.node.bases:
-            found = self.class_of(home.module, base) if depth < _DEPTH else None
-            if found is not None and found.node is not home.node:
-                yield found
-                yield from self._bases(found, depth + 1)
+            cls = self.class_of(home.module, base) if depth < _DEPTH else None
+            if cls is not None and cls.node is not home.node:
+                yield cls
+                yield from self._bases(cls, depth + 1)
 
     def class_of(self, module: Module, base: ast.expr) -> ClassInModule | None:
         """The class behind an expression that names a base; None for one outside of upstream's package."""
@@ -209,8 +209,12 @@ class ModuleView:
         own = module.cls(node.id)
         if own is not None:
             return ClassInModule(module, own)
-        found = self.imported(module, node.id)
-        return ClassInModule(found[0], found[1]) if found is not None and isinstance(found[1], ast.ClassDef) else None
+        imported = self.imported(module, node.id)
+        return (
+            ClassInModule(imported[0], imported[1])
+            if imported is not None and isinstance(imported[1], ast.ClassDef)
+            else None
+        )
 
     def imported(self, module: Module, name: str) -> tuple[Module, ast.AST] | None:
         """The class or function of upstream's package that a module imports under a name."""

@@ -18,7 +18,7 @@ def is_output(node: ast.AST | None) -> bool:
 
 def fields_of(view: ModuleView, home: ClassInModule) -> list[str] | None:
     """The fields of a dataclass with those of its bases, in their order; None when a base cannot be looked up."""
-    found: list[str] = []
+    results: list[str] = []
     for base in home.node.bases:
         if isinstance(base, ast.Name) and base.id == "ModelOutput":
             continue
@@ -26,10 +26,10 @@ def fields_of(view: ModuleView, home: ClassInModule) -> list[str] | None:
         more = fields_of(view, inner) if inner is not None else None
         if more is None:
             return None
-        found += more
+        results += more
     declared = [s.target for s in home.node.body if isinstance(s, ast.AnnAssign)] if is_output(home.node) else []
     own = [target.id for target in declared if isinstance(target, ast.Name)]
-    return [*found, *(field for field in own if field not in found)]
+    return [*results, *(field for field in own if field not in results)]
 
 
 def output_findings(

@@ -48,36 +48,36 @@ class Reads:
 @lru_cache(maxsize=4096)
 def members_of(node: ast.ClassDef) -> Members:
     """What a class body gives its instances."""
-    found = Members()
+    members = Members()
     for statement in statements(node.body):
         if isinstance(statement, DEFINITIONS):
-            found.names.add(statement.name)
+            members.names.add(statement.name)
         else:
-            found.names.update(assigned_names(statement))
+            members.names.update(assigned_names(statement))
     for function in all_methods(node):
         own = assigned_by(function)
-        found.names |= own.names
+        members.names |= own.names
         for name, values in own.assigned.items():
-            found.assigned.setdefault(name, []).extend(values)
-    return found
+            members.assigned.setdefault(name, []).extend(values)
+    return members
 
 
 @lru_cache(maxsize=8192)
 def assigned_by(function: Function) -> Members:
     """What a method assigns to attributes of its instance."""
-    found = Members()
+    members = Members()
     name = self_name(function)
     for node in statements(function.body) if name else ():
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            found.names |= _registered(node.value)
+            members.names |= _registered(node.value)
             continue
         value = getattr(node, "value", None)
         is_plain = isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(value, ast.expr)
         for target in _assigned_targets(node):
             if _is_own(target, name) and isinstance(target, ast.Attribute):
-                found.names.add(target.attr)
-                found.assigned.setdefault(target.attr, []).append(value if is_plain and value else target)
-    return found
+                members.names.add(target.attr)
+                members.assigned.setdefault(target.attr, []).append(value if is_plain and value else target)
+    return members
 
 
 def _assigned_targets(node: ast.stmt) -> list[ast.expr]:
@@ -110,28 +110,28 @@ def _is_own(node: ast.AST, name: str) -> bool:
 
 def reads_of(functions: list[Function], cls: str) -> Reads:
     """What functions take from ``self``."""
-    found = Reads()
+    reads = Reads()
     for function in functions:
         name = self_name(function)
         called: set[int] = set()
         for node in ast.walk(function):  # a call comes before what it calls
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 called.add(id(node.func))
-                _note_call(node, node.func, name, cls, found)
+                _note_call(node, node.func, name, cls, reads)
             elif id(node) not in called and isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-                found.attributes.update({node.attr: None} if _is_own(node, name) else {})
-    return found
+                reads.attributes.update({node.attr: None} if _is_own(node, name) else {})
+    return reads
 
 
-def _note_call(call: ast.Call, function: ast.Attribute, name: str, cls: str, found: Reads) -> None:
+def _note_call(call: ast.Call, function: ast.Attribute, name: str, cls: str, reads: Reads) -> None:
     """Note a call of a method of ``self``, of ``super()``, or of upstream's ``__init__``."""
     holder, method = function.value, function.attr
     if _is_own(function, name):
-        found.calls.setdefault(method, []).append(call)
+        reads.calls.setdefault(method, []).append(call)
     elif isinstance(holder, ast.Call) and isinstance(holder.func, ast.Name) and holder.func.id == "super":
-        found.super_calls.setdefault(method, []).append(call)
+        reads.super_calls.setdefault(method, []).append(call)
     elif isinstance(holder, ast.Name) and holder.id == cls and method == ORIGINAL_INIT:
-        found.original.append(call)
+        reads.original.append(call)
 
 
 # --- findings ----------------------------------------------------------------------------------------
@@ -150,9 +150,11 @@ def self_findings(
     yield from _lost(entry, reads, given, lines, (old, new))
     yield from _set_otherwise(entry, reads, given, patched, lines)
     for about, relation, calls, start in (("self", "used", reads.calls, 0), ("super()", "base", reads.super_calls, 1)):
-        for method, found in calls.items():
+        for method, method_calls in calls.items():
             if method not in given or about == "super()":
-                yield from _method_findings(method, relation, found, (lines[0][start:], lines[1][start:]), (old, new))
+                yield from _method_findings(
+                    method, relation, method_calls, (lines[0][start:], lines[1][start:]), (old, new)
+                )
     yield from _original_findings(reads.original, before[0], after[0])
 
 
@@ -168,15 +170,15 @@ def _line(entry: PatchReplacement, view: ModuleView, node: ast.ClassDef) -> list
 def _given(entry: PatchReplacement, patched: ConfigReplacements, line: list[ClassInModule]) -> set[str]:
     """What patches give the class and its bases."""
     names = {home.node.name for home in line} | {entry.target_name.name}
-    found: set[str] = set()
+    results: set[str] = set()
     for other in patched.patches:
         if other.target_name.name not in names or other.node is None:
             continue
         if isinstance(other.node, ast.ClassDef):
-            found |= members_of(other.node).names
+            results |= members_of(other.node).names
         else:
-            found |= assigned_by(other.node).names | {other.target_name.method}
-    return found
+            results |= assigned_by(other.node).names | {other.target_name.method}
+    return results
 
 
 def _lost(
@@ -202,9 +204,9 @@ def _lost(
 def _holder(line: list[ClassInModule], name: str) -> tuple[ClassInModule, Members] | None:
     """The first class that gives instances an attribute."""
     for home in line:
-        found = members_of(home.node)
-        if name in found.names:
-            return home, found
+        members = members_of(home.node)
+        if name in members.names:
+            return home, members
     return None
 
 
@@ -270,10 +272,10 @@ def _method_findings(
 def _method(line: list[ClassInModule], name: str) -> tuple[ClassInModule, Function] | None:
     """The one definition of a method in the first class that has it; None for a property or several."""
     for home in line:
-        found = methods(home.node, name)
-        if found:
-            is_property = any("property" in ast.unparse(d) for d in found[0].decorator_list)
-            return (home, found[0]) if len(found) == 1 and not is_property else None
+        functions = methods(home.node, name)
+        if functions:
+            is_property = any("property" in ast.unparse(d) for d in functions[0].decorator_list)
+            return (home, functions[0]) if len(functions) == 1 and not is_property else None
         if name in members_of(home.node).names:
             return None
     return None

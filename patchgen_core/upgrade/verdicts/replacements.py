@@ -114,7 +114,7 @@ class ConfigReplacements:
 
 def read_helpers(loaded: LoadedConfig, sources: SourceCache) -> list[PlannedHelper]:
     """The helpers of a config whose source can be read, each once; generating tells of the others."""
-    found = []
+    helpers = []
     for entry in unique([*loaded.config.helpers, *loaded.config.positioned_helpers]):
         helper = entry if isinstance(entry, Helper) else Helper(entry, location=loaded.config.location)
         location = helper.location or loaded.config.location
@@ -122,8 +122,8 @@ def read_helpers(loaded: LoadedConfig, sources: SourceCache) -> list[PlannedHelp
             replacement = read_replacement(helper.definition, sources, loaded.modules, location)
         except PatchgenError:
             continue
-        found.append(PlannedHelper(helper, replacement))
-    return found
+        helpers.append(PlannedHelper(helper, replacement))
+    return helpers
 
 
 def _parsed(planned: PlannedPatch) -> Definition | None:

@@ -33,21 +33,23 @@ def describe(old: Function, new: Function) -> list[str]:
     others = renamed(old, new)
     added = [name for name in after if name not in before and name not in others.values()]
     removed = [name for name in before if name not in after and name not in others]
-    found = [f"renames '{a}' to '{b}'" for a, b in others.items()]
-    found += [f"adds {_with_defaults(added, after)}"] if added else []
-    found += [f"drops {quoted(removed)}"] if removed else []
+    results = [f"renames '{a}' to '{b}'" for a, b in others.items()]
+    results += [f"adds {_with_defaults(added, after)}"] if added else []
+    results += [f"drops {quoted(removed)}"] if removed else []
     kept = [name for name in before if name in after]
     order = [name for name in after if name in before]
     if kept != order:
-        found.append(f"has another order of parameters: {', '.join(after)}")
+        results.append(f"has another order of parameters: {', '.join(after)}")
     for name in kept:
-        found += _differences(name, before[name], after[name])
+        results += _differences(name, before[name], after[name])
     for star, a, b in (("*", old.args.vararg, new.args.vararg), ("**", old.args.kwarg, new.args.kwarg)):
         if (a is None) != (b is None):
-            found.append(f"takes {star}{b.arg}" if b is not None else f"takes no {star}{a.arg if a else ''} any more")
+            results.append(
+                f"takes {star}{b.arg}" if b is not None else f"takes no {star}{a.arg if a else ''} any more"
+            )
         elif a is not None and b is not None and a.arg != b.arg:
-            found.append(f"renames {star}{a.arg} to {star}{b.arg}")
-    return found
+            results.append(f"renames {star}{a.arg} to {star}{b.arg}")
+    return results
 
 
 _KINDS = {"position": "by position only", "either": "by position or keyword", "keyword": "by keyword only"}

@@ -73,14 +73,14 @@ def nearest(node: Definition, package: str, candidates: Iterable[tuple[str, Defi
     for name, other, other_package in candidates:
         if isinstance(node, ast.ClassDef) != isinstance(other, ast.ClassDef):
             continue
-        found = tokens_of(other, other_package)
-        bound = _bound(known, Counter(found))
+        other_words = tokens_of(other, other_package)
+        bound = _bound(known, Counter(other_words))
         if bound >= RENAMED:
-            ranked.append((bound, name, found))
+            ranked.append((bound, name, other_words))
     best = Likeness("", 0.0)
-    for bound, name, found in sorted(ranked, reverse=True)[:8]:
+    for bound, name, other_words in sorted(ranked, reverse=True)[:8]:
         if bound > best.ratio:
-            alike = ratio(words, found)
+            alike = ratio(words, other_words)
             best = Likeness(name, alike) if alike > best.ratio else best
     return best if best.ratio >= RENAMED else None
 
@@ -104,10 +104,10 @@ def _moved_name(target_name: TargetName, old: ModuleView, new: ModuleView) -> tu
     nodes = old.definitions(target_name.name)
     if not nodes:
         return None
-    found = nearest(nodes[0], old.package, new_definitions(old, new))
-    if found is None:
+    similar = nearest(nodes[0], old.package, new_definitions(old, new))
+    if similar is None:
         return None
-    return ".".join([found.name, *([rest] if rest else [])]), f"{found.percent}"
+    return ".".join([similar.name, *([rest] if rest else [])]), f"{similar.percent}"
 
 
 def _moved_method(target_name: TargetName, old: ModuleView, new: ModuleView) -> tuple[str, str] | None:
@@ -117,9 +117,9 @@ def _moved_method(target_name: TargetName, old: ModuleView, new: ModuleView) -> 
         return None
     known = {f.name for node in old.classes(target_name.name) for f in all_methods(node)}
     fresh = [f for node in new.classes(target_name.name) for f in all_methods(node) if f.name not in known]
-    found = nearest(target.nodes[0], target.package, [(f.name, f, new.package) for f in fresh])
-    if found is not None:
-        return f"{target_name.name}.{found.name}", found.percent
+    similar = nearest(target.nodes[0], target.package, [(f.name, f, new.package) for f in fresh])
+    if similar is not None:
+        return f"{target_name.name}.{similar.name}", similar.percent
     return None
 
 
@@ -169,15 +169,15 @@ def new_code_findings(
     names = [name for name in new.index.definitions if name not in old.index.definitions]
     names = [name for name in names if name not in patched.config.exclude and not _is_patched(name, patched)]
     names = [name for name in names if not any(place.partition(".")[0] == name for place in moved_to)]
-    found: dict[int, list[Finding]] = {}
+    results: dict[int, list[Finding]] = {}
     targets = [(entry, target) for entry in patched.patches if (target := _example(entry, old, new)) is not None]
     for name in names if targets else ():
         for node in new.definitions(name)[:1]:
             best = _most_alike(name, node, targets, new)
             if best is not None:
                 entry, finding = best
-                found.setdefault(id(entry.patch), []).append(finding)
-    return found
+                results.setdefault(id(entry.patch), []).append(finding)
+    return results
 
 
 def _is_patched(name: str, patched: ConfigReplacements) -> bool:
@@ -221,9 +221,9 @@ def _counterpart(name: str, node: Definition, entry: PatchReplacement, new: Modu
     if target_name.method == "__init__":
         return None  # constructors are alike whatever they construct
     if isinstance(node, ast.ClassDef) or not target_name.method:
-        found = new.find(TargetName(name, target_name.method, target_name.accessor))
-        is_here = found is not None and found.home is not None and found.home.module is new.module
-        return found if found is not None and len(found.nodes) == 1 and not is_here else None
+        counterpart = new.find(TargetName(name, target_name.method, target_name.accessor))
+        is_here = counterpart is not None and counterpart.home is not None and counterpart.home.module is new.module
+        return counterpart if counterpart is not None and len(counterpart.nodes) == 1 and not is_here else None
     return None
 
 

@@ -89,12 +89,12 @@ def _cosmetic(old: TargetDefinitions, new: TargetDefinitions) -> str:
         wanted = {"docstrings": docstrings, "annotations": annotations}
         return [form_without(node, target.package, **wanted) for node in target.nodes]
 
-    found = []
+    results = []
     if says(old, True, False) != says(new, True, False):
-        found.append("docstrings" if isinstance(old.nodes[0], ast.ClassDef) else "the docstring")
+        results.append("docstrings" if isinstance(old.nodes[0], ast.ClassDef) else "the docstring")
     if says(old, False, True) != says(new, False, True):
-        found.append("annotations")
-    return f"only {listed(found or ['comments or layout'])} differ{'s' if found == ['the docstring'] else ''}"
+        results.append("annotations")
+    return f"only {listed(results or ['comments or layout'])} differ{'s' if results == ['the docstring'] else ''}"
 
 
 def _described(old: TargetDefinitions, new: TargetDefinitions, diff: str) -> Change:
@@ -105,9 +105,9 @@ def _described(old: TargetDefinitions, new: TargetDefinitions, diff: str) -> Cha
         changed = decorator_changes(before, old.package, after, new.package)
         has_decorators |= bool(changed)
         if isinstance(before, ast.ClassDef) and isinstance(after, ast.ClassDef):
-            found = _class_signatures(before, after)
-            signatures += found
-            details += _class_details(before, after, found, (old.package, new.package))
+            pairs = _class_signatures(before, after)
+            signatures += pairs
+            details += _class_details(before, after, pairs, (old.package, new.package))
         elif isinstance(before, FUNCTIONS) and isinstance(after, FUNCTIONS):
             if signature_form(before) != signature_form(after):
                 signatures.append((before, after))
@@ -129,11 +129,11 @@ def decorator_changes(old: Definition, old_package: str, new: Definition, new_pa
     after = {form(d, new_package): f"@{ast.unparse(d)}" for d in new.decorator_list}
     gone = [text for key, text in before.items() if key not in after]
     come = [text for key, text in after.items() if key not in before]
-    found = [f"loses {listed(gone)}"] if gone else []
-    found += [f"gets {listed(come)}"] if come else []
-    if not found and list(before) != list(after):
-        found = [f"has its decorators in another order: {', '.join(after.values())}"]
-    return found
+    phrases = [f"loses {listed(gone)}"] if gone else []
+    phrases += [f"gets {listed(come)}"] if come else []
+    if not phrases and list(before) != list(after):
+        phrases = [f"has its decorators in another order: {', '.join(after.values())}"]
+    return phrases
 
 
 # --- classes -----------------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ def _class_details(
 
 def _members(node: ast.ClassDef, package: str) -> dict[str, str]:
     """What a class body says, by the names that it binds."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for statement in statements(node.body):
         names = [statement.name] if isinstance(statement, DEFINITIONS) else assigned_names(statement)
         for name in names:
-            found[name] = found.get(name, "") + form(statement, package, bare=True)
-    return found
+            results[name] = results.get(name, "") + form(statement, package, bare=True)
+    return results

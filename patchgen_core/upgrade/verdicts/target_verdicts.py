@@ -95,14 +95,14 @@ def _finding(
 
 def _fits(entry: PatchReplacement, change: Change, old: ModuleView, new: ModuleView) -> list[Fit]:
     """Whether the replacement takes what the new signatures' callers pass."""
-    found = []
+    results = []
     ours = {function.name: function for _, function in entry.functions}
     for before, after in change.signatures:
         mine = entry.node if isinstance(entry.node, FUNCTIONS) else ours.get(before.name)
         if mine is not None:
             callee = Callee(mine, before, after, bool(entry.cls))
-            found.append(fit(callee, calls_of(old, before), calls_of(new, after)))
-    return found
+            results.append(fit(callee, calls_of(old, before), calls_of(new, after)))
+    return results
 
 
 def is_upstream(
@@ -177,11 +177,11 @@ def _fresh(
 
 
 def _missing(target_name: TargetName, old: ModuleView, new: ModuleView) -> TargetVerdict:
-    found = moved(target_name, old, new)
-    if found is None:
+    place = moved(target_name, old, new)
+    if place is None:
         what = "" if not target_name.method or new.classes(target_name.name) else f"'{target_name.name}' is gone"
         return TargetVerdict(Finding("gone", target_name.dotted, "target", what, "must change"))
-    name, detail = found
+    name, detail = place
     return TargetVerdict(
         Finding("moved", target_name.dotted, "target", f"it is {name} now: {detail}", "must change"), name
     )
