@@ -85,26 +85,26 @@ class _Upgrade:
         if new is not None and old.is_recorded and base:
             new = replace(new, source=parse_source(new.upstream.path, base))  # which ruff has formatted as well
         comparison = compare_config(loaded, old, new, self.sources, self.release.modules)
-        blames = self._new_problems(loaded, before)
+        blamed = self._new_problems(loaded, before)
         rebaser = Rebaser(loaded, old, new, self.sources) if new is not None else None
-        patches = [self._complete(loaded, verdict, rebaser, blames) for verdict in comparison.patches]
+        patches = [self._complete(loaded, verdict, rebaser, blamed) for verdict in comparison.patches]
         patches.sort(key=lambda verdict: RISKS.index(verdict.risk))
-        problems = tuple(dict.fromkeys(blame.problem for blame in blames))
+        problems = tuple(dict.fromkeys(entry.problem for entry in blamed))
         if before is None and any(problem.code for problem in problems):
             note = f"what breaks a contract rule may have done so with {old.version}: its other modules are not known"
             comparison = replace(comparison, notes=(*comparison.notes, note))
         return self._config_verdict(loaded, old, comparison, tuple(patches), problems)
 
     def _complete(
-        self, loaded: LoadedConfig, verdict: PatchVerdict, rebaser: Rebaser | None, blames: Sequence[PatchProblem]
+        self, loaded: LoadedConfig, verdict: PatchVerdict, rebaser: Rebaser | None, blamed: Sequence[PatchProblem]
     ) -> PatchVerdict:
         """A patch's verdict with its replacement carried over and with the problems that are its own."""
         rebase = rebaser.rebase(verdict) if rebaser is not None else None
         patches = patches_of(loaded)
         own = tuple(
-            blame.problem
-            for blame in blames
-            if blame.patch is not None and is_on(verdict, patches[blame.patch], loaded)
+            entry.problem
+            for entry in blamed
+            if entry.patch is not None and is_on(verdict, patches[entry.patch], loaded)
         )
         findings = tuple(_settled(verdict.findings, rebase))
         risks = [finding.risk for finding in findings]
@@ -139,7 +139,7 @@ class _Upgrade:
 
     def _without_old(self, loaded: LoadedConfig, error: PatchgenError) -> ConfigVerdict:
         """Nothing to compare with: what can be told is whether the config generates."""
-        problems = tuple(dict.fromkeys(blame.problem for blame in self._new_problems(loaded, None)))
+        problems = tuple(dict.fromkeys(entry.problem for entry in self._new_problems(loaded, None)))
         notes = tuple(f"nothing is compared: {problem.message}" for problem in error.problems)
         return ConfigVerdict(
             loaded.label,
@@ -199,8 +199,8 @@ class _Upgrade:
         To tell which findings are new, every config is generated against the old release as well.
         """
         generation = self.new.generation(loaded)
-        known = {_identity(blame) for blame in before.generation(loaded).errors} if before is not None else set()
-        return (*generation.problems, *(blame for blame in generation.errors if _identity(blame) not in known))
+        known = {_identity(entry) for entry in before.generation(loaded).errors} if before is not None else set()
+        return (*generation.problems, *(entry for entry in generation.errors if _identity(entry) not in known))
 
 
 class _ReleaseRun:
@@ -237,6 +237,6 @@ def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Fin
             yield finding
 
 
-def _identity(blame: PatchProblem) -> tuple[object, ...]:
+def _identity(entry: PatchProblem) -> tuple[object, ...]:
     """What tells one problem from another, whichever release it is of."""
-    return blame.problem.code, blame.problem.message, blame.problem.location
+    return entry.problem.code, entry.problem.message, entry.problem.location

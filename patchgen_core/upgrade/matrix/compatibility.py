@@ -1,4 +1,4 @@
-"""Configs tried with a release of upstream: what generates, what breaks a rule, what changed below each patch."""
+"""Configs with a release of upstream: what generates, what breaks a rule, what changed below each patch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.base import recorded_module
 from patchgen_core.upgrade.package_configs import ConfigKey, patches_of
 from patchgen_core.upgrade.release_module import ReleaseModule
-from patchgen_core.upgrade.release_project import Generation, PatchProblem, ReleaseProject
+from patchgen_core.upgrade.release_project import Generation, ReleaseProject
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.comparing import compare_target
 from patchgen_core.upgrade.verdicts.module_view import view_of
@@ -40,26 +40,21 @@ class ConfigBase:
 
 @dataclass(frozen=True)
 class Compatibility:
-    """A config with one release.
+    """What a config is with one release.
 
     Attributes:
-        is_absent: whether the release lacks upstream's module.
+        generation: what becomes of the config; None when the release lacks upstream's module.
         targets: what upstream changed in the target of each patch, from what the config is based on; None where that
             is not known.
-        problems: why the config does not generate; what is wrong with its patches even where another is, too.
-        errors: which contract rules its generated module breaks. Where it does not generate, that is the module of
-            what is left of it without the declarations that keep it from doing so.
     """
 
-    is_absent: bool = False
+    generation: Generation | None
     targets: tuple[Finding | None, ...] = ()
-    problems: tuple[PatchProblem, ...] = ()
-    errors: tuple[PatchProblem, ...] = ()
 
 
 @dataclass(frozen=True)
 class CompatibilityChecker:
-    """Tries configs with releases. What a release was read into is dropped afterwards.
+    """Checks configs with releases. What a release was read into is dropped afterwards.
 
     Attributes:
         project: the configs' project.
@@ -97,11 +92,7 @@ class CompatibilityChecker:
         return results
 
     def _compatibility(self, key: ConfigKey, project: ReleaseProject, generation: Generation | None) -> Compatibility:
-        if generation is None:
-            return Compatibility(is_absent=True)
-        return Compatibility(
-            targets=self._targets(key, project), problems=generation.problems, errors=generation.errors
-        )
+        return Compatibility(generation, self._targets(key, project) if generation is not None else ())
 
     def _targets(self, key: ConfigKey, project: ReleaseProject) -> tuple[Finding | None, ...]:
         patches = patches_of(self.configs[key])

@@ -1,4 +1,4 @@
-"""What a trial says about a config and its patches: ok, cosmetic, changed, breaks, absent."""
+"""What a release is to a config and its patches: ok, cosmetic, changed, breaks, absent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from patchgen_core.errors import Problem
 from patchgen_core.upgrade.matrix.compatibility import Compatibility
-from patchgen_core.upgrade.release_project import PatchProblem
+from patchgen_core.upgrade.release_project import Generation, PatchProblem
 from patchgen_core.upgrade.results import STATES, Cell, Finding, State
 
 BROKEN: tuple[State, ...] = ("breaks", "absent")
@@ -38,33 +38,33 @@ class ConfigCells:
     general: tuple[Problem, ...] = ()
 
 
-def judge(version: str, trial: Compatibility, base: Compatibility | None, names: Sequence[str]) -> ConfigCells:
+def judge(version: str, new: Compatibility, base: Compatibility | None, names: Sequence[str]) -> ConfigCells:
     """What a version is to a config.
 
     Args:
         version: what the version is called.
-        trial: the config with it.
+        new: the config with it.
         base: the config with the release that it is based on: what is wrong there as well does not count. None where
             that cannot be tried.
         names: what the patches are called.
     """
-    if trial.is_absent:
+    if new.generation is None:
         cell = Cell(version, "absent", (NO_MODULE,))
         return ConfigCells(cell, tuple(cell for _ in names))
-    blames = [*trial.problems, *_errors(trial, base)]
-    own = [[blame.problem for blame in blames if blame.patch == number] for number in range(len(names))]
+    blamed = [*new.generation.problems, *_new_errors(new.generation, base.generation if base is not None else None)]
+    own = [[entry.problem for entry in blamed if entry.patch == number] for number in range(len(names))]
     patches = tuple(
         Cell(version, "breaks", problems=tuple(problems)) if problems else _changed(version, target)
-        for problems, target in zip(own, trial.targets)
+        for problems, target in zip(own, new.targets)
     )
-    general = tuple(blame.problem for blame in blames if blame.patch is None)
+    general = tuple(entry.problem for entry in blamed if entry.patch is None)
     states: list[State] = [cell.state for cell in patches]
     states += ["breaks"] if general else []
     state: State = min(states, key=STATES.index, default="ok")
     reasons = [
         f"{name}: {reason}" for name, cell in zip(names, patches) for reason in cell.reasons if cell.state == state
     ]
-    problems = tuple(blame.problem for blame in blames)
+    problems = tuple(entry.problem for entry in blamed)
     return ConfigCells(Cell(version, state, tuple(reasons), problems), patches, general)
 
 
@@ -85,14 +85,14 @@ def reason_of(problem: Problem) -> str:
     return f"{problem.code} {message}".lstrip()
 
 
-def _errors(trial: Compatibility, base: Compatibility | None) -> list[PatchProblem]:
+def _new_errors(new: Generation, base: Generation | None) -> list[PatchProblem]:
     """The errors that the base has not, wherever in the module they stand.
 
     Of a config that does not generate, those of patches: what is left of it may break a rule as a whole.
     """
-    known = {_identity(blame.problem) for blame in (base.errors if base is not None else ())}
-    errors = [blame for blame in trial.errors if _identity(blame.problem) not in known]
-    return [blame for blame in errors if blame.patch is not None] if trial.problems else errors
+    known = {_identity(entry.problem) for entry in (base.errors if base is not None else ())}
+    errors = [entry for entry in new.errors if _identity(entry.problem) not in known]
+    return [entry for entry in errors if entry.patch is not None] if new.problems else errors
 
 
 def _identity(problem: Problem) -> tuple[object, ...]:
