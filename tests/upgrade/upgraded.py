@@ -158,7 +158,7 @@ class Upgrading:
 
     def drift(self) -> DriftReport:
         """The drift gate against the new release."""
-        return check(replace(self.work.project, upstream=(self.folder,)))
+        return check(Selection(replace(self.work.project, upstream=(self.folder,))))
 
     def git(self, *arguments: str) -> str:
         """Run git in the project."""

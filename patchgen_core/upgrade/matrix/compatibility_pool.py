@@ -9,8 +9,8 @@ from threading import Lock
 from types import TracebackType
 
 from patchgen_core.build.results import Progress
+from patchgen_core.upgrade.matrix.compatibility import Compatibility, CompatibilityChecker, ConfigBase
 from patchgen_core.upgrade.matrix.compatibility_worker import CheckerRequest, CheckRequest
-from patchgen_core.upgrade.matrix.compatibility import ConfigBase, CompatibilityChecker, Compatibility
 from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key
 from patchgen_core.upstream.releases import Release
 from patchgen_core.workers.pool import WorkerPool, count_cpus
@@ -101,5 +101,7 @@ class CompatibilityPool:
         with self._alone:
             if self._checker is None:
                 configs = {config_key(loaded): loaded for loaded in self.selection.configs}
-                self._checker = CompatibilityChecker(self.selection.project, configs, self.bases, self.selection.sources)
+                self._checker = CompatibilityChecker(
+                    self.selection.project, configs, self.bases, self.selection.sources
+                )
             return self._checker.check(*task)

@@ -12,7 +12,7 @@ from pathlib import Path
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.matrix.compatibility import ConfigBase, CompatibilityChecker, Compatibility
+from patchgen_core.upgrade.matrix.compatibility import Compatibility, CompatibilityChecker, ConfigBase
 from patchgen_core.upgrade.package_configs import ConfigKey, config_key, unpinned
 from patchgen_core.upstream.releases import Release
 
