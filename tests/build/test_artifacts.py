@@ -28,7 +28,7 @@ def test_a_killed_run_leaves_each_file_old_or_new(tmp_path: Path, moment: str) -
     for path in files:
         path.write_text("old\n")
     code = (
-        "import sys; from pathlib import Path; from patchgen_core.build.artifacts import write_files; "
+        "import sys; from pathlib import Path; from patchgen_core.files import write_files; "
         "write_files((path, 'new\\n' * 50) for path in sorted(Path(sys.argv[1]).glob('file_*.py')))"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])

@@ -70,7 +70,7 @@ def items(result: pytest.RunResult) -> list[str]:
 # --- checks ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["serially", "-n2"])
+@pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["serially", "-n1"])
 def test_added_check_is_one_of_all(checked: Workspace, pytester: pytest.Pytester, arguments: list[str]) -> None:
     checked.config(PATCH.replace("* 2", "* 3"), "other/other_gpu_patch_gen_config.py")
     result = run(pytester, checked, "--patchgen-fix", "--strict-markers", *arguments)
@@ -154,7 +154,7 @@ def test_added_configs_are_collected_wherever_they_lie(extended: Workspace, pyte
         assert sorted(items(run(pytester, extended, "--patchgen", "--co", "-q", *paths))) == sorted(expected), paths
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["serially", "-n2"])
+@pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["serially", "-n1"])
 def test_added_configs_are_checked_and_mended(
     extended: Workspace, pytester: pytest.Pytester, arguments: list[str]
 ) -> None:

@@ -131,7 +131,7 @@ def test_several_configs_of_one_file_share_its_items(gated: Workspace, pytester:
     assert "2 configs, 7 checks: 6 ok, 1 fixed." in section(result)
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["serially", "-n2"])
+@pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["serially", "-n1"])
 def test_two_configs_that_write_one_file_fail_both(
     gated: Workspace, pytester: pytest.Pytester, arguments: list[str]
 ) -> None:

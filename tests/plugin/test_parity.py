@@ -208,7 +208,7 @@ def test_kernels_that_cannot_be_told_are_a_failing_item(models: Workspace, pytes
 # --- options ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [(), ("--patchgen-device=cuda", "-n2")], ids=["ini file", "option"])
+@pytest.mark.parametrize("options", [(), ("--patchgen-device=cuda", "-n1")], ids=["ini file", "option"])
 def test_a_device_that_is_not_there_is_one_error(
     models: Workspace, pytester: pytest.Pytester, options: tuple[str, ...]
 ) -> None:

@@ -71,7 +71,7 @@ def test_section_has_the_table_the_counts_and_what_mends(red: Workspace, pyteste
     assert summary == "2 configs, 7 checks: 2 ok, 2 skipped, 1 failed, 1 drifted, 1 error."
     assert re.fullmatch(r"Run 'pytest --patchgen-fix\b.*' to rewrite what drifted\.", fix)
     assert re.fullmatch(r"Run 'pytest --patchgen-prune\b.*' to remove orphans\.", prune)
-    quiet = run(pytester, red, "--patchgen", "-q", "-n", "2")
+    quiet = run(pytester, red, "--patchgen", "-q", "-n", "1")
     assert section(quiet)[0].startswith("2 configs, 7 checks: ")
 
 
@@ -94,7 +94,7 @@ def test_section_says_what_a_stopped_run_did_not_do(red: Workspace, pytester: py
 # --- report files ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["serial", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["serial", "xdist"])
 def test_report_files(red: Workspace, pytester: pytest.Pytester, workers: tuple[str, ...]) -> None:
     run(pytester, red, "--patchgen-report=../../new/report.json", *workers, cwd=red.models)
     path = red.root / "new/report.json"
@@ -153,7 +153,7 @@ def test_summary_of_a_job_that_cannot_be_written_is_no_crash(gated: Workspace, p
     result.stdout.fnmatch_lines(["*4 passed*"])
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["serial", "xdist"])
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["serial", "xdist"])
 def test_file_that_is_not_utf8_is_reported(
     gated: Workspace, pytester: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
@@ -213,7 +213,7 @@ def test_report_is_the_same_from_every_folder(red: Workspace, pytester: pytest.P
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("-n", "2"), ("-q",), ("-qq", "-n", "2"), ("-v", "--color=yes"), ("--tb=no", "-s"), ("-x",)],
+    [(), ("-n", "1"), ("-q",), ("-qq", "-n", "1"), ("-v", "--color=yes"), ("--tb=no", "-s"), ("-x",)],
     ids=" ".join,
 )
 def test_github_gets_commands_at_the_beginning_of_a_line(

@@ -167,7 +167,7 @@ def test_project_of_the_rootdir_counts_where_the_working_directory_has_none(
     assert result.outlines[: result.outlines.index("")] == [*TOY, ORPHANS]
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["serially", "-n2"])
+@pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["serially", "-n1"])
 def test_search_root_may_lie_outside_of_the_rootdir(
     project: Workspace, pytester: pytest.Pytester, arguments: list[str]
 ) -> None:
@@ -321,7 +321,7 @@ BROKEN_TABLES = {
 
 
 @pytest.mark.parametrize(("line", "said"), BROKEN_TABLES.values(), ids=BROKEN_TABLES)
-@pytest.mark.parametrize("arguments", [[], ["-n2"]], ids=["serially", "-n2"])
+@pytest.mark.parametrize("arguments", [[], ["-n1"]], ids=["serially", "-n1"])
 def test_project_with_something_wrong_in_it(
     project: Workspace, pytester: pytest.Pytester, line: str, said: str, arguments: list[str]
 ) -> None:

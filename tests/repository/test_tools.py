@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import textwrap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("benchmarks", "patchgen_core", "pytest_patchgen", "tests", "tools")
+PACKAGES = ("benchmarks", "patchgen", "patchgen_core", "pytest_patchgen", "tests", "tools")
 FILES = sorted(path for folder in ("benchmarks", "tests", "tools") for path in (ROOT / folder).rglob("*.py"))
+
+
+def programs(path: Path) -> Iterator[ast.Module]:
+    """A file, and the texts in it that are Python with imports, which processes of its own run."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    yield tree
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "patchgen" in node.value:
+            with contextlib.suppress(SyntaxError):
+                yield ast.parse(textwrap.dedent(node.value))
 
 
 def imported(path: Path) -> Iterator[tuple[str, str]]:
     """The modules of this repository that a file imports, anywhere in it, each with a name of it or none."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in (node for tree in programs(path) for node in ast.walk(tree)):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = [(node.module, alias.name) for alias in node.names]
         elif isinstance(node, ast.Import):

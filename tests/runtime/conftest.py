@@ -15,7 +15,7 @@ import pytest
 from patchgen_core.auto import unregister_from_auto
 from patchgen_core.monkey_patch import MonkeyPatcher
 from patchgen_core.registry import MODEL_CONFIG_REGISTRY, MODEL_PROCESSOR_REGISTRY, MODELING_REGISTRY
-from tests.runtime.acme import PATCH, REGISTERED, VISION
+from tests.runtime.auto_project import PATCH, REGISTERED, VISION
 from tests.runtime.patchers import UPSTREAM
 
 

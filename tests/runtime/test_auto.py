@@ -15,7 +15,7 @@ import transformers
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, Qwen3Config
 
 from patchgen_core.auto import register_with_auto, unregister_from_auto
-from tests.runtime.acme import GENERATED, SIZES, UPSTREAM, home_of
+from tests.runtime.auto_project import GENERATED, SIZES, UPSTREAM, home_of
 
 
 def fresh(project: Path, code: str, *arguments: str) -> str:

@@ -16,7 +16,7 @@ from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING
 from patchgen_core.auto import AutoRegistration, register_with_auto, unregister_from_auto
 from patchgen_core.errors import PatchgenError
 from patchgen_core.registry import MODEL_CONFIG_REGISTRY, MODEL_PROCESSOR_REGISTRY, MODELING_REGISTRY
-from tests.runtime.acme import GENERATED, SIZES, UPSTREAM, home_of
+from tests.runtime.auto_project import GENERATED, SIZES, UPSTREAM, home_of
 
 
 def refusal(**named: Any) -> str:

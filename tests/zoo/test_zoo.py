@@ -57,6 +57,7 @@ class Zoo:
 
 FULLY = """
 import json
+from patchgen_core.build.selection import Selection
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.checks.checked_in.compare import check
 from patchgen_core.config.loading import Loader
