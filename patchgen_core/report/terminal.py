@@ -36,13 +36,7 @@ def print_problems(console: Console, problems: Iterable[Problem], kind: str = "e
 
 
 def print_diff(console: Console, diff: str, folded: bool) -> None:
-    """Print a unified diff: on a terminal with line numbers and colours, in a log as it is.
-
-    Args:
-        console: where to.
-        diff: the diff.
-        folded: leave out the middle of long hunks.
-    """
+    """Print a unified diff: on a terminal with line numbers and colours, in a log as it is."""
     if console.is_terminal:
         console.print(rich_diff(diff, folded))
     else:

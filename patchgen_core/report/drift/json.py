@@ -12,12 +12,7 @@ from patchgen_core.report.data import SCHEMA, problem_data
 
 
 def drift_data(report: DriftReport, contracts: Sequence[CheckResult] = ()) -> dict[str, Any]:
-    """A drift report as JSON types. Paths are relative to the working directory where they can be.
-
-    Args:
-        report: the report.
-        contracts: what the contract rules found out, where they ran.
-    """
+    """A report as JSON types, with what the contract rules found where they ran; paths as they are shown."""
     contract_data = {(result.config, result.path): {"contract": _contract_data(result)} for result in contracts}
     is_red = any(result.is_bad for result in contracts)
     return {

@@ -47,12 +47,7 @@ def check_report_name(path: Path) -> None:
 
 
 def write_report(report: GateReport, path: Path, root: Path) -> None:
-    """Write a report in the format that the ending of the file's name says; makes the folder.
-
-    Args:
-        report: the report.
-        path: the file.
-        root: paths below it are shown from there.
+    """Write a report, its paths from ``root`` on, in the format that the file's name says; makes the folder.
 
     Raises:
         PatchgenError: there is no such format, or the file cannot be written.

@@ -18,12 +18,7 @@ _MOST_COLUMNS = 12
 
 
 def tables_view(tables: Sequence[Table], name: str) -> Markup:
-    """Tables of figures, each folded away, with a plot above those of layers.
-
-    Args:
-        tables: the tables.
-        name: beginning of the ids of its elements.
-    """
+    """Tables of figures, each folded away, with a plot above those of layers; ``name`` begins their ids."""
     return join_markup(_table(table, f"{name}-{number}", number == 0) for number, table in enumerate(_ordered(tables)))
 
 

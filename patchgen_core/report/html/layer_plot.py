@@ -37,13 +37,7 @@ text.parting { fill: #9b1024; font-weight: 600; }
 
 
 def layers_plot(table: Table, title: str, name: str) -> Markup:
-    """The relative error of every layer of a table beside what is allowed, on a logarithmic axis; with its legend.
-
-    Args:
-        table: figures of layers.
-        title: what they are of.
-        name: beginning of the ids of its elements.
-    """
+    """The errors of a table's layers beside what is allowed, with a legend; ``name`` begins their ids."""
     layers = layers_of(table)
     if not layers:
         return Markup()
@@ -55,12 +49,7 @@ def layers_plot(table: Table, title: str, name: str) -> Markup:
 
 
 def layers_picture(table: Table, title: str) -> str:
-    """The text of an SVG file that shows the same as :func:`layers_plot`.
-
-    Args:
-        table: figures of layers; at least one.
-        title: what they are of; the table's own title stands below it.
-    """
+    """The text of an SVG file that shows the same as :func:`layers_plot` of a table that has rows."""
     layers = layers_of(table)
     legend, x = [], _LEFT
     for sample, text in _legend(layers):

@@ -38,13 +38,7 @@ _GAP = "  "
 
 
 def print_matrix(console: Console, report: MatrixReport, verbose: bool = False) -> None:
-    """Print a matrix: a table, what its words mean, what breaks where, and a summary.
-
-    Args:
-        console: where to.
-        report: the matrix.
-        verbose: show the patches below each config, what changed, and all that breaks.
-    """
+    """Print a table, what its words mean, what breaks where, and a summary; with ``verbose`` also every patch."""
     width = console.width if console.is_terminal else _PLAIN_WIDTH
     lines = _lines(report, verbose)
     for block in _blocks(report.versions, lines, width):
@@ -76,13 +70,7 @@ def summary(report: MatrixReport) -> tuple[str, str]:
 
 
 def word(cell: Cell, base: str, count: int = 0) -> str:
-    """What a cell says, without colour.
-
-    Args:
-        cell: the cell.
-        base: the version that the generated file is based on.
-        count: how many things are as the cell says; 0 says nothing about it.
-    """
+    """What a cell says, without colour; of how many things, where that is not 0."""
     if cell.state == "ok" and cell.version == base:
         return BASE
     text = WORDS[cell.state][0]

@@ -159,12 +159,7 @@ def _problems(problems: Iterable[Problem]) -> list[str]:
 
 
 class _Config:
-    """The text of one config, with upstream's diffs that several of its patches are about only once.
-
-    Args:
-        config: the config.
-        is_whole: whether diffs are in it.
-    """
+    """The text of one config, with each of upstream's diffs only once, or without any."""
 
     def __init__(self, config: ConfigVerdict, is_whole: bool) -> None:
         self.config, self.is_whole = config, is_whole

@@ -39,15 +39,10 @@ _MOST_NAMES = 30
 
 
 def print_upgrade(console: Console, report: UpgradeReport, verbose: bool = False) -> None:
-    """Print a report: a headline, what is to be known of every config that is not safe, worst first, and a summary.
-
-    Args:
-        console: where to.
-        report: the report.
-        verbose: print diffs whole, also those of merges, and all that is safe.
-    """
+    """Print a headline and what is to be known of every config that is not safe, worst first; with ``verbose`` all."""
     console.print(Text(headline(report), "bold"), soft_wrap=True)
-    _print_line(console, origins(report), "dim")
+    if text := origins(report):
+        console.print(Text(text, "dim"), soft_wrap=True)
     safe = report.of_risk("safe")
     for config in report.configs:
         if verbose or config.risk != "safe":
@@ -142,15 +137,7 @@ class _Printer:
 def print_steps(
     console: Console, report: UpgradeReport, steps: Sequence[Step], command: str = "", verbose: bool = False
 ) -> None:
-    """Print what to do next.
-
-    Args:
-        console: where to.
-        report: the report.
-        steps: of :func:`patchgen_core.report.upgrade.steps.next_steps`.
-        command: the command that applies what can be merged; empty for none.
-        verbose: print all places.
-    """
+    """Print what to do next, beginning with the command that applies what can be merged, if there is one."""
     if is_same(report):
         line = Text(f"The generated files are of {report.distribution} {report.new} already.", "green")
         console.print(Text("\n").append(line), soft_wrap=True)
@@ -169,11 +156,6 @@ def _print_step(console: Console, step: Step, verbose: bool) -> None:
         console.print(Text.assemble("  ", (f"{location}: ", "bold"), text), soft_wrap=True)
     if len(shown) < len(step.places):
         console.print(Text(f"  and {len(step.places) - len(shown)} more; -v shows all", "dim"), soft_wrap=True)
-
-
-def _print_line(console: Console, text: str, style: str) -> None:
-    if text:
-        console.print(Text(text, style), soft_wrap=True)
 
 
 def print_applied(console: Console, applied: Applied) -> None:

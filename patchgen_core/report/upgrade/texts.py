@@ -109,23 +109,17 @@ def conflict_location(rebase: Rebase, conflict: Conflict) -> Location:
     return Location(rebase.location.file, rebase.location.line + conflict.line - definition.lineno)
 
 
-def conflict_text(conflict: Conflict, old: str, new: str, most: int = _MOST_LINES) -> str:
-    """What the sides of a conflict have, between the marks that git uses.
-
-    Args:
-        conflict: the conflict.
-        old, new: the versions that are compared.
-        most: the most lines to show of a side.
-    """
+def conflict_text(conflict: Conflict, old: str, new: str) -> str:
+    """What the sides of a conflict have, between the marks that git uses; ``old`` and ``new`` say where from."""
     sides = (("<<<<<<< replacement", conflict.ours), (f"||||||| {old}", conflict.base), ("=======", conflict.theirs))
-    lines = [line for mark, text in sides for line in (mark, *_first_lines(text, most))]
+    lines = [line for mark, text in sides for line in (mark, *_first_lines(text))]
     return "\n".join([*lines, f">>>>>>> {new}"])
 
 
-def _first_lines(text: str, most: int) -> list[str]:
+def _first_lines(text: str) -> list[str]:
     lines = text.split("\n") if text else []
-    left = len(lines) - most
-    return [*lines[:most], f"[{left} more lines]"] if left > 1 else lines
+    more = len(lines) - _MOST_LINES
+    return [*lines[:_MOST_LINES], f"[{more} more lines]"] if more > 1 else lines
 
 
 def config_problems(config: ConfigVerdict) -> tuple[Problem, ...]:
