@@ -309,6 +309,13 @@ def test_a_plot_tells_where_models_part() -> None:
     assert right.text("desc") == ["12 modules in the order in which they run; all agree."]
 
 
+def test_a_plot_has_zero_on_the_floor_and_larger_errors_higher() -> None:
+    marks = [mark for mark in Tree(layers_plot(samples.layers(), "toy", "p")).all("circle") if float(mark["cx"]) > 20]
+    zero, *others = sorted((float(mark["cy"]), "zero" in mark["class"]) for mark in marks)[::-1]
+    assert zero == (202.0, True)
+    assert others == [(y, False) for y in sorted({y for y, _ in others}, reverse=True)]
+
+
 def test_a_plot_of_figures_that_are_no_numbers() -> None:
     table = samples.layers()
     rows = (("a", "A", "-", "-", "nan", "nan", "0", "differs"), ("b", "B", "-", "-", "inf", "inf", "0", "differs"))

@@ -119,6 +119,10 @@ def test_table_fits_the_terminal(table: Table, width: int) -> None:
     assert any("layernorm" in line for line in shown)  # the end of a name tells more than its beginning
 
 
+def test_wide_terminal_has_all_columns() -> None:
+    assert lines(layers(40, 20), 200) == lines(layers(40, 20))
+
+
 def test_log_is_not_cut_to_a_width() -> None:
     assert all(name in " ".join(lines(layers(40, 20))) for name in ("class", "dtype", "absolute", "LlamaRMSNorm"))
     assert "…" not in "\n".join(lines(tensors(40, 3)))
