@@ -82,10 +82,10 @@ def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: So
     return _finish_drafts(project, [_generate(selection, outcome, sources) for outcome in outcomes])
 
 
-def _finish_drafts(project: Project, found: list[Outcome | _Draft]) -> list[Outcome]:
-    found = _reject_collisions(found)
-    finished = iter(_finish(project, [entry for entry in found if isinstance(entry, _Draft)]))
-    return [next(finished) if isinstance(entry, _Draft) else entry for entry in found]
+def _finish_drafts(project: Project, entries: list[Outcome | _Draft]) -> list[Outcome]:
+    entries = _reject_collisions(entries)
+    finished = iter(_finish(project, [entry for entry in entries if isinstance(entry, _Draft)]))
+    return [next(finished) if isinstance(entry, _Draft) else entry for entry in entries]
 
 
 def load_outcomes(selection: Selection, path: Path, loader: Loader) -> list[Outcome]:
@@ -148,14 +148,14 @@ def _generate(selection: Selection, outcome: Outcome, sources: SourceCache) -> O
         return replace(outcome, problems=error.problems)
 
 
-def _reject_collisions(found: list[Outcome | _Draft]) -> list[Outcome | _Draft]:
+def _reject_collisions(entries: list[Outcome | _Draft]) -> list[Outcome | _Draft]:
     """Two configs that write one file are both an error."""
     owners: dict[str, list[_Draft]] = {}
-    for entry in found:
+    for entry in entries:
         if isinstance(entry, _Draft):
             owners.setdefault(_real_output(entry.outcome), []).append(entry)
     checked: list[Outcome | _Draft] = []
-    for entry in found:
+    for entry in entries:
         outcome = entry.outcome if isinstance(entry, _Draft) else entry
         others = [d for d in owners.get(_real_output(outcome), []) if d is not entry]
         if isinstance(entry, _Draft) and others:
@@ -235,13 +235,13 @@ def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
 
 def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
     """What ruff found and the config does not allow, with the declaration that each line came from."""
-    found: dict[tuple[str, Location | None], Problem] = {}
+    problems: dict[tuple[str, Location | None], Problem] = {}
     for complaint in result.complaints:
         problem = _complaint(draft, complaint)
         if problem is not None and not _is_allowed(draft, complaint, problem):
             message = problem.message.rpartition(" in ")[0]  # once for each user of a name, not for each use
-            found.setdefault((message, problem.location), problem)
-    return tuple(found.values())
+            problems.setdefault((message, problem.location), problem)
+    return tuple(problems.values())
 
 
 def _is_allowed(draft: _Draft, complaint: Complaint, problem: Problem) -> bool:

@@ -174,10 +174,10 @@ class Cache:
         """The results that are there; what goes meanwhile is not one of them."""
         for path in self._paths():
             try:
-                found = path.stat()
+                status = path.stat()
             except OSError:
                 continue
-            yield _Kept(path, found.st_size, found.st_mtime)
+            yield _Kept(path, status.st_size, status.st_mtime)
 
     def _paths(self) -> list[Path]:
         folder = self.folder / _RESULTS

@@ -84,11 +84,11 @@ class InputReader:
 
     def _upstream(self, module: str) -> list[Any] | None:
         try:
-            found = find_upstream(module, self.project.upstream)
+            upstream = find_upstream(module, self.project.upstream)
         except PatchgenError:
             return None
-        contents = file_digest(found.path)
-        return None if contents is None else upstream_state(found, contents)
+        contents = file_digest(upstream.path)
+        return None if contents is None else upstream_state(upstream, contents)
 
     def _ruff(self, folder: str) -> str | None:
         try:

@@ -63,13 +63,13 @@ def normalize(texts: Sequence[Text], project: Project) -> list[Normalized]:
         PatchgenError: ruff is missing or cannot run with these settings.
     """
     results: list[Normalized | None] = [None] * len(texts)
-    known = RuffSettings(project)
+    ruff_settings = RuffSettings(project)
     groups: dict[Path | None, list[int]] = {}
     for number, text in enumerate(texts):
-        groups.setdefault(known.file(text.path.parent), []).append(number)
+        groups.setdefault(ruff_settings.file(text.path.parent), []).append(number)
     for settings, numbers in groups.items():
         batch = [texts[number] for number in numbers]
-        roots = known.source_roots(settings)
+        roots = ruff_settings.source_roots(settings)
         for number, result in zip(numbers, _run_batch(batch, settings, roots, project)):
             results[number] = result
     return [result for result in results if result is not None]
@@ -89,12 +89,12 @@ def _run_batch(texts: Sequence[Text], settings: Path | None, roots: list[str], p
         ignore = [f"--extend-ignore={','.join(project.ruff_extra_ignore)}"] if project.ruff_extra_ignore else []
         run_ruff(["check", "--fix", "--exit-zero", *options, *ignore, *map(str, paths)], fixed)
         complaints = inspection.complaints()
-        is_whole = [all(complaint.name for complaint in found) for found in complaints]
+        is_whole = [all(complaint.name for complaint in of_text) for of_text in complaints]
         if any(is_whole):
             run_ruff(["format", *options, *(str(path) for path, fine in zip(paths, is_whole) if fine)], fixed)
         return [
-            Normalized(path.read_bytes().decode() if fine else text.text, found)
-            for path, text, found, fine in zip(paths, texts, complaints, is_whole)
+            Normalized(path.read_bytes().decode() if fine else text.text, of_text)
+            for path, text, of_text, fine in zip(paths, texts, complaints, is_whole)
         ]
 
 
@@ -145,9 +145,9 @@ class _Inspection(Thread):
         self.join()
         if self._error is not None:
             raise self._error
-        found: dict[str, list[Complaint]] = {}
+        by_file: dict[str, list[Complaint]] = {}
         for entry in json.loads(self._output):
             message = entry["message"]
             name = message.split("`")[1] if entry.get("code") == "F821" else ""
-            found.setdefault(entry["filename"], []).append(Complaint(entry["location"]["row"], message, name))
-        return [tuple(found.get(str(path), ())) for path in self._paths]
+            by_file.setdefault(entry["filename"], []).append(Complaint(entry["location"]["row"], message, name))
+        return [tuple(by_file.get(str(path), ())) for path in self._paths]

@@ -47,8 +47,8 @@ def run_ruff(arguments: list[str], folder: Path) -> str:
     except OSError as error:
         raise PatchgenError(f"ruff cannot be run: {error}", None, _HINT) from None
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().replace(str(folder) + os.sep, "")
-        raise PatchgenError("ruff failed on the generated modules", excerpt=said)
+        message = (done.stderr or done.stdout).strip().replace(str(folder) + os.sep, "")
+        raise PatchgenError("ruff failed on the generated modules", excerpt=message)
     return done.stdout
 
 
@@ -106,12 +106,12 @@ class RuffSettings:
         Raises:
             PatchgenError: one cannot be read.
         """
-        found: list[Path] = []
-        while settings is not None and settings not in found:
-            found.append(settings)
+        files: list[Path] = []
+        while settings is not None and settings not in files:
+            files.append(settings)
             extended = self.table(settings).get("extend")
             settings = settings.parent / _expanded(extended) if isinstance(extended, str) else None
-        return found
+        return files
 
     def source_roots(self, settings: Path | None) -> list[str]:
         """Folders whose modules ruff's import sorting takes for the project's own: its ``src`` setting, absolute.
@@ -124,7 +124,7 @@ class RuffSettings:
             listed = self.table(path).get("src")
             if isinstance(listed, list):  # ruff says what is wrong with anything else
                 patterns = [pattern for pattern in listed if isinstance(pattern, str)]
-                return [found for pattern in patterns for found in _folders(path.parent, pattern)]
+                return [folder for pattern in patterns for folder in _folders(path.parent, pattern)]
         return [str(base), str(base / "src")]
 
 

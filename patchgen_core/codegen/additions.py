@@ -46,7 +46,7 @@ class AddedImports:
             for alias in statement.names
         }
         bound: dict[str, ImportSpec] = {}
-        kept = []
+        needed = []
         problems: list[Problem] = []
         for spec in unique(specs):
             names = imported_names(spec)
@@ -60,8 +60,8 @@ class AddedImports:
                     problems += self._check(spec, name, top)
             if len(there) < len(names):
                 missing = tuple(n for n in spec.names if n.split(" as ")[-1].strip() not in there)
-                kept.append(replace(spec, names=missing if there else spec.names))
-        return tuple(kept), problems
+                needed.append(replace(spec, names=missing if there else spec.names))
+        return tuple(needed), problems
 
     def _check(self, spec: ImportSpec, name: str, top: Mapping[str, ImportStatement]) -> list[Problem]:
         """An added import must neither be hidden by what upstream binds nor hide it."""
@@ -82,13 +82,13 @@ class AddedImports:
         """Whether upstream imports a name from the same source."""
         for statement, alias in self.index.imports.get(name, ()):
             if isinstance(statement, ast.Import):
-                found = ImportSpec(alias.name, (), alias.asname, False)
+                existing = ImportSpec(alias.name, (), alias.asname, False)
             else:
                 package = self.package.split(".")
                 base = package[: len(package) - statement.level + 1] if statement.level else []
                 module = ".".join([*base, *([statement.module] if statement.module else [])])
-                found = ImportSpec(module, (alias.name,), alias.asname)
-            if source(found, name) == source(spec, name):
+                existing = ImportSpec(module, (alias.name,), alias.asname)
+            if source(existing, name) == source(spec, name):
                 return True
         return False
 
@@ -112,7 +112,7 @@ def binding(spec: ImportSpec, name: str) -> tuple[str, str]:
 
 def checked_blocks(config: PatchConfig) -> tuple[tuple[tuple[str, Location], ...], list[Problem]]:
     """The post-import blocks of a config, dedented, each with its line; and what is wrong with them."""
-    found: dict[str, Location] = {}
+    blocks: dict[str, Location] = {}
     problems = []
     for block in unique(config.post_import_blocks):
         location = config.location_of("post_import_block", block)
@@ -126,8 +126,8 @@ def checked_blocks(config: PatchConfig) -> tuple[tuple[tuple[str, Location], ...
             message = f"add_post_import_block: not valid Python: {getattr(error, 'msg', error)}"
             excerpt = text.split("\n")[min(line, text.count("\n") + 1) - 1]
             problems.append(Problem(message, location, excerpt=excerpt.strip()))
-        found.setdefault(text, location)
-    return tuple(found.items()), problems
+        blocks.setdefault(text, location)
+    return tuple(blocks.items()), problems
 
 
 def unique(values: Iterable[Any]) -> list[Any]:

@@ -35,7 +35,7 @@ class DroppedDecorator:
 
 def dropped_decorators(config: PatchConfig, targets: Targets) -> tuple[tuple[DroppedDecorator, ...], list[Problem]]:
     """The decorators that a config drops, and what is wrong with its calls."""
-    found: list[DroppedDecorator] = []
+    dropped: list[DroppedDecorator] = []
     problems = []
     whole = ("class_replacement", "function_replacement", "external")
     replaced = {p.target for p in config.patches if p.kind in whole or not p.keep_decorators}
@@ -47,7 +47,7 @@ def dropped_decorators(config: PatchConfig, targets: Targets) -> tuple[tuple[Dro
             nodes = [function for node in nodes for function in methods(node, method)]
         decorators = [decorator for node in nodes for decorator in node.decorator_list]
         matching = [d for d in decorators if _name(d) in (name, f"@{name}") or _name(d).endswith(f".{name}")]
-        found += [DroppedDecorator(target, decorator) for decorator in matching]
+        dropped += [DroppedDecorator(target, decorator) for decorator in matching]
         if not nodes:
             hint = did_you_mean(cls, targets.index.definitions)
             problems.append(Problem(f"drop_decorators: upstream has no '{target}'", location, hint))
@@ -58,7 +58,7 @@ def dropped_decorators(config: PatchConfig, targets: Targets) -> tuple[tuple[Dro
             has = ", ".join(f"@{_name(decorator)}" for decorator in decorators)
             hint = f"It has: {has}." if has else "It has none."
             problems.append(Problem(f"drop_decorators: '{target}' has no decorator '{name}'", location, hint))
-    return tuple(found), problems
+    return tuple(dropped), problems
 
 
 def decorator_edits(source: SourceFile, dropped: Sequence[DroppedDecorator]) -> list[Edit]:

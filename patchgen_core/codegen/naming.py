@@ -24,21 +24,17 @@ def settle_names(
     ``name_map`` leads to a helper of its own.
     """
     added = frozenset(helper.name for helper in helpers)
-    known = _known_objects(patches, helpers)
+    names_by_id = _name_objects(patches, helpers)
     problems: list[Problem] = []
     settled_patches, settled_helpers = [], []
     for patch in patches:
         try:
-            settled_patches.append(replace(patch, replacement=_settle_patch(patch, known, added)))
+            settled_patches.append(replace(patch, replacement=_settle_patch(patch, names_by_id, added)))
         except PatchgenError as error:
             problems += error.problems
     for helper in helpers:
         try:
-            mapped = _map_names(helper.replacement, helper.helper.name_map)
-            names = _references(helper.replacement, known, helper.helper.definition, helper.name)
-            names = _unmapped(names, helper.helper.name_map, added)
-            settled = _settle(mapped, names, helper.name, helper.helper.name_map)
-            settled_helpers.append(replace(helper, replacement=settled))
+            settled_helpers.append(replace(helper, replacement=_settle_helper(helper, names_by_id, added)))
         except PatchgenError as error:
             problems += error.problems
     return settled_patches, settled_helpers, problems
@@ -55,42 +51,58 @@ def generated_names(
     """
     if patch.replacement is None:
         return {}
-    known = _known_objects(patches, helpers)
-    names = _references(patch.replacement, known, patch.patch.replacement, patch.dotted)
-    return _unmapped(names, patch.patch.name_map, frozenset(helper.name for helper in helpers))
+    names_by_id = _name_objects(patches, helpers)
+    return _patch_names(patch, patch.replacement, names_by_id, frozenset(helper.name for helper in helpers))
 
 
-def _known_objects(patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelper]) -> dict[int, str | None]:
+def _name_objects(patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelper]) -> dict[int, str | None]:
     """What the generated module calls the objects that a config declares, by their identity."""
-    known: dict[int, str | None] = {}
+    names_by_id: dict[int, str | None] = {}
     for patch in patches:
         if patch.replacement is not None:
             key = id(patch.patch.replacement)
             # An object with two targets has no one name: only a reference in its own body has.
-            known[key] = patch.dotted if known.get(key, patch.dotted) == patch.dotted else None
+            names_by_id[key] = patch.dotted if names_by_id.get(key, patch.dotted) == patch.dotted else None
     for helper in helpers:
-        known.setdefault(id(helper.helper.definition), helper.name)
-    return known
+        names_by_id.setdefault(id(helper.helper.definition), helper.name)
+    return names_by_id
 
 
-def _settle_patch(patch: PlannedPatch, known: Mapping[int, str | None], added: frozenset[str]) -> Replacement | None:
+def _settle_patch(
+    patch: PlannedPatch, names_by_id: Mapping[int, str | None], added: frozenset[str]
+) -> Replacement | None:
     declared = patch.patch
     if patch.replacement is None:
         return None
-    names = _references(patch.replacement, known, declared.replacement, patch.dotted)
-    names = _unmapped(names, declared.name_map, added)
+    names = _patch_names(patch, patch.replacement, names_by_id, added)
     mapped = _map_names(patch.replacement, declared.name_map)
     if declared.kind == "init_modification":
         mapped = wrap_init(mapped, declared.target)
     return _settle(mapped, names, patch.method or declared.target, declared.name_map)
 
 
-def _references(replacement: Replacement, known: Mapping[int, str | None], own: Any, own_name: str) -> dict[str, str]:
+def _patch_names(
+    patch: PlannedPatch, replacement: Replacement, names_by_id: Mapping[int, str | None], added: frozenset[str]
+) -> dict[str, str]:
+    names = _references(replacement, names_by_id, patch.patch.replacement, patch.dotted)
+    return _unmapped(names, patch.patch.name_map, added)
+
+
+def _settle_helper(helper: PlannedHelper, names_by_id: Mapping[int, str | None], added: frozenset[str]) -> Replacement:
+    declared = helper.helper
+    names = _references(helper.replacement, names_by_id, declared.definition, helper.name)
+    names = _unmapped(names, declared.name_map, added)
+    return _settle(_map_names(helper.replacement, declared.name_map), names, helper.name, declared.name_map)
+
+
+def _references(
+    replacement: Replacement, names_by_id: Mapping[int, str | None], own: Any, own_name: str
+) -> dict[str, str]:
     """New names for the globals of a replacement that stand for declared objects."""
     names = {}
     for used in sorted(replacement.words & replacement.namespace.keys()):
         value = replacement.namespace[used]
-        name = own_name if value is own else known.get(id(value))
+        name = own_name if value is own else names_by_id.get(id(value))
         if name is not None:
             names[used] = name
     return names

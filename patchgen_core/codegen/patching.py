@@ -133,13 +133,13 @@ def _modify(source: SourceFile, node: ast.ClassDef, patches: Sequence[PlannedPat
     edits: list[Edit] = []
     added: list[tuple[PlannedPatch, str]] = []
     for patch in patches:
-        found = methods(node, patch.method, patch.accessor)
-        for function in found:
+        functions = methods(node, patch.method, patch.accessor)
+        for function in functions:
             if patch.patch.kind == "init_modification":
                 edits += _wrap_init(source, function, patch)
             else:
                 edits += _override(source, function, patch)
-        if not found:
+        if not functions:
             added.append((patch, _added_method(source, node, patch)))
             if patch.patch.kind == "init_modification":
                 names = _assigned_inits(node)
@@ -172,8 +172,8 @@ def _override(source: SourceFile, function: Function, patch: PlannedPatch) -> li
     own = list(replacement.decorators)
     if patch.patch.keep_decorators:
         if own:
-            kept = {meaning(source.segment(d)) for d in function.decorator_list}
-            own = [d for d in own if meaning(d) not in kept and not _is_accessor(d)]
+            upstream_decorators = {meaning(source.segment(d)) for d in function.decorator_list}
+            own = [d for d in own if meaning(d) not in upstream_decorators and not _is_accessor(d)]
         start = source.line_starts[function.lineno - 1]
     else:
         start = source.line_starts[first - 1]
@@ -247,8 +247,8 @@ def _append(source: SourceFile, node: ast.ClassDef, added: Sequence[tuple[Planne
     body = source.start(node.body[0])
     if _is_on_header(source, node):
         header = len(re.sub(r"[\s\\]+\Z", "", source.text[:body]))
-        kept = source.segment(docstring) if docstring else "" if is_empty else source.text[body : source.end(node)]
-        new = f"\n{_body_indent(source, node)}{kept}" if kept else ""
+        content = source.segment(docstring) if docstring else "" if is_empty else source.text[body : source.end(node)]
+        new = f"\n{_body_indent(source, node)}{content}" if content else ""
         edits.append(Edit(header, source.end(node), new))
     elif is_empty and rest:
         start = source.end(docstring) if docstring else source.line_starts[rest[0].lineno - 1] - 1

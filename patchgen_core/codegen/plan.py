@@ -206,10 +206,10 @@ class _Planner:
     # --- the config as a whole -------------------------------------------------------------------------
 
     def _check_version_and_file(self) -> None:
-        wanted, found = self.config.transformers_version, self.upstream.version
-        if wanted is not None and wanted != found:
+        wanted, version = self.config.transformers_version, self.upstream.version
+        if wanted is not None and wanted != version:
             self._fail(
-                f"this config is for {self.upstream.distribution} {wanted}, but {found} is what there is",
+                f"this config is for {self.upstream.distribution} {wanted}, but {version} is what there is",
                 self.config.location,
                 "Install that version, or adapt the config and its transformers_version.",
             )
@@ -223,7 +223,7 @@ class _Planner:
             )
 
     def _check_excluded(self) -> None:
-        known = {*self.index.definitions, *self.index.assigned}
+        definitions = {*self.index.definitions, *self.index.assigned}
         for name in self.excluded:
             location = self.config.location_of("exclude_from_output", name)
             stuck = next((s for s in self.index.assigned.get(name, ()) if not is_removable(s, name)), None)
@@ -232,14 +232,14 @@ class _Planner:
                     f"exclude_from_output: '{name}' cannot be taken out of '{ast.unparse(stuck).splitlines()[0]}'"
                 )
                 self._fail(message, location, f"That is line {stuck.lineno} of upstream's module.")
-            if name in known:
+            if name in definitions:
                 continue
             if name in self.index.imports:
                 hint = "Upstream imports it: use drop_import_names."
             elif "." in name:
                 hint = "Only whole classes, functions and constants can be excluded."
             else:
-                hint = did_you_mean(name, known)
+                hint = did_you_mean(name, definitions)
             self._fail(f"exclude_from_output: upstream defines no '{name}'", location, hint)
 
     def _dropped(self) -> tuple[str, ...]:

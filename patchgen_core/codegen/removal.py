@@ -42,12 +42,12 @@ def removal_edits(
 
 def _guarded_imports(tree: ast.Module) -> set[str]:
     """Names that are imported inside an ``if``, ``try`` or ``with``."""
-    found: set[str] = set()
+    names: set[str] = set()
     for top in tree.body:
         if not isinstance(top, (ast.Import, ast.ImportFrom)):
             inner = (s for s in statements([top]) if isinstance(s, (ast.Import, ast.ImportFrom)))
-            found.update(name for statement in inner for name in _bound(statement))
-    return found
+            names.update(name for statement in inner for name in _bound(statement))
+    return names
 
 
 def _is_fallback(top: ast.stmt) -> bool:
@@ -84,18 +84,18 @@ def _unbind(source: SourceFile, statement: ast.stmt, names: set[str], gone: set[
 
 def _unassign(source: SourceFile, statement: ast.Assign, names: set[str], gone: set[ast.stmt]) -> list[Edit]:
     """``a = b = None`` loses a target, ``a, b = None, None`` an element of each side."""
-    kept = [target for target in statement.targets if not _is_removed(target, names)]
-    if not kept:
+    remaining = [target for target in statement.targets if not _is_removed(target, names)]
+    if not remaining:
         gone.add(statement)
         return []
     edits = []
     following = [*statement.targets[1:], statement.value]
     for target, after in zip(statement.targets, following):
-        if target not in kept:
+        if target not in remaining:
             edits.append(Edit(source.start(target), source.start(after), ""))
-    for target in kept:
+    for target in remaining:
         if isinstance(target, (ast.Tuple, ast.List)):
-            edits += _unpack(source, statement, target, names, alone=len(kept) == 1)
+            edits += _unpack(source, statement, target, names, alone=len(remaining) == 1)
     return edits
 
 
@@ -184,14 +184,14 @@ def _take_elements(
     source: SourceFile, node: ast.List | ast.Tuple | ast.Set, drop: Sequence[ast.expr], unwrap: bool = False
 ) -> list[Edit]:
     """Remove elements of a display; a tuple of which one is left keeps its comma, unless ``unwrap``."""
-    kept = [element for element in node.elts if element not in drop]
+    remaining = [element for element in node.elts if element not in drop]
     if not drop:
         return []
-    if len(kept) == 1 and isinstance(node, ast.Tuple):
-        start, end = _outer(source, kept[0])
+    if len(remaining) == 1 and isinstance(node, ast.Tuple):
+        start, end = _outer(source, remaining[0])
         text = source.text[start:end]
         return [Edit(source.start(node), source.end(node), text if unwrap else f"({text},)")]
-    if not kept:
+    if not remaining:
         empty = {ast.Tuple: "()", ast.Set: "set()", ast.List: "[]"}[type(node)]
         return [Edit(source.start(node), source.end(node), empty)]
     return _take_items(source, node.elts, drop, source.text[source.start(node)] in "([{")
@@ -221,7 +221,7 @@ def _take_items(source: SourceFile, items: Sequence[Item], drop: Sequence[Item],
         return []
     # Brackets around a single item are the list's own.
     spans = {id(item): _span(source, item, len(items) > 1) for item in items}
-    kept = [item for item in items if item not in drop]
+    remaining = [item for item in items if item not in drop]
     edits: list[Edit] = []
     for number, item in enumerate(items):
         if item not in drop:
@@ -235,8 +235,8 @@ def _take_items(source: SourceFile, items: Sequence[Item], drop: Sequence[Item],
             end = following if on_next_line or items[number + 1].lineno == item.end_lineno else comma.end()
         elif comma := _COMMA.match(source.text, end) if bracketed else None:
             end = comma.end()
-        elif kept:  # the last one, without a comma of its own: take the one before
-            start = spans[id(kept[-1])][1]
+        elif remaining:  # the last one, without a comma of its own: take the one before
+            start = spans[id(remaining[-1])][1]
             edits = [edit for edit in edits if edit.end <= start]
             comment = re.compile(r"\s*,[ \t]*#[^\n]*").match(source.text, start) if bracketed else None
             start = comment.end() if comment else start

@@ -143,8 +143,8 @@ def _annotation_edits(source: SourceFile, reference: Reference, names: Mapping[s
     if not visible or not string_names(reference.node):
         return []
     start, words = source.start(reference.node), "|".join(map(re.escape, sorted(visible)))
-    found = re.finditer(rf"(?<![\w.])({words})(?!\w)", source.segment(reference.node))
-    return [Edit(start + match.start(), start + match.end(), names[match[1]]) for match in found]
+    matches = re.finditer(rf"(?<![\w.])({words})(?!\w)", source.segment(reference.node))
+    return [Edit(start + match.start(), start + match.end(), names[match[1]]) for match in matches]
 
 
 def _parameter_references(
@@ -162,5 +162,4 @@ def _parameter_references(
             replacement.location,
             "Use another name for the new value.",
         )
-    found = [reference for reference in scopes.references if isinstance(reference.node, ast.Name)]
-    return [r for r in found if isinstance(r.node, ast.Name) and is_parameter(r.node.id, r.scope)]
+    return [r for r in scopes.references if isinstance(r.node, ast.Name) and is_parameter(r.node.id, r.scope)]

@@ -100,9 +100,9 @@ class Loader:
 
     def _stubbed(self, path: Path, module: str, name: str | None, inputs: RecordedInputs) -> dict[str, dict[str, Any]]:
         """Execute a config with stubs; modules that re-export the DSL are executed from their files as well."""
-        known: dict[str, Path] = {}
+        files: dict[str, Path] = {}
         while True:
-            sandbox = Sandbox(self.project, self.sources, known, inputs)
+            sandbox = Sandbox(self.project, self.sources, files, inputs)
             failure: BaseException | None = None
             try:
                 sandbox.execute(module, path)
@@ -116,9 +116,9 @@ class Loader:
             except (Exception, SystemExit) as error:
                 failure = error
             namespace = sandbox.namespaces.get(module, {})
-            found = self._dsl_modules(sandbox, namespace, name)
-            if found.keys() - known.keys():
-                known.update(found)
+            dsl_files = self._dsl_modules(sandbox, namespace, name)
+            if dsl_files.keys() - files.keys():
+                files.update(dsl_files)
                 continue
             if failure is not None:
                 kind = "" if isinstance(failure, StubValueError) else f"{type(failure).__name__}: "
@@ -131,9 +131,9 @@ class Loader:
         stubs = [namespace.get(name or DEFAULT_NAME)]
         stubs += [v for v in namespace.values() if isinstance(v, Stub) and stub_path(v).endswith("PatchConfig()")]
         stubs += [patch for config in _configs(namespace) for patch in _listed(config.patches)]
-        found = [self._module_of(stub_path(stub), sandbox.inputs) for stub in stubs if isinstance(stub, Stub)]
+        files = [self._module_of(stub_path(stub), sandbox.inputs) for stub in stubs if isinstance(stub, Stub)]
         starred = sandbox.own_file(sandbox.starred) if sandbox.starred else None
-        return dict([*filter(None, found), *([(sandbox.starred, starred)] if starred else [])])
+        return dict([*filter(None, files), *([(sandbox.starred, starred)] if starred else [])])
 
     def _module_of(self, dotted: str, inputs: RecordedInputs) -> tuple[str, Path] | None:
         """The module, with its file, that the longest part of a dotted name stands for."""
@@ -162,10 +162,10 @@ class Loader:
             except PatchgenError:
                 raise
             except (Exception, SystemExit) as error:
-                said = f"{type(error).__name__}: {error}"
-                hint = "" if reason.startswith(said) else f"It was imported for real because {reason}."
+                message = f"{type(error).__name__}: {error}"
+                hint = "" if reason.startswith(message) else f"It was imported for real because {reason}."
                 location = _raised_at(error, path, self.project)
-                raise PatchgenError(f"the config cannot be loaded: {said}", location, hint) from None
+                raise PatchgenError(f"the config cannot be loaded: {message}", location, hint) from None
             names = [name for name in sys.modules if _is_own(sys.modules[name], name, self.project)]
             return {module: loaded.__dict__} | {name: vars(sys.modules[name]) for name in names}
 
@@ -181,15 +181,15 @@ class Loader:
         namespace = modules[module]
         wanted = name or DEFAULT_NAME
         value = namespace.get(wanted)
-        found = {wanted: value} if isinstance(value, PatchConfig) else {}
+        configs = {wanted: value} if isinstance(value, PatchConfig) else {}
         if name is None:
             others = (ns for other, ns in modules.items() if other != module)
             theirs = {id(config) for ns in others for config in _configs(ns)}
             for key, item in namespace.items():
-                is_new = isinstance(item, PatchConfig) and all(item is not known for known in found.values())
+                is_new = isinstance(item, PatchConfig) and all(item is not known for known in configs.values())
                 if is_new and not key.startswith("_") and id(item) not in theirs:
-                    found[key] = item
-        if not found:
+                    configs[key] = item
+        if not configs:
             has = [key for key, item in namespace.items() if isinstance(item, PatchConfig)]
             hint = f"It has: {', '.join(has)}." if has else ""
             message = f"it makes no PatchConfig called '{wanted}'"
@@ -197,7 +197,7 @@ class Loader:
                 message = f"'{wanted}' is of type {type(value).__name__}, not a PatchConfig of patchgen"
             raise PatchgenError(message, Location(str(path)), hint)
         mode: Literal["stubbed", "imported"] = "imported" if reason else "stubbed"
-        return [LoadedConfig(path, module, key, item, modules, mode, reason, inputs) for key, item in found.items()]
+        return [LoadedConfig(path, module, key, item, modules, mode, reason, inputs) for key, item in configs.items()]
 
 
 class _NeedsImport(Exception):

@@ -63,15 +63,15 @@ class Replacement:
     @cached_property
     def names(self) -> frozenset[str]:
         """The plain names that it refers to, in string annotations as well."""
-        found = set()
+        names = set()
         for node in ast.walk(ast.parse("\n".join((*self.decorators, self.text)))):
             if isinstance(node, ast.Name):
-                found.add(node.id)
+                names.add(node.id)
             elif isinstance(node, (ast.arg, ast.AnnAssign)) and node.annotation is not None:
-                found |= string_names(node.annotation)
+                names |= string_names(node.annotation)
             elif isinstance(node, FUNCTIONS) and node.returns is not None:
-                found |= string_names(node.returns)
-        return frozenset(found)
+                names |= string_names(node.returns)
+        return frozenset(names)
 
     def body(self, indent: str) -> str:
         """``text`` indented; the values of its multi-line strings stay."""
@@ -248,15 +248,15 @@ def _evaluate(expression: ast.expr, namespace: Mapping[str, Any]) -> Any:
 
 def string_names(annotation: ast.AST) -> set[str]:
     """The names in the strings of an annotation that are expressions."""
-    found = set()
+    names = set()
     for child in ast.walk(annotation):
         if isinstance(child, ast.Constant) and isinstance(child.value, str):
             try:
                 inner = ast.parse(child.value, mode="eval")
             except SyntaxError:
                 continue
-            found |= {name.id for name in ast.walk(inner) if isinstance(name, ast.Name)}
-    return found
+            names |= {name.id for name in ast.walk(inner) if isinstance(name, ast.Name)}
+    return names
 
 
 def _quoted(names: set[str]) -> str:

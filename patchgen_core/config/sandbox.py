@@ -124,9 +124,9 @@ class Sandbox:
 
     def is_package(self, name: str) -> bool:
         """Whether the project has a folder for one of its packages."""
-        found = self.project.package_folder(name).is_dir()
-        self.inputs.add("folder", name, found)
-        return found
+        is_folder = self.project.package_folder(name).is_dir()
+        self.inputs.add("folder", name, is_folder)
+        return is_folder
 
     def binds(self, package: str, name: str) -> bool:
         """Whether the ``__init__`` of one of the project's packages binds a name, or may bind any."""

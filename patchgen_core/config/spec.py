@@ -317,12 +317,12 @@ class PatchConfig:
             )
         self.tolerances.append(Tolerance(checked, reason, implementation, dtype, location))
 
-    def _add_names(self, call: str, known: list[str], names: tuple[str, ...]) -> None:
+    def _add_names(self, call: str, names_so_far: list[str], names: tuple[str, ...]) -> None:
         location = caller()
         for name in names:
             arguments.text(f"{call}: a name", name, location)
             self._locations[call, name] = location
-            known.append(name)
+            names_so_far.append(name)
 
     def location_of(self, call: str, value: str) -> Location:
         """Where ``value`` was passed to ``call``, or where the config was made."""

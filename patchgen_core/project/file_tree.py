@@ -18,19 +18,19 @@ def walk_files(folder: Path) -> Iterator[Path]:
     """
 
     start = os.fspath(folder)
-    seen: set[str] = set()
+    visited: set[str] = set()
     waiting = [(start, os.path.realpath(start))]
     while waiting:
         at, real = waiting.pop()
         try:
-            with os.scandir(at) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+            with os.scandir(at) as scan:
+                entries = sorted(scan, key=lambda entry: entry.name)
         except OSError as error:
             raise PatchgenError(f"cannot be read: {error.strerror}", Location(at)) from None
         is_project = at != start and any(entry.name == PYPROJECT for entry in entries)
-        if real in seen or (is_project and declares_project(Path(at, PYPROJECT))):
+        if real in visited or (is_project and declares_project(Path(at, PYPROJECT))):
             continue
-        seen.add(real)
+        visited.add(real)
         folders = []
         for entry in entries:
             if not _is_folder(entry):

@@ -113,11 +113,11 @@ class Project:
     def module_path(self, module: str) -> Path | None:
         """The file of one of the project's own modules, or None when there is none."""
         below = _below(module, self.package_prefix)
-        if below is not None and (found := module_file(self.search_root, below)):
-            return found
+        if below is not None and (path := module_file(self.search_root, below)):
+            return path
         for root in self.import_roots:
-            if found := module_file(root, tuple(module.split("."))):
-                return found
+            if path := module_file(root, tuple(module.split("."))):
+                return path
         return None
 
     def config_path(self, name: str) -> Path:
@@ -134,9 +134,9 @@ class Project:
         module = name
         if self.legacy_patches_prefix and _below(name, LEGACY_FOLDER) is not None:
             module = f"{self.legacy_patches_prefix}{name[len(LEGACY_FOLDER) :]}"
-        found = self.module_path(module)
-        if found is not None and found.name != "__init__.py":
-            return found
+        file = self.module_path(module)
+        if file is not None and file.name != "__init__.py":
+            return file
         base, _, variable = module.partition(":")
         if variable and self.module_path(base) is not None:
             raise PatchgenError(
@@ -171,8 +171,8 @@ class Project:
                 f"search_root '{display_path(self.search_root)}' is not a folder",
                 Location(str(self.base / PYPROJECT)),
             )
-        found = {path for path in walk_files(self.search_root) if path.name.endswith(CONFIG_SUFFIX)}
-        return sorted(found.union(self._legacy_configs()))
+        configs = {path for path in walk_files(self.search_root) if path.name.endswith(CONFIG_SUFFIX)}
+        return sorted(configs.union(self._legacy_configs()))
 
     def _legacy_configs(self) -> Iterator[Path]:
         below = _below(self.legacy_patches_prefix or "", self.package_prefix)

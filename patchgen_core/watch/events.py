@@ -146,12 +146,12 @@ def watched_folders(project: Project) -> set[Path]:
 
 def _below(root: Path) -> Iterator[Path]:
     """A folder and those in it, through links as well, without hidden ones and ``__pycache__``."""
-    seen = set()
+    visited = set()
     for folder, inside, _ in os.walk(root, followlinks=True):
         real = os.path.realpath(folder)
-        if real in seen:
+        if real in visited:
             inside.clear()
             continue
-        seen.add(real)
+        visited.add(real)
         inside[:] = [name for name in inside if not name.startswith(".") and name != "__pycache__"]
         yield Path(folder)

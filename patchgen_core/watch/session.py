@@ -130,8 +130,8 @@ class Session:
         before, orphans = self._states, self._orphans
         self._remember(report)
         news = [result for result in report.results if self._is_news(result, before, batch)]
-        made = [result.outcome for result in news if result.status != "error"]
-        repaired = {outcome.label for outcome in made if outcome.path in before and before[outcome.path].problems}
+        outcomes = [result.outcome for result in news if result.status != "error"]
+        repaired = {outcome.label for outcome in outcomes if outcome.path in before and before[outcome.path].problems}
         gone = [result.outcome.label for path in before if path not in self._states for result in before[path].results]
         new_orphans = tuple(path for path in report.orphans if path not in orphans)
         return Update(DriftReport(tuple(news), new_orphans), frozenset(repaired), tuple(gone))

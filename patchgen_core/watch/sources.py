@@ -65,7 +65,7 @@ class ParsedFiles(SourceCache):
 def _state(path: Path) -> _State | None:
     """What tells that a file was written; None when it cannot be told."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -97,14 +97,14 @@ def is_patched(artifact: Artifact, name: str) -> bool:
 def _texts(source: str) -> dict[str, str]:
     """The source of each top-level class, method and function."""
     lines = [f"{line}\n" for line in source.split("\n")]
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for node in ast.parse(source).body:
         if isinstance(node, DEFINITIONS):
             for inner in [node, *(s for s in getattr(node, "body", []) if isinstance(s, DEFINITIONS))]:
                 name = node.name if inner is node else f"{node.name}.{inner.name}"
                 first = min([inner.lineno, *(d.lineno for d in inner.decorator_list)])
-                found[name] = found.get(name, "") + "".join(lines[first - 1 : inner.end_lineno])
-    return found
+                texts[name] = texts.get(name, "") + "".join(lines[first - 1 : inner.end_lineno])
+    return texts
 
 
 @dataclass(frozen=True)
@@ -150,36 +150,36 @@ def compare_definitions(old: str, new: str) -> Changes:
 
 
 @dataclass
-class _Said:
+class _DefinitionText:
     """What the definitions of a name say, a class without its methods: their lines, and their syntax trees."""
 
     lines: list[str] = field(default_factory=list)
     nodes: list[ast.AST] = field(default_factory=list)
 
-    def is_same(self, other: _Said) -> bool:
+    def is_same(self, other: _DefinitionText) -> bool:
         """Whether they say the same, however it is written; what is written the same does, and is told faster."""
         return self.lines == other.lines or list(map(ast.dump, self.nodes)) == list(map(ast.dump, other.nodes))
 
 
-def _definitions(text: str) -> dict[str, _Said]:
+def _definitions(text: str) -> dict[str, _DefinitionText]:
     """What each top-level class, method and function says."""
     lines = re.split(r"\r\n|\r|\n", text)
-    found: dict[str, _Said] = {}
+    definitions: dict[str, _DefinitionText] = {}
     for node in parse_bytes(text).body:
         if not isinstance(node, DEFINITIONS):
             continue
         if not isinstance(node, ast.ClassDef):
-            found[node.name] = _Said(_lines(lines, node), [node])
+            definitions[node.name] = _DefinitionText(_lines(lines, node), [node])
             continue
         own = [s for s in node.body if isinstance(s, DEFINITIONS)]
         rest = ast.ClassDef(**{**dict(ast.iter_fields(node)), "body": [s for s in node.body if s not in own]})
         inside = {number for method in own for number in _numbers(method)}
-        found[node.name] = _Said([lines[n - 1] for n in _numbers(node) if n not in inside], [rest])
+        definitions[node.name] = _DefinitionText([lines[n - 1] for n in _numbers(node) if n not in inside], [rest])
         for method in own:
-            said = found.setdefault(f"{node.name}.{method.name}", _Said())
-            said.lines += _lines(lines, method)
-            said.nodes.append(method)
-    return found
+            definition = definitions.setdefault(f"{node.name}.{method.name}", _DefinitionText())
+            definition.lines += _lines(lines, method)
+            definition.nodes.append(method)
+    return definitions
 
 
 def _lines(lines: list[str], node: Definition) -> list[str]:

@@ -133,13 +133,13 @@ def compare(outcome: Outcome) -> ConfigResult:
     if artifact is None:
         return ConfigResult(outcome, "error")
     try:
-        found = [FileDrift(path, read_text(path), text) for path, text in artifact.files]
+        files = [FileDrift(path, read_text(path), text) for path, text in artifact.files]
     except PatchgenError as error:
         return ConfigResult(replace(outcome, problems=error.problems), "error")
-    drifted = tuple(file for file in found if file.old != file.new)
+    drifted = tuple(file for file in files if file.old != file.new)
     if not drifted:
         return ConfigResult(outcome, "clean")
-    return ConfigResult(outcome, "drifted", explain(artifact, found[0].old, found[1].old), drifted)
+    return ConfigResult(outcome, "drifted", explain(artifact, files[0].old, files[1].old), drifted)
 
 
 def fix(report: DriftReport, prune: bool = False) -> DriftReport:
@@ -201,8 +201,8 @@ def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, .
     root = project.search_root
     candidates = (path for path in walk_files(root) if OUTPUT_FOLDER in path.relative_to(root).parts[:-1])
     others = (path for path in candidates if path.with_suffix("") not in expected)
-    found = (path for path in others if not unknown.intersection(path.parents) and _is_generated(path))
-    return tuple(sorted(found))
+    orphans = (path for path in others if not unknown.intersection(path.parents) and _is_generated(path))
+    return tuple(sorted(orphans))
 
 
 def _is_generated(path: Path) -> bool:
