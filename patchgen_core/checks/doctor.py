@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.checks.parity.client import ModelChecks
+from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.models.environment import Environment, KernelState
 from patchgen_core.ops.hardware import lacking
@@ -101,7 +101,7 @@ def examine(project: Project | None = None) -> Diagnosis:
     except PatchgenError as error:
         description = FoundProject(problems=tuple(map(str, error.problems)))
     nowhere = Project(Path.cwd(), "nowhere", root=Path.cwd())
-    checks = ModelChecks(project or nowhere, time_limit=_TIME_LIMIT)
+    checks = ModelProcess(project or nowhere, time_limit=_TIME_LIMIT)
     try:
         machine = checks.look_around()
     except PatchgenError as error:

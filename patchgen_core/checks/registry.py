@@ -58,25 +58,25 @@ BUILT_IN = (
     CheckInfo(
         "parity",
         "the generated model computes what Hugging Face eager computes, forward and backward",
-        f"{_ROOM}.model_checks.parity:ParityCheck",
+        f"{_ROOM}.parity.check:ParityCheck",
         ("torch", "models", "kernels"),
     ),
     CheckInfo(
         "converter",
         "the hub's checkpoints load through the config's converter, and go back",
-        f"{_ROOM}.model_checks.beside:ConverterCheck",
+        f"{_ROOM}.converter.check:ConverterCheck",
         ("torch", "models"),
     ),
     CheckInfo(
         "plan",
         "the config's parallel plan fits the parameters",
-        f"{_ROOM}.model_checks.beside:PlanCheck",
+        f"{_ROOM}.plan.check:PlanCheck",
         ("torch", "models"),
     ),
     CheckInfo(
         "kernel",
         "a kernel computes what the eager function of its op computes",
-        f"{_ROOM}.model_checks.kernel:KernelCheck",
+        f"{_ROOM}.kernel.check:KernelCheck",
         ("torch", "kernels"),
     ),
 )

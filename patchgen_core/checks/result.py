@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -78,11 +78,11 @@ class CheckResult:
         seconds: how long that item took, with what it set up for others; 0 when it is not known.
     """
 
-    config: str
-    path: str
-    line: int
-    check: str
-    status: Status
+    config: str = ""
+    path: str = ""
+    line: int = 0
+    check: str = ""
+    status: Status = "clean"
     causes: tuple[Cause, ...] = ()
     files: tuple[FileDifference, ...] = ()
     written: tuple[str, ...] = ()
@@ -122,6 +122,40 @@ class CheckResult:
         if not said:
             return self.reason or self.status
         return said[0] if len(said) == 1 else f"{said[0]} (and {len(said) - 1} more)"
+
+
+def make_result(
+    problems: Iterable[Problem] = (),
+    skipped: str = "",
+    notes: Iterable[str] = (),
+    figures: Mapping[str, float] | None = None,
+    warnings: Iterable[Problem] = (),
+    tables: Iterable[Table] = (),
+) -> CheckResult:
+    """What a comparison came to, before it is known which config it is about.
+
+    Args:
+        problems: what is wrong; it is clean, or skipped, when there are none.
+        skipped: why it says nothing; empty when it does.
+        notes, figures, warnings, tables: as for :class:`CheckResult`.
+    """
+    return with_errors(
+        CheckResult(
+            reason=skipped,
+            notes=tuple(notes),
+            figures=figures or {},
+            warnings=tuple(warnings),
+            tables=tuple(tables),
+        ),
+        problems,
+    )
+
+
+def with_errors(result: CheckResult, errors: Iterable[Problem]) -> CheckResult:
+    """A result with other errors, and the status that goes with them."""
+    errors = tuple(errors)
+    status: Status = "failed" if errors else "skipped" if result.reason else "clean"
+    return replace(result, errors=errors, status=status, reason="" if errors else result.reason)
 
 
 def drift_result(result: ConfigResult) -> CheckResult:

@@ -8,10 +8,10 @@ import itertools
 import sys
 
 from patchgen_core.build.results import Artifact
-from patchgen_core.checks.parity.check import check_parity
+from patchgen_core.checks.parity.comparison import check_parity
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.files import write_files
 from patchgen_core.models.implementations import PATCHED
 from patchgen_core.models.references import References
@@ -37,14 +37,14 @@ def make(work: Workspace, text: str, preamble: str = PREAMBLE) -> Artifact:
     """Write a config and what it makes."""
     work.config(text, preamble=preamble)
     outcome = work.outcome()
-    assert outcome.artifact is not None, "\n".join(map(str, outcome.problems))
+    assert outcome.artifact is not None, "\n".join(map(str, outcome.errors))
     write_files(outcome.artifact.files)
     return outcome.artifact
 
 
 def compare(
     work: Workspace, text: str, implementation: str = PATCHED, preamble: str = PREAMBLE, dtypes: tuple[str, ...] = ()
-) -> CheckVerdict:
+) -> CheckResult:
     """What the check says of a config, before allowances count."""
     artifact = make(work, text, preamble)
     name = f"played_{next(_COUNT)}"

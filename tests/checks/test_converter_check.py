@@ -17,7 +17,7 @@ from patchgen_core.checkpoint import (
     create_per_expert_converter,
     create_transposed_fused_converter,
 )
-from patchgen_core.checks.converter import check_converter
+from patchgen_core.checks.converter.comparison import check_converter
 from patchgen_core.models.toy_config import make_toy_config
 from tests.checkpoint.checkpoints import generated
 
@@ -32,7 +32,7 @@ def check(cls: Any, factory: Callable[[Any], Any], **kwargs: Any) -> dict[str, s
     """What the check says of a converter: the text of each step that failed."""
     verdict = check_converter(cls, factory, **kwargs)
     found = {}
-    for problem in verdict.problems:
+    for problem in verdict.errors:
         step = next(step for step in STEPS if problem.message.startswith(f"{step}: "))
         found[step] = f"{problem.message}\n{problem.hint}"
         assert problem.hint
@@ -58,7 +58,7 @@ def check(cls: Any, factory: Callable[[Any], Any], **kwargs: Any) -> dict[str, s
 )
 def test_the_converter_that_transformers_asks_for_is_green(family: str, name: str) -> None:
     verdict = check_converter(getattr(generated(family), name), create_checkpoint_tensor_converter)
-    assert verdict.problems == ()
+    assert verdict.errors == ()
     assert verdict.figures["tensors"] > 10
     assert verdict.figures["experts"] == (0 if family == "qwen3" else 12)
 
@@ -74,7 +74,7 @@ class TestLeavingOut:
 
     def test_what_it_ignores_is_not_missed(self, thinker: Any) -> None:
         verdict = check_converter(thinker, create_per_expert_converter)
-        assert verdict.problems == ()
+        assert verdict.errors == ()
         assert verdict.figures["tensors"] > 10
 
     def test_experts_of_the_rest_are_none_of_the_converters_business(self, thinker: Any) -> None:
@@ -299,21 +299,21 @@ def test_a_model_without_experts_may_be_refused_by_the_factory() -> None:
         raise ValueError("no experts")
 
     verdict = check_converter(generated("qwen3").Qwen3ForCausalLM, factory)
-    assert verdict.problems == ()
-    assert verdict.skipped == "the model has no experts, and the factory makes no converter for it"
+    assert verdict.errors == ()
+    assert verdict.reason == "the model has no experts, and the factory makes no converter for it"
 
 
 def test_few_experts_are_noted() -> None:
     cls = generated("qwen3_moe").Qwen3MoeForCausalLM
     verdict = check_converter(cls, SortedAsText, config=make_toy_config(cls.config_class, {"num_experts": 8}))
-    assert verdict.problems == ()
+    assert verdict.errors == ()
     assert "8 experts: an order of their numbers as text would not show" in verdict.notes[0]
 
 
 def test_a_class_that_transformers_does_not_have_needs_the_upstream_class() -> None:
     module = generated("qwen3_moe")
     own = type("AcmeForCausalLM", (module.Qwen3MoeForCausalLM,), {"__module__": module.__name__})
-    [problem] = check_converter(own, Collecting).problems
+    [problem] = check_converter(own, Collecting).errors
     assert "there is no AcmeForCausalLM in transformers.models.qwen3_moe.modeling_qwen3_moe" in problem.message
     assert "upstream_class=" in problem.hint
 

@@ -17,17 +17,18 @@ import pytest
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.checked_in.compare import fix
-from patchgen_core.checks.imports.importing import Importer, ImportVerdict
+from patchgen_core.checks.imports.importing import Importer
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import PatchgenError
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM, UPSTREAM_TEXT, Workspace, generated
 
 NAME = "patched_modeling_toy_gpu.py"
-Import = Callable[..., ImportVerdict]
+Import = Callable[..., CheckResult]
 
 
 def artifact_of(work: Workspace) -> Artifact:
     outcome = work.outcome()
-    assert outcome.artifact is not None, outcome.problems
+    assert outcome.artifact is not None, outcome.errors
     return outcome.artifact
 
 
@@ -42,16 +43,16 @@ def import_(gated: Workspace, importer: Importer) -> Import:
     """Import what the config makes with code added to it, which is on no disk."""
     artifact = artifact_of(gated)
 
-    def check(code: str = "") -> ImportVerdict:
+    def check(code: str = "") -> CheckResult:
         text = f"{artifact.text}\n{textwrap.dedent(code)}\n"
         return importer.check(replace(artifact, text=text), fresh=True)
 
     return check
 
 
-def only(verdict: ImportVerdict) -> str:
+def only(verdict: CheckResult) -> str:
     """The message of the one problem."""
-    (problem,) = verdict.problems
+    (problem,) = verdict.errors
     return problem.message
 
 
@@ -60,7 +61,7 @@ def only(verdict: ImportVerdict) -> str:
 
 def test_file_on_disk_is_imported(gated: Workspace, importer: Importer) -> None:
     artifact = artifact_of(gated)
-    assert importer.check(artifact) == ImportVerdict()
+    assert importer.check(artifact) == CheckResult()
     generated(gated).write_text(f"{artifact.text}\nimport nowhere_to_be_found\n")
     assert only(importer.check(artifact)).endswith("ModuleNotFoundError: No module named 'nowhere_to_be_found'")
 
@@ -68,11 +69,11 @@ def test_file_on_disk_is_imported(gated: Workspace, importer: Importer) -> None:
 def test_fresh_text_is_imported_whatever_is_on_disk(gated: Workspace, importer: Importer) -> None:
     artifact = artifact_of(gated)
     generated(gated).write_text("raise RuntimeError('the file was imported')\n")
-    assert importer.check(artifact, fresh=True) == ImportVerdict()
+    assert importer.check(artifact, fresh=True) == CheckResult()
     generated(gated).write_text(artifact.text)
     broken = replace(artifact, text="raise RuntimeError('the text was imported')\n")
     assert only(importer.check(broken, fresh=True)).endswith("RuntimeError: the text was imported")
-    assert importer.check(artifact) == ImportVerdict()
+    assert importer.check(artifact) == CheckResult()
 
 
 def test_fresh_text_is_imported_before_its_folder_exists(gated: Workspace, import_: Import) -> None:
@@ -80,13 +81,13 @@ def test_fresh_text_is_imported_before_its_folder_exists(gated: Workspace, impor
         path.unlink()
     generated(gated).parent.rmdir()
     gated.write("proj/models/toy/helper.py", "value = 1\n")
-    assert import_("from ..helper import value\nfrom .. import helper\nassert helper.value == value").problems == ()
+    assert import_("from ..helper import value\nfrom .. import helper\nassert helper.value == value").errors == ()
     assert not generated(gated).parent.exists()
 
 
 def test_fresh_text_leaves_no_bytecode(gated: Workspace, import_: Import, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    assert import_().problems == ()
+    assert import_().errors == ()
     assert {path.suffix for path in generated(gated).parent.iterdir()} == {".py", ".diff"}
 
 
@@ -108,9 +109,9 @@ def test_source_of_fresh_text_can_be_inspected(gated: Workspace, import_: Import
     assert "class Norm" in inspect.getsource(Norm)
     """
     generated(gated).write_text("# something else\n" * 100)
-    assert import_(code).problems == ()
+    assert import_(code).errors == ()
     generated(gated).unlink()
-    assert import_(code).problems == ()
+    assert import_(code).errors == ()
 
 
 def test_package_of_upstream_that_imports_the_generated_module_gets_the_fresh_text(
@@ -126,7 +127,7 @@ def test_package_of_upstream_that_imports_the_generated_module_gets_the_fresh_te
     with Importer(gated.project, time_limit=60) as importer:
         for text in ("raise RuntimeError('first')\n", "raise RuntimeError('second')\n"):
             assert text.split("'")[1] in only(importer.check(replace(artifact, text=text), fresh=True))
-        assert importer.check(artifact, fresh=True) == ImportVerdict()
+        assert importer.check(artifact, fresh=True) == CheckResult()
 
 
 def test_another_copy_of_the_project_is_noticed(gated: Workspace, importer: Importer) -> None:
@@ -155,7 +156,7 @@ def test_another_copy_of_the_project_is_noticed(gated: Workspace, importer: Impo
     ],
 )
 def test_module_may_do_as_it_likes_with_its_process(import_: Import, code: str) -> None:
-    assert import_(code).problems == ()
+    assert import_(code).errors == ()
     assert only(import_("raise RuntimeError('mine')")).endswith("RuntimeError: mine")
 
 
@@ -175,7 +176,7 @@ def test_module_that_ends_its_import_is_a_problem_and_the_next_one_works(
 ) -> None:
     importer.worker.time_limit = 5
     assert only(import_(code)).endswith(expected)
-    assert import_().problems == ()
+    assert import_().errors == ()
 
 
 @pytest.mark.parametrize(
@@ -183,21 +184,21 @@ def test_module_that_ends_its_import_is_a_problem_and_the_next_one_works(
 )
 def test_package_of_upstream_may_do_as_it_likes_too(gated: Workspace, import_: Import, code: str) -> None:
     (gated.site / "acme/__init__.py").write_text(code)
-    assert import_().problems == ()
-    assert import_().problems == ()
+    assert import_().errors == ()
+    assert import_().errors == ()
 
 
 def test_module_that_hangs_is_given_up_and_the_next_one_works(importer: Importer, import_: Import) -> None:
-    assert import_().problems == ()
+    assert import_().errors == ()
     importer.worker.time_limit = 0.3
     assert only(import_("while True: pass")) == f"{NAME} dies when it is imported: no answer within 0.3 s"
     importer.worker.time_limit = 60
-    assert import_().problems == ()
+    assert import_().errors == ()
 
 
 def test_what_a_module_said_before_it_died_is_shown(import_: Import) -> None:
     code = "import os, sys; print('the last words'); sys.stdout.flush(); os.write(2, b'and more'); os._exit(1)"
-    (problem,) = import_(code).problems
+    (problem,) = import_(code).errors
     assert problem.excerpt.splitlines() == ["the last words", "and more"]
 
 
@@ -208,7 +209,7 @@ def test_interrupted_check_leaves_no_answer_for_the_next(import_: Import) -> Non
     def interrupt(number: int, frame: types.FrameType | None) -> None:
         raise Interrupted
 
-    assert import_().problems == ()
+    assert import_().errors == ()
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -229,7 +230,7 @@ def test_close_leaves_no_process_behind(tmp_path: Path, importer: Importer, impo
     subprocess.Popen(["sh", "-c", "echo on; sleep 600"], stdout=open({str(path)!r}, "w"))
     """
     try:
-        assert import_(code).problems == ()
+        assert import_(code).errors == ()
         select.select([pipe], [], [], 60)
         assert os.read(pipe, 100) == b"on\n"
         with pytest.raises(BlockingIOError):
@@ -239,7 +240,7 @@ def test_close_leaves_no_process_behind(tmp_path: Path, importer: Importer, impo
         assert os.read(pipe, 100) == b""
     finally:
         os.close(pipe)
-    assert import_().problems == ()
+    assert import_().errors == ()
 
 
 # --- a fresh state ---------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ def test_nothing_of_the_test_process_is_visible(import_: Import, monkeypatch: py
     monkeypatch.setitem(sys.modules, "only_here", types.ModuleType("only_here"))
     assert only(import_("import only_here")).endswith("No module named 'only_here'")
     code = "import sys; assert not {'pytest', 'libcst', 'patchgen_core', 'rich'} & sys.modules.keys(), 'visible'"
-    assert import_(code).problems == ()
+    assert import_(code).errors == ()
 
 
 def test_nothing_of_one_import_is_there_for_the_next(gated: Workspace, import_: Import) -> None:
@@ -263,7 +264,7 @@ def test_nothing_of_one_import_is_there_for_the_next(gated: Workspace, import_: 
     import proj.models.helper
     """
     for _ in range(2):
-        assert import_(code).problems == ()
+        assert import_(code).errors == ()
 
 
 def test_import_roots_come_before_what_else_is_on_the_path(gated: Workspace, import_: Import) -> None:
@@ -271,7 +272,7 @@ def test_import_roots_come_before_what_else_is_on_the_path(gated: Workspace, imp
     site.parent.mkdir()
     site.write_text("raise RuntimeError('another proj')\n")
     gated.write("proj/__init__.py", "")
-    assert import_().problems == ()
+    assert import_().errors == ()
 
 
 # --- where an import failed ------------------------------------------------------------------------
@@ -287,7 +288,7 @@ def test_import_roots_come_before_what_else_is_on_the_path(gated: Workspace, imp
 )
 def test_own_line_is_named_and_shown(gated: Workspace, import_: Import, code: str, lines: int, error: str) -> None:
     artifact = artifact_of(gated)
-    (problem,) = import_(code).problems
+    (problem,) = import_(code).errors
     line = artifact.text.count("\n") + lines
     assert problem.message.startswith(f"{NAME}, line {line} does not import: {error}")
     assert f"> {line:5} | {code.splitlines()[lines - 2]}" in problem.excerpt
@@ -307,7 +308,7 @@ def test_helper_that_fails_is_named_beside_the_line_that_imports_it(
 ) -> None:
     file = gated.write("proj/models/helper.py", text)
     own = artifact_of(gated).text.count("\n") + 2
-    (problem,) = import_("import proj.models.helper").problems
+    (problem,) = import_("import proj.models.helper").errors
     assert problem.message.startswith(f"{NAME}, line {own} does not import: ")
     assert problem.hint == f"Raised in {file}, line {line}."
     assert "| import proj.models.helper" in problem.excerpt
@@ -315,7 +316,7 @@ def test_helper_that_fails_is_named_beside_the_line_that_imports_it(
 
 def test_package_that_fails_before_the_module_is_named(gated: Workspace, import_: Import) -> None:
     file = gated.write("proj/__init__.py", "\nimport not_installed\n")
-    (problem,) = import_().problems
+    (problem,) = import_().errors
     assert problem.message == f"{NAME} does not import: ModuleNotFoundError: No module named 'not_installed'"
     hint = f"Raised in {file}, line 2. Install it; if only some machines have it, add 'not_installed' to "
     assert problem.hint.startswith(hint)
@@ -343,8 +344,8 @@ def test_optional_package_that_is_missing_is_no_problem(gated: Workspace, code: 
     artifact = artifact_of(gated)
     with Importer(gated.project) as importer:
         verdict = importer.check(replace(artifact, text=f"{artifact.text}\n{code}\n"), fresh=True)
-        assert verdict == ImportVerdict(missing="absent_here")
-        assert importer.check(replace(artifact, text="import absent_elsewhere\n"), fresh=True).problems
+        assert (verdict.errors, verdict.reason) == ((), "optional package 'absent_here' is not installed")
+        assert importer.check(replace(artifact, text="import absent_elsewhere\n"), fresh=True).errors
 
 
 # --- how Python was started ------------------------------------------------------------------------
@@ -361,11 +362,11 @@ from patchgen_core.project.table import load_project
 project = load_project(Path.cwd())
 artifact = make_artifacts(Selection(project, project.find_configs()))[0].artifact
 with Importer(project, time_limit=60) as importer:
-    assert importer.check(artifact).problems == ()
-    assert importer.check(replace(artifact, text="import os; os._exit(1)"), fresh=True).problems
+    assert importer.check(artifact).errors == ()
+    assert importer.check(replace(artifact, text="import os; os._exit(1)"), fresh=True).errors
     os.kill(importer.worker._process.pid, signal.SIGKILL)
     os.waitid(os.P_PID, importer.worker._process.pid, os.WEXITED | os.WNOWAIT)
-    assert importer.check(artifact).problems == ()
+    assert importer.check(artifact).errors == ()
 gc.collect()
 print("fine")
 """

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from patchgen_core.checks import kernel as kernels
-from patchgen_core.checks.kernel import MOST_PROBLEMS, check_kernel
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.kernel import comparison as kernels
+from patchgen_core.checks.kernel.comparison import MOST_PROBLEMS, check_kernel
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import PatchgenError
 from patchgen_core.ops.hardware import HardwareRequirement
 from patchgen_core.ops.kernel_spec import KernelSpec
@@ -35,7 +35,7 @@ CHECK_ALL = """
     from patchgen_core.models.interpreter import switch_on
     switch_on()
     from patchgen_core.ops import KERNEL_REGISTRY
-    from patchgen_core.checks.kernel import check_kernel
+    from patchgen_core.checks.kernel.comparison import check_kernel
 
     verdicts = {spec.label: check_kernel(spec.op_name, spec.variant, spec.name) for spec in KERNEL_REGISTRY.specs()}
     print(json.dumps({label: dataclasses.asdict(verdict) for label, verdict in verdicts.items()}))
@@ -56,8 +56,8 @@ def verdicts() -> Any:
 @pytest.mark.parametrize("spec", HERE, ids=lambda spec: spec.label)
 def test_kernels_that_run_here_are_right(verdicts: Any, spec: KernelSpec) -> None:
     verdict = verdicts[spec.label]
-    assert verdict["problems"] == []
-    assert verdict["skipped"] == ""
+    assert verdict["errors"] == []
+    assert verdict["reason"] == ""
     assert ("interpreter" in verdict["notes"][0]) == (spec.name == "liger_kernel")
     assert 0 < max(verdict["figures"].values()) <= 1
     assert {name.split()[0] for name in verdict["figures"]} == {"float32", "bfloat16"}
@@ -65,7 +65,7 @@ def test_kernels_that_run_here_are_right(verdicts: Any, spec: KernelSpec) -> Non
 
 @pytest.mark.parametrize("spec", [spec for spec in DEFAULTS if spec.name == "npu"], ids=lambda spec: spec.label)
 def test_kernels_that_cannot_run_here_are_skipped(verdicts: Any, spec: KernelSpec) -> None:
-    assert verdicts[spec.label]["skipped"].startswith("cannot run here: needs ")
+    assert verdicts[spec.label]["reason"].startswith("cannot run here: needs ")
 
 
 @pytest.fixture
@@ -82,20 +82,20 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> KernelRegistry:
     return made
 
 
-Checker = Callable[..., CheckVerdict]
+Checker = Callable[..., CheckResult]
 
 
 @pytest.fixture
 def check(registry: KernelRegistry) -> Checker:
-    def run(kernel: Callable[..., Any], op: str, variant: str = "standard", name: str = "broken") -> CheckVerdict:
+    def run(kernel: Callable[..., Any], op: str, variant: str = "standard", name: str = "broken") -> CheckResult:
         registry.register(KernelSpec(name=name, op_name=op, variant=variant, factory=lambda: kernel))
         return check_kernel(op, variant, name)
 
     return run
 
 
-def messages(verdict: CheckVerdict) -> str:
-    return "\n".join(problem.message for problem in verdict.problems)
+def messages(verdict: CheckResult) -> str:
+    return "\n".join(problem.message for problem in verdict.errors)
 
 
 class Overwriting(torch.autograd.Function):
@@ -261,14 +261,14 @@ def test_another_way_of_computing_the_same_passes(check: Checker, kernel: Any, o
 
 
 def test_a_problem_names_kernel_dtype_case_and_shapes(check: Checker) -> None:
-    problem = check(no_eps, "rms_norm").problems[0]
+    problem = check(no_eps, "rms_norm").errors[0]
     assert problem.message.startswith("kernel rms_norm-standard-broken: output is off by ")
     assert "(float32, 5 rows of 33: hidden_states 5x33, weight 33, eps 1e-05)" in problem.message
 
 
 def test_many_problems_are_cut_short_and_counted(check: Checker) -> None:
     verdict = check(lambda gate, up: gate * up, "swiglu_mlp")
-    assert len(verdict.problems) == MOST_PROBLEMS
+    assert len(verdict.errors) == MOST_PROBLEMS
     assert any("more problems" in note for note in verdict.notes)
 
 
@@ -301,15 +301,15 @@ def test_cases_that_cannot_be_made_and_no_cases_are_problems(check: Checker) -> 
 
 
 def test_what_cannot_be_compared_is_skipped_and_says_why(check: Checker) -> None:
-    assert "no eager kernel to compare with" in check(torch.neg, "lonely").skipped
+    assert "no eager kernel to compare with" in check(torch.neg, "lonely").reason
     check(torch.neg, "untried", name="eager")
-    assert "has no cases" in check(torch.neg, "untried").skipped
+    assert "has no cases" in check(torch.neg, "untried").reason
 
 
 def test_a_kernel_whose_hardware_is_missing_is_skipped(registry: KernelRegistry) -> None:
     hardware = HardwareRequirement("xpu")
     registry.register(KernelSpec("far", "rms_norm", "standard", lambda: torch.neg, hardware=hardware))
-    assert check_kernel("rms_norm", "standard", "far").skipped == "cannot run here: needs an XPU"
+    assert check_kernel("rms_norm", "standard", "far").reason == "cannot run here: needs an XPU"
 
 
 def test_an_unknown_kernel_is_refused() -> None:

@@ -13,9 +13,12 @@ import pytest
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
-from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
-from patchgen_core.checks.parity.dispatch import _heads
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.model_process.answering import model_heads
+from patchgen_core.checks.model_process.beside import check_beside
+from patchgen_core.checks.model_process.process import ModelProcess
+from patchgen_core.checks.parity.check import compare_model
+from patchgen_core.checks.plan.check import PlanCheck
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.project.table import load_project
 
 pytestmark = pytest.mark.torch
@@ -75,14 +78,14 @@ class Models:
 
     def __init__(self, artifacts: dict[str, Artifact]) -> None:
         self.artifacts = artifacts
-        self.checks = ModelChecks(load_project(artifacts["good"].path.parent), "cpu")
+        self.checks = ModelProcess(load_project(artifacts["good"].path.parent), "cpu")
 
-    def __getitem__(self, name: str) -> CheckVerdict:
-        return self.checks.parity(self.artifacts[name], "patched", ParityOptions(), fresh=False)
+    def __getitem__(self, name: str) -> CheckResult:
+        return compare_model(self.checks, self.artifacts[name], "patched")
 
     def said(self, name: str) -> str:
         """The first problem of a config, as a user reads it."""
-        return str(self[name].problems[0])
+        return str(self[name].errors[0])
 
     @property
     def process(self) -> int | None:
@@ -103,14 +106,14 @@ def test_what_a_model_changes_is_put_back_for_the_next_one(models: Models) -> No
     process = models.process
     good = models["good"]
     assert models.process == process
-    assert not good.problems
+    assert not good.errors
     assert not good.notes
     left = [note for note in changed.notes if note.endswith("which was put back")]
     assert left == [
         "left torch's default dtype at torch.float64, which was put back",
         "left the working directory at /, which was put back",
     ]
-    assert models["stops_gradients"].problems
+    assert models["stops_gradients"].errors
     assert models["good"] == good
 
 
@@ -126,15 +129,15 @@ def get_parallel_plan(model_class):
     return ParallelPlan(extra_parallel_plan={"tp": {f"{layers}.*.mlp.down_proj.weight": Shard(0)}})
 """
     (folder / "parallel_plan.py").write_text(plan, encoding="utf-8")
-    verdict = models.checks.plan(artifacts["good"], folder)
-    assert verdict.problems == ()
+    verdict = check_beside(models.checks, PlanCheck.function, artifacts["good"], folder / PlanCheck.file)
+    assert verdict.errors == ()
     assert verdict.figures["LlamaForCausalLM: distributed"] == 2
 
 
 def test_a_class_that_builds_nothing_has_no_plan_and_no_checkpoint() -> None:
     from transformers.models.qwen3_omni_moe import modeling_qwen3_omni_moe as module
 
-    names = {cls.__name__.removeprefix("Qwen3OmniMoe") for cls in _heads(module)}
+    names = {cls.__name__.removeprefix("Qwen3OmniMoe") for cls in model_heads(module)}
     assert hasattr(module, "Qwen3OmniMoePreTrainedModelForConditionalGeneration")
     assert "PreTrainedModelForConditionalGeneration" not in names
     assert {"ForConditionalGeneration", "ThinkerForConditionalGeneration"} <= names
@@ -170,9 +173,9 @@ def test_what_hangs_is_killed_and_tells_where_it_was(models: Models, artifacts: 
 
 
 def test_isolated_checks_have_a_process_each(artifacts: dict[str, Artifact]) -> None:
-    checks = ModelChecks(load_project(artifacts["good"].path.parent), "cpu", isolate=True)
-    verdict = checks.parity(artifacts["good"], "patched", ParityOptions(), fresh=False)
-    assert (verdict.problems, checks.worker._process) == ((), None)
+    checks = ModelProcess(load_project(artifacts["good"].path.parent), "cpu", isolate=True)
+    verdict = compare_model(checks, artifacts["good"], "patched")
+    assert (verdict.errors, checks.worker._process) == ((), None)
 
 
 CPU = """

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from patchgen_core.checks.parity.check import check_parity
+from patchgen_core.checks.parity.comparison import check_parity
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.config.declarations import Tolerance
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.models.implementations import list_implementations
@@ -45,7 +45,7 @@ class Port:
     module: types.ModuleType
     request: ParityRequest
 
-    def check(self, **more: object) -> CheckVerdict:
+    def check(self, **more: object) -> CheckResult:
         upstream = importlib.import_module(self.request.upstream)
         return check_parity(self.module, upstream, replace(self.request, **more), REFERENCES)
 
@@ -90,7 +90,7 @@ def spans(text: str, targets: tuple[str, ...]) -> Iterator[PatchedCode]:
 
 def test_upstreams_own_code_agrees_bit_for_bit(port):
     verdict = port().check()
-    assert verdict.problems == ()
+    assert verdict.errors == ()
     assert "LlamaForCausalLM, padded, bfloat16: loss" in verdict.figures
     assert set(verdict.figures.values()) == {0.0}
 
@@ -120,14 +120,14 @@ def test_upstreams_own_code_agrees_bit_for_bit(port):
 )
 def test_a_defect_differs_and_is_told_at_its_patch(port, target, edit):
     made = port(edit, targets=("LlamaDecoderLayer.__init__", target, "LlamaModel.forward"))
-    problems = made.check().problems
+    problems = made.check().errors
     assert problems
     assert problems[0].location == Location(CONFIG.file, 20), problems[0].message
 
 
 def test_the_first_module_where_the_models_part_is_named(port):
     made = port((MLP, f"{MLP} * (1 + (self.gate_proj.weight.shape[0] < 0) + 1e-3)"), targets=("LlamaMLP.forward",))
-    problem = made.check().problems[0]
+    problem = made.check().errors[0]
     assert "LlamaForCausalLM" in problem.message
     assert "model.layers.0.mlp" in str(problem)
 
@@ -142,24 +142,24 @@ def test_figures_of_a_failure_come_along(port):
 def test_other_bits_need_a_tolerance(port):
     reordered = (MLP, "down_proj = 3.0 * self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x) / 3.0)")
     made = port(reordered, targets=("LlamaMLP.forward",))
-    assert "bit for bit" in str(made.check().problems[0])
+    assert "bit for bit" in str(made.check().errors[0])
     tolerance = Tolerance(4, "other order", "eager", None, CONFIG)
-    assert made.check(tolerances=(tolerance,)).problems == ()
-    assert made.check(project_tolerances={"eager": 4.0}).problems == ()
-    assert made.check(implementation="patched").problems == ()
+    assert made.check(tolerances=(tolerance,)).errors == ()
+    assert made.check(project_tolerances={"eager": 4.0}).errors == ()
+    assert made.check(implementation="patched").errors == ()
 
 
 def test_a_tolerance_is_a_multiple_of_the_error_of_eager(port):
     made = port((MLP, f"{MLP} * (1 + 1e-5)"), targets=("LlamaMLP.forward",), implementation="patched")
-    problem = made.check(dtypes=("float32",)).problems[0]
+    problem = made.check(dtypes=("float32",)).errors[0]
     assert "at most 4 x the error of eager" in str(problem)
     wide = (Tolerance(400, "scaled", None, "float32", CONFIG),)
-    assert made.check(dtypes=("float32",), tolerances=wide).problems == ()
+    assert made.check(dtypes=("float32",), tolerances=wide).errors == ()
 
 
 def test_a_patch_that_raises_is_told_at_its_declaration(port):
     made = port((MLP, "raise RuntimeError('no kernel')"), targets=("LlamaMLP.forward",))
-    problem = made.check().problems[0]
+    problem = made.check().errors[0]
     assert "the patched model raises RuntimeError: no kernel" in problem.message
     assert problem.location == Location(CONFIG.file, 10)
     assert "no kernel" in problem.excerpt
@@ -167,7 +167,7 @@ def test_a_patch_that_raises_is_told_at_its_declaration(port):
 
 def test_a_patch_that_fails_when_the_model_is_built_is_told_at_its_declaration(port):
     edit = ("self.gate_proj = nn.Linear(", "self.gate_proj = nn.Liner(")
-    problem = port(edit, targets=("LlamaMLP.__init__",)).check().problems[0]
+    problem = port(edit, targets=("LlamaMLP.__init__",)).check().errors[0]
     assert "AttributeError" in problem.message
     assert problem.location == Location(CONFIG.file, 10)
 
@@ -184,7 +184,7 @@ def test_parameters_of_other_names_are_an_error_that_names_them(port):
 
 def test_a_patch_that_nothing_calls_is_a_finding(port):
     made = port(targets=("LlamaForQuestionAnswering", "LlamaMLP.forward"))
-    problems = made.check().problems
+    problems = made.check().errors
     assert [(problem.code, problem.location) for problem in problems] == [("PG301", Location(CONFIG.file, 10))]
     assert "LlamaForQuestionAnswering" in problems[0].message
 
@@ -192,7 +192,7 @@ def test_a_patch_that_nothing_calls_is_a_finding(port):
 def test_a_method_for_others_to_call_need_not_run(port):
     made = port(targets=("LlamaForQuestionAnswering",))
     patch = replace(made.request.patches[0], is_computed=False)
-    assert made.check(patches=(patch,)).problems == ()
+    assert made.check(patches=(patch,)).errors == ()
 
 
 SLOT = (
@@ -228,7 +228,7 @@ def test_slots_are_bound_for_the_comparison_and_no_longer(port, kernel):
     kernel(gate)
     made = port(SLOT, SLOTTED, targets=("LlamaMLP.forward",), implementation="mine")
     slot = made.module.slot
-    assert made.check().problems == ()
+    assert made.check().errors == ()
     assert set(seen) == {"mine"}
     assert not slot.is_bound
     assert not slot.has_kernel
@@ -236,13 +236,13 @@ def test_slots_are_bound_for_the_comparison_and_no_longer(port, kernel):
 
 def test_a_kernel_that_is_off_differs(port, kernel):
     kernel(lambda x, y: torch.nn.functional.silu(x) * y * 1.0001)
-    problems = port(SLOT, SLOTTED, targets=("LlamaMLP.forward",), implementation="mine").check().problems
+    problems = port(SLOT, SLOTTED, targets=("LlamaMLP.forward",), implementation="mine").check().errors
     assert problems[0].location == Location(CONFIG.file, 10)
 
 
 def test_a_slot_that_is_never_called_is_a_finding(port, kernel):
     kernel(lambda x, y: torch.nn.functional.silu(x) * y)
-    problems = port(SLOT, implementation="mine").check().problems
+    problems = port(SLOT, implementation="mine").check().errors
     assert [problem.code for problem in problems] == ["PG301"]
     assert "'slot'" in problems[0].message
 
@@ -256,11 +256,11 @@ def test_lines_for_kernels_run_with_the_eager_function_of_the_op(port, kernel):
 
     kernel(lambda x, y: torch.nn.functional.silu(x) * y, "eager")
     made = port(SLOT, SLOTTED, targets=("LlamaMLP.forward",), implementation="eager_through_slots")
-    assert made.check().problems == ()
+    assert made.check().errors == ()
     swapped = (SLOTTED[0], SLOTTED[1].replace("slot(gate, up)", "slot(up, gate)"))
     made = port(SLOT, swapped, targets=("LlamaMLP.forward",), implementation="eager_through_slots")
-    assert made.check().problems[0].location == Location(CONFIG.file, 10)
-    assert made.check(implementation="eager").problems == ()
+    assert made.check().errors[0].location == Location(CONFIG.file, 10)
+    assert made.check(implementation="eager").errors == ()
 
 
 def test_heads_that_take_upstreams_base_are_told_and_compared_with_the_patches(port):
@@ -270,7 +270,7 @@ def test_heads_that_take_upstreams_base_are_told_and_compared_with_the_patches(p
     assert [warning.code for warning in verdict.warnings] == ["PG303"]
     assert "upstream's LlamaModel" in warned[0]
     assert "LlamaForSequenceClassification, LlamaForTokenClassification" in warned[0]
-    assert any("LlamaForSequenceClassification" in problem.message for problem in verdict.problems)
+    assert any("LlamaForSequenceClassification" in problem.message for problem in verdict.errors)
 
 
 def test_heads_are_registered_by_the_module_that_their_folder_has_for_another_device(port, monkeypatch):
@@ -305,7 +305,7 @@ def test_a_toy_config_of_the_patch_config_is_run(port):
 
 def test_a_device_that_is_not_there_is_an_error(port):
     if torch.cuda.is_available():
-        assert port().check(device="cuda").problems == ()
+        assert port().check(device="cuda").errors == ()
         return
     with pytest.raises(PatchgenError, match="'cuda'"):
         port().check(device="cuda")
@@ -313,7 +313,7 @@ def test_a_device_that_is_not_there_is_an_error(port):
 
 def test_a_module_without_a_head_is_skipped(port):
     verdict = port(upstream="transformers.modeling_rope_utils").check()
-    assert "has no model class" in verdict.skipped
+    assert "has no model class" in verdict.reason
 
 
 def test_heads_are_what_training_uses():

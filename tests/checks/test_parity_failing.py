@@ -120,7 +120,7 @@ CASES = {**FORWARD, **BACKWARD}
 
 
 def test_the_right_patches_agree(work: Workspace) -> None:
-    assert compare(work, HELPER + ALL).problems == ()
+    assert compare(work, HELPER + ALL).errors == ()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -128,7 +128,7 @@ def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name
     text, right, wrong, target, shown = CASES[name]
     assert text.count(right) == 1
     verdict = compare(work, text.replace(right, wrong))
-    first = verdict.problems[0]
+    first = verdict.errors[0]
     direction = "going backward in" if name in BACKWARD else "eager in"
     assert direction in first.message
     assert first.message.endswith(f"look at the patch of '{target}'")
@@ -152,7 +152,7 @@ def sequence_forward(self, **kwargs):
     return output
 """
     verdict = compare(work, CAUSAL + sequence, preamble=WHOLE)
-    (problem,) = verdict.problems
+    (problem,) = verdict.errors
     assert problem.message.startswith("LlamaForSequenceClassification parts")
     assert problem.message.endswith("look at the patch of 'LlamaForSequenceClassification.forward'")
     assert "LlamaForCausalLM.forward" not in problem.hint
@@ -162,7 +162,7 @@ def test_module_that_gets_no_gradient_is_where_they_part(work: Workspace) -> Non
     verdict = compare(work, MLP.replace("self.act_fn(gate)", "self.act_fn(gate).detach()"))
     assert (
         "The first gradient that differs is that by the output of 'model.layers.1.mlp.act_fn'"
-        in verdict.problems[0].hint
+        in verdict.errors[0].hint
     )
     table = next(table for table in verdict.tables if table.title.endswith(": layers, backward"))
     row = next(row for row in table.rows if row[0] == "model.layers.1.mlp.act_fn")
@@ -175,7 +175,7 @@ def test_what_is_wrong_once_is_told_although_it_is_right_when_it_runs_again(work
     self.ran = True
     return"""
     verdict = compare(work, MLP.replace("\n    return", once))
-    problem, table = verdict.problems[0], verdict.tables[0]
+    problem, table = verdict.errors[0], verdict.tables[0]
     assert problem.message.endswith("parts from Hugging Face eager, and agrees when the same batch is run again")
     assert "tensors differ, allowed at most" in problem.hint
     assert "The first" not in problem.hint
@@ -186,7 +186,7 @@ def test_what_is_wrong_once_is_told_although_it_is_right_when_it_runs_again(work
 def test_lines_that_did_not_run_are_not_shown(work: Workspace) -> None:
     branch = "    if x.dim() == 7:\n        return x * 7\n    gate, up"
     verdict = compare(work, MLP.replace("    gate, up", branch).replace("(gate) * up", "(gate) + up"))
-    shown = verdict.problems[0].generated
+    shown = verdict.errors[0].generated
     assert shown is not None
     assert "+ up" in shown.text
     assert "x * 7" not in shown.text

@@ -11,7 +11,7 @@ from patchgen_core.checks.contract.rule import Example, Rule
 from patchgen_core.checks.contract.run import wanted_codes
 from patchgen_core.checks.parity.findings import judge, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import Problem
 from tests.checks.parity_runs import LLAMA, PREAMBLE, WHOLE, compare, line_of, make
 from tests.conftest import CONFIG, Workspace
@@ -30,18 +30,18 @@ RIGHT = "return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
 OTHER = "return self.down_proj(self.up_proj(x))"
 
 
-def judged(work: Workspace, text: str, preamble: str = PREAMBLE, **more: str) -> CheckVerdict:
+def judged(work: Workspace, text: str, preamble: str = PREAMBLE, **more: str) -> CheckResult:
     verdict = compare(work, text, preamble=preamble, **more)
     config = work.load().config
     codes = wanted_codes(work.project, work.models / CONFIG, work.project.module_name(work.models / CONFIG))
     return judge(verdict, config.allowed, codes)
 
 
-def found(verdict: CheckVerdict) -> list[Problem]:
-    return [*verdict.problems, *verdict.warnings, *verdict.unused]
+def found(verdict: CheckResult) -> list[Problem]:
+    return [*verdict.errors, *verdict.warnings, *verdict.unused]
 
 
-def play(work: Workspace, example: Example) -> CheckVerdict:
+def play(work: Workspace, example: Example) -> CheckResult:
     assert example.module == LLAMA
     return judged(work, example.text, WHOLE)
 
@@ -52,7 +52,7 @@ def test_failing_example_of_a_rule_is_found(work: Workspace, rule: Rule) -> None
     problems = [problem for problem in found(verdict) if problem.code == rule.code]
     assert problems
     assert all(problem.hint and problem.location and problem.location.line for problem in problems)
-    is_error = rule.code in {problem.code for problem in verdict.problems}
+    is_error = rule.code in {problem.code for problem in verdict.errors}
     assert is_error == (rule.severity == "error")
     assert {problem.code for problem in found(verdict)} <= {rule.code, "PG303"}
 
@@ -66,9 +66,9 @@ def test_passing_example_of_a_rule_is_not(work: Workspace, rule: Rule) -> None:
 # --- lines that do not run -------------------------------------------------------------------------
 
 
-def missed(verdict: CheckVerdict) -> list[str]:
+def missed(verdict: CheckResult) -> list[str]:
     """The lines that no batch runs, as the generated module has them."""
-    assert not verdict.problems, verdict.problems
+    assert not verdict.errors, verdict.errors
     texts = [problem.generated.text for problem in verdict.warnings if problem.generated]
     return [line.partition("| ")[2].strip() for text in texts for line in text.splitlines() if "|" in line]
 

@@ -29,8 +29,8 @@ from transformers import (
     Qwen3VLMoeForConditionalGeneration,
 )
 
-from patchgen_core.checks.parity.verdict import CheckVerdict
-from patchgen_core.checks.plan import check_plan
+from patchgen_core.checks.plan.comparison import check_plan
+from patchgen_core.checks.result import CheckResult
 from patchgen_core.parallel_plan.plan import ParallelPlan
 
 pytestmark = pytest.mark.torch
@@ -44,9 +44,9 @@ def plan(experts: str = EXPERTS, **placements: Any) -> ParallelPlan:
     return ParallelPlan({"ep": {f"{experts}.{name}": placement for name, placement in placements.items()}})
 
 
-def told(verdict: CheckVerdict) -> str:
-    assert verdict.problems
-    return "\n".join(map(str, verdict.problems))
+def told(verdict: CheckResult) -> str:
+    assert verdict.errors
+    return "\n".join(map(str, verdict.errors))
 
 
 # --- transformers' models --------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def told(verdict: CheckVerdict) -> str:
 )
 def test_the_right_plan_is_green(model_class: type[PreTrainedModel], experts: str) -> None:
     verdict = check_plan(model_class, plan(experts))
-    assert verdict.problems == ()
+    assert verdict.errors == ()
     assert verdict.figures["ranks"] == 2
     assert verdict.figures["distributed"] >= 2
     assert verdict.figures["parameters"] > verdict.figures["distributed"]
@@ -104,12 +104,12 @@ def test_experts_that_do_not_divide_by_the_declared_size_are_red() -> None:
 
 def test_a_size_is_applied_with_as_many_ranks_as_its_smallest_factor() -> None:
     verdict = check_plan(Qwen3MoeForCausalLM, plan(), qwen3_moe_config(9), {"ep": 9})
-    assert (verdict.problems, verdict.figures["ranks"]) == ((), 3)
+    assert (verdict.errors, verdict.figures["ranks"]) == ((), 3)
 
 
 def test_a_size_that_the_toy_config_is_too_small_for_is_checked_smaller_and_said() -> None:
     verdict = check_plan(Qwen3MoeForCausalLM, plan(), sizes={"ep": 64})
-    assert verdict.problems == ()
+    assert verdict.errors == ()
     assert "sizes {'ep': 64} are checked as {'ep': 2}" in verdict.notes[0]
 
 
@@ -117,9 +117,9 @@ def test_two_dimensions_are_applied_together() -> None:
     rules = {f"{EXPERTS}.gate_up_proj": Shard(1), f"{EXPERTS}.down_proj": Shard(-1), "lm_head.weight": Replicate()}
     both = ParallelPlan({"ep": plan().extra_parallel_plan["ep"], "tp": rules})
     verdict = check_plan(Qwen3MoeForCausalLM, both, qwen3_moe_config(4))
-    assert (verdict.problems, verdict.figures["ranks"]) == ((), 4)
+    assert (verdict.errors, verdict.figures["ranks"]) == ((), 4)
     same = ParallelPlan({"tp": plan().extra_parallel_plan["ep"], "ep": plan().extra_parallel_plan["ep"]})
-    assert check_plan(Qwen3MoeForCausalLM, same, qwen3_moe_config(4)).problems == ()
+    assert check_plan(Qwen3MoeForCausalLM, same, qwen3_moe_config(4)).errors == ()
 
 
 def test_sizes_that_do_not_fit_the_plan_are_red() -> None:
@@ -159,7 +159,7 @@ def test_parameters_of_any_kind_survive() -> None:
     tied = ParallelPlan({"ep": {**SMALL.extra_parallel_plan["ep"], "head.weight": Shard(1), "counts": Shard(0)}})
     assert told(check_plan(Small, tied, SmallConfig())).startswith("dimension 1 of 'head.weight' has length 3")
     tied = ParallelPlan({"ep": {**SMALL.extra_parallel_plan["ep"], "head.weight": Shard(0), "counts": Shard(0)}})
-    assert check_plan(Small, tied, SmallConfig()).problems == ()
+    assert check_plan(Small, tied, SmallConfig()).errors == ()
 
 
 @pytest.mark.parametrize("given", [None, {"ep": {"experts.*": Shard(0)}}])
@@ -227,7 +227,7 @@ def meddler(function: Meddler) -> Meddler:
     return function
 
 
-def meddled(meddle: Meddler, time_limit: float = 60.0) -> CheckVerdict:
+def meddled(meddle: Meddler, time_limit: float = 60.0) -> CheckResult:
     config = SmallConfig(meddle=meddle.__name__)
     verdict = check_plan(Small, Meddling(SMALL.extra_parallel_plan), config, time_limit=time_limit)
     assert multiprocessing.active_children() == []
@@ -295,7 +295,7 @@ def a_rank_that_raises_with_its_output(model: nn.Module, rank: int) -> None:
 
 
 def test_a_rank_that_raises_is_told_with_its_output() -> None:
-    (problem,) = meddled(a_rank_that_raises_with_its_output).problems
+    (problem,) = meddled(a_rank_that_raises_with_its_output).errors
     assert (
         problem.message == "the plan cannot be applied on 2 ranks: rank 1 fails: ValueError: rank one has had enough"
     )
@@ -395,7 +395,7 @@ def test_ranks_of_a_process_in_a_group_find_modules_on_its_path(
     import small_modeling
 
     verdict = check_plan(small_modeling.Small, plan("experts", down_proj=Shard(0)), PreTrainedConfig())
-    assert (verdict.problems, verdict.figures["ranks"]) == ((), 2)
+    assert (verdict.errors, verdict.figures["ranks"]) == ((), 2)
 
 
 @pytest.mark.usefixtures("group")
@@ -420,7 +420,7 @@ def test_ranks_start_beside_threads_that_compute() -> None:
     for thread in threads:
         thread.start()
     try:
-        assert check_plan(Small, SMALL, SmallConfig()).problems == ()
+        assert check_plan(Small, SMALL, SmallConfig()).errors == ()
     finally:
         done.set()
         for thread in threads:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from patchgen_core.checks.imports.importing import Importer, ImportVerdict
+from patchgen_core.checks.imports.importing import Importer
+from patchgen_core.checks.result import CheckResult
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 
 NAME = "patched_modeling_toy_gpu.py"
@@ -46,11 +47,11 @@ def test_exports_are_those_of_upstream(
     gated.upstream(f"{UPSTREAM_TEXT}\n{listing}\n")
     artifact = gated.outcome().artifact
     assert artifact is not None
-    assert importer.check(artifact, fresh=True) == ImportVerdict()
+    assert importer.check(artifact, fresh=True) == CheckResult()
     text = artifact.text.replace('"', "'")
     assert old in text
     verdict = importer.check(replace(artifact, text=text.replace(old, new)), fresh=True)
-    messages = [problem.message for problem in verdict.problems]
+    messages = [problem.message for problem in verdict.errors]
     assert expected in messages if expected else messages == []
 
 
@@ -59,4 +60,4 @@ def test_what_is_excluded_on_purpose_is_not_missed(gated: Workspace, importer: I
     gated.config(f"{PATCH}\nconfig.exclude_from_output('Head')\n")
     artifact = gated.outcome().artifact
     assert artifact is not None
-    assert importer.check(artifact, fresh=True) == ImportVerdict()
+    assert importer.check(artifact, fresh=True) == CheckResult()

@@ -240,8 +240,8 @@ def test_packages_of_configs_are_not_imported(project: Workspace, pytester: pyte
 
 
 def test_only_what_a_check_needs_is_loaded(project: Workspace, pytester: pytest.Pytester) -> None:
-    heavy = ("codegen", "checks.contract", "config.loading", "checks.parity.client", "report.terminal")
-    watched = repr(("rich", "patchgen_core.checks.model_checks", *(f"patchgen_core.{name}" for name in heavy)))
+    heavy = ("codegen", "checks.contract", "config.loading", "report.gate.details")
+    watched = repr(("rich", "patchgen_core.checks.model_process", *(f"patchgen_core.{name}" for name in heavy)))
     project.write("conftest.py", f"{LISTEN}\ndef pytest_sessionstart():\n    listened[:] = {watched}\n")
     for _ in range(2):  # the second run knows what is clean
         result = run(pytester, project, "--patchgen-checks=drift", apart=True)

@@ -12,8 +12,9 @@ from typing import Any, Literal, NoReturn
 import torch
 
 from patchgen_core.build.results import Artifact
-from patchgen_core.checks.parity.client import ModelChecks, ParityOptions
-from patchgen_core.checks.parity.request import ModelRequest
+from patchgen_core.checks.model_process.process import ModelProcess
+from patchgen_core.checks.model_process.request import ModelRequest
+from patchgen_core.checks.parity.check import compare_model
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, list_implementations, slots_in
@@ -69,9 +70,9 @@ class Gate:
         self.project, self.path, self.sources = project, path, Sources()
         self._generator = Generator(project, path.parent, self.sources)
         self.contracts = self._generator.contracts
-        self.checks = ModelChecks(project)
+        self.checks = ModelProcess(project)
         self.checks.worker = _Here(project)  # type: ignore[assignment]
-        self.options, self.slots = ParityOptions(), dict[str, set[str]]()
+        self.implementations, self.slots = tuple[str, ...](), dict[str, set[str]]()
 
     def artifact(self) -> Artifact:
         """What the config generates, before ruff.
@@ -92,14 +93,14 @@ class Gate:
         """
         torch.set_num_threads(1)  # what is forked from a process with threads of its own hangs
         names = list_implementations(artifact.text, self.checks.kernels())
-        self.options = ParityOptions(offered=names)
+        self.implementations = names
         tolerance = ((EAGER, 4.0), (PATCHED, 4.0))  # so that upstream's runs in float64 are there as well
         lax = replace(self.project, parity=replace(self.project.parity, tolerance=tolerance))
-        checks = ModelChecks(lax)
+        checks = ModelProcess(lax)
         checks.worker = self.checks.worker
-        verdict = checks.parity(artifact, names[0], self.options, fresh=True)
-        if verdict.problems or verdict.skipped:
-            raise PatchgenError(f"{artifact.plan.label} is not right as it is: {verdict.problems or verdict.skipped}")
+        verdict = compare_model(checks, artifact, names[0], names, fresh=True)
+        if verdict.errors or verdict.reason:
+            raise PatchgenError(f"{artifact.plan.label} is not right as it is: {verdict.errors or verdict.reason}")
         self.slots = slots_of(self.project.module_name(artifact.path), names)
         self.contracts.examine(artifact, self.path)
         gc.collect()
@@ -125,9 +126,9 @@ class Gate:
         _stop_at_first()
         sys.modules.pop(self.project.module_name(artifact.path), None)
         for name in names:
-            verdict = self.checks.parity(artifact, name, self.options, fresh=True)
-            if verdict.problems:
-                title = verdict.problems[0].title
+            verdict = compare_model(self.checks, artifact, name, self.implementations, fresh=True)
+            if verdict.errors:
+                title = verdict.errors[0].title
                 return Outcome("crash" if _raises(title) else "parity", name, title[:_LONGEST])
         return Outcome("survived")
 
@@ -169,10 +170,10 @@ class _Here:
         self.project = project
 
     def ask(self, request: ModelRequest) -> Any:
-        from patchgen_core.checks.parity.dispatch import run_check
+        from patchgen_core.checks.model_process.answering import answer
 
         sys.path[:] = search_path(self.project.import_roots)
-        return run_check(request)
+        return answer(request)
 
     def close(self) -> None:
         """There is no process to end."""
@@ -180,7 +181,7 @@ class _Here:
 
 def _stop_at_first() -> None:
     """End a check at the first batch that fails."""
-    from patchgen_core.checks.parity import check
+    from patchgen_core.checks.parity import comparison
 
     def stop(failure: Any, *_: Any) -> NoReturn:
         worst = f"; worst: {failure.wrong[0]}" if hasattr(failure, "wrong") else ""
@@ -189,4 +190,4 @@ def _stop_at_first() -> None:
     def stop_raised(where: str, error: Exception, *_: Any) -> NoReturn:
         raise PatchgenError(f"{where}: the patched model raises {type(error).__name__}: {error}")
 
-    check.__dict__.update(explain=stop, raised=stop_raised)
+    comparison.__dict__.update(explain=stop, raised=stop_raised)

@@ -9,7 +9,7 @@ from pathlib import Path
 from patchgen_core.build.results import ConfigResult
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.imports.importing import Importer
-from patchgen_core.checks.result import CheckResult
+from patchgen_core.checks.result import CheckResult, with_errors
 
 _DRIFTED = "The file has drifted: mend that first."
 
@@ -30,11 +30,8 @@ class ImportCheck(Check):
             return self.nothing_made(result, "there is nothing to import: the drift check says why")
         project = self.session.project(result.outcome.path)
         importer = self.session.resource(project, Importer, lambda: Importer(project))
-        verdict = importer.check(artifact, fresh=is_fixed)
-        if verdict.missing:
-            reason = f"optional package '{verdict.missing}' is not installed"
-            return self.result(result, "skipped", reason=reason)
-        problems = verdict.problems
+        imported = importer.check(artifact, fresh=is_fixed)
         if result.status == "drifted" and not is_fixed:
-            problems = tuple(replace(p, hint=f"{p.hint} {_DRIFTED}".strip()) for p in problems)
-        return self.result(result, "failed" if problems else "clean", errors=problems)
+            errors = (replace(error, hint=f"{error.hint} {_DRIFTED}".strip()) for error in imported.errors)
+            imported = with_errors(imported, errors)
+        return self.result(result, imported.status, reason=imported.reason, errors=imported.errors)

@@ -10,11 +10,11 @@ import ast
 import importlib.util
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from types import TracebackType
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.imports.forked_import import CAN_FORK, ImportReport, ImportRequest
+from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
 from patchgen_core.files import read_text
@@ -24,19 +24,6 @@ from patchgen_core.workers.worker import Worker, WorkerDied
 
 _HANDLER = "patchgen_core.checks.imports.forked_import:import_in_fork"
 _TIME_LIMIT = 600.0
-
-
-@dataclass(frozen=True)
-class ImportVerdict:
-    """What an import told.
-
-    Attributes:
-        problems: why the module cannot be used as it is.
-        missing: an optional package that is not installed here, without which the import says nothing.
-    """
-
-    problems: tuple[Problem, ...] = ()
-    missing: str = ""
 
 
 class Importer:
@@ -65,7 +52,7 @@ class Importer:
         """End the process."""
         self.worker.close()
 
-    def check(self, artifact: Artifact, fresh: bool = False) -> ImportVerdict:
+    def check(self, artifact: Artifact, fresh: bool = False) -> CheckResult:
         """Import a config's module and compare what it exports with upstream.
 
         Args:
@@ -87,8 +74,8 @@ class Importer:
         )
         report = self._import(request)
         if report.lacks.partition(".")[0] in self.project.optional_packages:
-            return ImportVerdict(missing=report.lacks)
-        return ImportVerdict(tuple(_problems(artifact, text, report)))
+            return make_result(skipped=f"optional package '{report.lacks}' is not installed")
+        return make_result(_problems(artifact, text, report))
 
     def _import(self, request: ImportRequest) -> ImportReport:
         try:

@@ -9,39 +9,28 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.contract.parity_codes import CODES, UNUSED
+from patchgen_core.checks.result import CheckResult, with_errors
 from patchgen_core.config.declarations import Allowance, Tolerance
 from patchgen_core.errors import Location, Problem, Snippet, did_you_mean, excerpt
 from patchgen_core.files import read_text
 
-UNUSED = "PG300"
-"""The code of an allowance or a tolerance that nothing comes of."""
-UNREACHED = "PG301"
-"""The code of a patch that does not run."""
-UNRUN = "PG302"
-"""The code of lines of a patch that do not run."""
-NOT_PATCHED = "PG303"
-"""The code of a head that is made without the patches."""
-UNINITIALIZED = "PG304"
-"""The code of parameters that do not start as upstream's do."""
-CODES = (UNUSED, UNREACHED, UNRUN, NOT_PATCHED, UNINITIALIZED)
 
-
-def judge(verdict: CheckVerdict, allowances: Sequence[Allowance], chosen: Collection[str]) -> CheckVerdict:
-    """A verdict without what is not wanted: findings that the config allows become notes.
+def judge(result: CheckResult, allowances: Sequence[Allowance], chosen: Collection[str]) -> CheckResult:
+    """A result without what is not wanted: findings that the config allows become notes.
 
     Args:
-        verdict: what the check says.
+        result: what the check says.
         allowances: what the config allows.
         chosen: the codes that the project wants for this config.
 
     Returns:
-        The verdict; its ``unused`` are the allowances that nothing came of, told only where the whole check ran.
+        The result; its ``unused`` are the allowances that nothing came of, told only where the whole check ran.
     """
     kept: list[list[Problem]] = []
-    notes = list(verdict.notes)
+    notes = list(result.notes)
     used: set[int] = set()
-    for problems in (verdict.problems, verdict.warnings):
+    for problems in (result.errors, result.warnings):
         kept.append([])
         for problem in problems:
             fitting = [a for a in allowances if a.covers(problem.code, problem.target)]
@@ -53,10 +42,10 @@ def judge(verdict: CheckVerdict, allowances: Sequence[Allowance], chosen: Collec
             else:
                 kept[-1].append(problem)
     errors, warnings = kept
-    is_whole = not verdict.skipped and all(problem.code in CODES for problem in verdict.problems)
+    is_whole = not result.reason and all(problem.code in CODES for problem in result.errors)
     idle = [a for a in allowances if a.code in chosen and a.code in CODES and id(a) not in used]
     unused = tuple(map(_nothing, idle)) if is_whole and UNUSED in chosen else ()
-    return replace(verdict, problems=tuple(errors), warnings=tuple(warnings), notes=tuple(notes), unused=unused)
+    return replace(with_errors(result, errors), warnings=tuple(warnings), notes=tuple(notes), unused=unused)
 
 
 def _nothing(allowance: Allowance) -> Problem:

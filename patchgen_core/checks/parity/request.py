@@ -1,4 +1,4 @@
-"""What the worker that runs models is asked, and what it answers beside verdicts."""
+"""What is to be compared, and where the code of the patches stands."""
 
 from __future__ import annotations
 
@@ -70,54 +70,3 @@ class ParityRequest:
     dtypes: tuple[str, ...] = ("float32", "bfloat16")
     offered: tuple[str, ...] = ()
     text: str | None = None
-
-
-@dataclass(frozen=True)
-class BesideRequest:
-    """A file beside a config that is to be checked.
-
-    Attributes:
-        module, path, text, upstream: as for :class:`ParityRequest`.
-        beside: the file's dotted name.
-    """
-
-    module: str
-    path: str
-    text: str | None
-    upstream: str
-    beside: str
-
-
-@dataclass(frozen=True)
-class ModelRequest:
-    """A check that is to be made.
-
-    Attributes:
-        check: its name.
-        device: where models run: "auto", "cpu" or "cuda".
-        kernel_modules: the project's modules that register kernels.
-        subject: what is to be checked: a :class:`ParityRequest`, a :class:`BesideRequest`, or a kernel's op, variant
-            and name; to prepare, the names of checks; None for what is asked about this machine.
-    """
-
-    check: str
-    device: str
-    kernel_modules: tuple[str, ...]
-    subject: Any = None
-
-
-@dataclass(frozen=True)
-class Raised:
-    """An exception that a check raised.
-
-    Attributes:
-        error: its type and message.
-        trace: its traceback.
-        lacks: the module that could not be found.
-        notes: what else a reader should know, a line each.
-    """
-
-    error: str
-    trace: str
-    lacks: str = ""
-    notes: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from patchgen_core.checks.parity.findings import UNREACHED
+from patchgen_core.checks.contract.parity_codes import UNREACHED
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import Problem
 from patchgen_core.models.execution import Execution, Span

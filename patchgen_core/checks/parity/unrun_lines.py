@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 
-from patchgen_core.checks.parity.findings import UNRUN, lines_of
+from patchgen_core.checks.contract.parity_codes import UNRUN
+from patchgen_core.checks.parity.findings import lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import Problem
 from patchgen_core.files import read_text

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.model_checks.base import model_process, refuse_device, status_of
-from patchgen_core.checks.parity.client import KernelName
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.model_process.check import model_process, refuse_device
+from patchgen_core.checks.model_process.process import KernelName
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
+
+_FUNCTION = "patchgen_core.checks.kernel.comparison:check_request"
 
 
 class KernelCheck(Check):
@@ -45,21 +47,10 @@ class KernelCheck(Check):
         """Compare forward and backward over random inputs."""
         project = self.session.project(path)
         kernel = next(kernel for kernel in self._kernels(project) if self._item(kernel) == item)
-        verdict = model_process(self.session, project).kernel(kernel)
-        status, reason = status_of(verdict)
-        return [
-            CheckResult(
-                "-".join(kernel),
-                str(path),
-                0,
-                self.name,
-                status,
-                errors=verdict.problems,
-                reason=reason,
-                notes=(*verdict.notes, *_largest_error(verdict)),
-                figures=verdict.figures,
-            )
-        ]
+        label = "-".join(kernel)
+        result = model_process(self.session, project).run(_FUNCTION, f"kernel {label}", kernel)
+        notes = (*result.notes, *_largest_error(result))
+        return [replace(result, config=label, path=str(path), check=self.name, notes=notes)]
 
     def _kernels(self, project: Project) -> list[KernelName]:
         return model_process(self.session, project).kernels()
@@ -73,8 +64,8 @@ def uses_kernels(configs: Sequence[Path], registers: bool) -> bool:
     return registers or any(b"OpSlot" in path.read_bytes() for path in configs if path.is_file())
 
 
-def _largest_error(verdict: CheckVerdict) -> Iterator[str]:
+def _largest_error(result: CheckResult) -> Iterator[str]:
     """The largest of a kernel's errors, which are parts of what is allowed."""
-    if verdict.figures:
-        name = max(verdict.figures, key=lambda name: verdict.figures[name])
-        yield f"largest error: {verdict.figures[name]:.2g} of what is allowed ({name})"
+    if result.figures:
+        name = max(result.figures, key=lambda name: result.figures[name])
+        yield f"largest error: {result.figures[name]:.2g} of what is allowed ({name})"

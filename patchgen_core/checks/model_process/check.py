@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.parity.client import TIME_LIMIT, ModelChecks
-from patchgen_core.checks.parity.verdict import CheckVerdict
-from patchgen_core.checks.result import CheckResult, Status
+from patchgen_core.checks.model_process.process import IMPORT_MODELS, TIME_LIMIT, ModelProcess
+from patchgen_core.checks.result import CheckResult, with_errors
 from patchgen_core.checks.session import Session
-from patchgen_core.errors import Location
 from patchgen_core.project.project import Project
 
 DRIFTED = "The generated file has drifted: mend that first."
 """What to add to the problems of a model that is not what its config makes."""
 
 
-def model_process(session: Session, project: Project) -> ModelChecks:
+def model_process(session: Session, project: Project) -> ModelProcess:
     """The process that runs a project's models and kernels, one for all checks of a session."""
     settings = session.settings
     limit = settings.time_limit if settings.time_limit is not None else TIME_LIMIT
     return session.resource(
-        project, ModelChecks, lambda: ModelChecks(project, settings.device, settings.isolate, limit)
+        project, ModelProcess, lambda: ModelProcess(project, settings.device, settings.isolate, limit)
     )
 
 
@@ -39,19 +38,18 @@ def refuse_device(session: Session, project: Project | None) -> None:
         model_process(session, project or Project(folder, "nowhere", root=folder)).refuse_device()
 
 
-def status_of(verdict: CheckVerdict) -> tuple[Status, str]:
-    """The status that a check has, and why when it was skipped."""
-    if verdict.problems:
-        return "failed", ""
-    return ("skipped", verdict.skipped) if verdict.skipped else ("clean", "")
-
-
 class ModelCheck(Check):
-    """A check that runs the models of generated modules."""
+    """A check that runs the models of generated modules.
+
+    Attributes:
+        preparation: ``package.module:function`` of what its process can do while other checks run.
+    """
+
+    preparation: ClassVar[str] = IMPORT_MODELS
 
     def prepare(self, project: Project) -> None:
         """Have the process import torch and transformers."""
-        model_process(self.session, project).prepare([self.name])
+        model_process(self.session, project).prepare(self.preparation)
 
     def run(self, path: Path, item: str) -> Iterable[CheckResult]:
         """Run the models of the checked-in modules, or of what a run that rewrites files puts there."""
@@ -63,31 +61,27 @@ class ModelCheck(Check):
         if artifact is None or (not is_fixed and not artifact.path.exists()):
             return self.nothing_made(result, "there is no model to run: the drift check says why")
         process = model_process(self.session, self.session.project(result.outcome.path))
-        verdict = self.compare(process, artifact, result.outcome.path, item, is_fixed)
+        compared = self.compare(process, artifact, result.outcome.path, item, is_fixed)
         if result.status == "drifted" and not is_fixed:
-            problems = tuple(replace(p, hint=f"{p.hint} {DRIFTED}".strip()) for p in verdict.problems)
+            errors = [replace(error, hint=f"{error.hint} {DRIFTED}".strip()) for error in compared.errors]
             # Which lines are new is not known of a module that has drifted, so that what allows PG302 looks idle.
-            verdict = replace(verdict, problems=problems, unused=())
-        status, reason = status_of(verdict)
-        return self.result(
-            result,
-            status,
-            reason=reason,
-            errors=verdict.problems,
-            warnings=verdict.warnings,
-            notes=verdict.notes,
-            figures=verdict.figures,
-            tables=verdict.tables,
-            unused=verdict.unused,
-            siblings=self.siblings(result.outcome.path) if verdict.unused else (),
+            compared = replace(with_errors(compared, errors), unused=())
+        outcome = result.outcome
+        return replace(
+            compared,
+            config=outcome.label,
+            path=str(outcome.path),
+            line=outcome.line,
+            check=self.name,
+            siblings=self.siblings(outcome.path) if compared.unused else (),
         )
 
     def siblings(self, path: Path) -> tuple[str, ...]:
         """The items that an allowance of a config may be for as well."""
         return ()
 
-    def compare(self, process: ModelChecks, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckVerdict:
-        """The verdict on what one config makes.
+    def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
+        """What the model of one config comes to.
 
         Args:
             process: runs the models.
@@ -97,9 +91,3 @@ class ModelCheck(Check):
             fresh: use the text that is about to be written, whatever stands on disk.
         """
         raise NotImplementedError
-
-
-def located(verdict: CheckVerdict, path: Path) -> CheckVerdict:
-    """A verdict whose problems lie in a file."""
-    location = Location(str(path))
-    return replace(verdict, problems=tuple(replace(problem, location=location) for problem in verdict.problems))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import faulthandler
+import inspect
 import json
 import multiprocessing
 import os
@@ -15,14 +16,14 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from math import prod
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -31,7 +32,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
 from patchgen_core.checks.imports.module_text import give_text, given_texts
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.model_process.answering import check_heads, import_models, import_module, one_function
+from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
+from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, quote_some
 from patchgen_core.models.environment import use_loopback
 from patchgen_core.models.toy_config import make_toy_config
@@ -58,13 +61,33 @@ class _RankTask:
     time_limit: float
 
 
+def check_request(request: ModelRequest) -> CheckResult:
+    """Check the plan in a file beside a config; in the process that runs models."""
+    subject: BesideRequest = request.subject
+    module = import_module(subject.beside)
+    make = one_function(module, lambda name: name == "get_parallel_plan", "get_parallel_plan()")
+    return check_heads(subject, lambda cls: check_plan(cls, _plan_for(make, cls)))
+
+
+def _plan_for(make: Callable[..., Any], cls: type) -> Any:
+    """What a function makes for a model class: it may ask for the class, whose parameters may have their own names."""
+    asks = any(parameter.default is parameter.empty for parameter in inspect.signature(make).parameters.values())
+    return make(cls) if asks else make()
+
+
+def prepare_request(request: ModelRequest) -> None:
+    """Start the ranks, and import what every check of a model imports."""
+    prepare_ranks()
+    import_models(request)
+
+
 def check_plan(
     model_class: type[PreTrainedModel],
     plan: object,
     config: PreTrainedConfig | None = None,
     sizes: Mapping[str, int] | None = None,
     time_limit: float = 120.0,
-) -> CheckVerdict:
+) -> CheckResult:
     """Check a plan against a model class: first :meth:`ParallelPlan.check` on the meta device, then for real.
 
     For real means: ranks of this machine's CPU each build the model with the same values and apply the plan to a mesh
@@ -90,7 +113,7 @@ def check_plan(
     """
     if not isinstance(plan, ParallelPlan):
         message = f"get_parallel_plan() returns {plan!r}, no ParallelPlan"
-        return CheckVerdict((Problem(message, hint="Return patchgen_core.parallel_plan.plan.ParallelPlan(...)."),))
+        return make_result((Problem(message, hint="Return patchgen_core.parallel_plan.ParallelPlan(...)."),))
     try:
         chosen = plan.resolve_sizes(sizes)
         if config is not None:
@@ -99,26 +122,26 @@ def check_plan(
         note = f"sizes {chosen} are checked as {short}, for which the toy config has experts enough"
         return _check(_RankTask(model_class, toy, plan, short, time_limit), () if short == chosen else (note,))
     except PatchgenError as error:
-        return CheckVerdict(error.problems)
+        return make_result(error.problems)
 
 
-def _check(run: _RankTask, notes: tuple[str, ...]) -> CheckVerdict:
+def _check(run: _RankTask, notes: tuple[str, ...]) -> CheckResult:
     try:
         with torch.device("meta"):
             model = run.model_class(copy.deepcopy(run.config))
     except Exception as error:
         message = f"{run.model_class.__name__} cannot be built on the meta device: {_describe_error(error)}"
-        return CheckVerdict((Problem(message),), notes=notes)
+        return make_result((Problem(message),), notes=notes)
     own = _own_plan(model, run.plan)
-    problems, notes = (*run.plan.check(model, run.sizes), *own.problems), (*notes, *own.notes)
+    problems, notes = (*run.plan.check(model, run.sizes), *own.errors), (*notes, *own.notes)
     parameters = dict(model.named_parameters())
     figures = {"parameters": float(len(parameters))}
     if problems:
-        return CheckVerdict(problems, notes=notes, figures=figures)
+        return make_result(problems, notes=notes, figures=figures)
     short = _shortened(run.sizes)
     matched = {name for names in run.plan.match(parameters).values() for name in names}
     figures |= {"distributed": float(len(matched)), "ranks": float(prod(short.values()))}
-    return CheckVerdict(tuple(_apply_on_ranks(replace(run, sizes=short))), notes=notes, figures=figures)
+    return make_result(tuple(_apply_on_ranks(replace(run, sizes=short))), notes=notes, figures=figures)
 
 
 def _toy(model_class: type[PreTrainedModel]) -> PreTrainedConfig:
@@ -132,20 +155,20 @@ def _shortened(sizes: Mapping[str, int]) -> dict[str, int]:
     return {dim: next((n for n in range(2, size) if size % n == 0), size) for dim, size in sizes.items()}
 
 
-def _own_plan(model: nn.Module, plan: ParallelPlan) -> CheckVerdict:
+def _own_plan(model: nn.Module, plan: ParallelPlan) -> CheckResult:
     """What the model's own ``get_parallel_plan()`` says, beside the plan of the project."""
     name = type(model).__name__
     method = getattr(model, "get_parallel_plan", None)
     if method is None:
-        return CheckVerdict(notes=(f"{name} has no get_parallel_plan(): a trainer has to be given the plan",))
+        return make_result(notes=(f"{name} has no get_parallel_plan(): a trainer has to be given the plan",))
     try:
         own = method()
     except Exception as error:
-        return CheckVerdict((Problem(f"{name}.get_parallel_plan() fails: {_describe_error(error)}"),))
+        return make_result((Problem(f"{name}.get_parallel_plan() fails: {_describe_error(error)}"),))
     if own == plan:
-        return CheckVerdict()
+        return make_result()
     message = f"{name}.get_parallel_plan() returns another plan than the project's parallel_plan.py: {own!r}"
-    return CheckVerdict((Problem(message, hint="Let the method return parallel_plan.get_parallel_plan()."),))
+    return make_result((Problem(message, hint="Let the method return parallel_plan.get_parallel_plan()."),))
 
 
 # --- the ranks, from outside -----------------------------------------------------------------------

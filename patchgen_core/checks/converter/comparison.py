@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +26,7 @@ from patchgen_core.checkpoint.protocol import (
 )
 from patchgen_core.checkpoint.sizes import sizes_of_config
 from patchgen_core.checkpoint.streaming import load_state_dict_streaming
-from patchgen_core.checks.converter_case import (
+from patchgen_core.checks.converter.case import (
     ConverterCase,
     Factory,
     build_from_config,
@@ -34,11 +35,32 @@ from patchgen_core.checks.converter_case import (
     make_empty_model,
     prepare_case,
 )
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.model_process.answering import check_heads, import_module, one_function
+from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
+from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
+
+
+def check_request(request: ModelRequest) -> CheckResult:
+    """Check the converter in a file beside a config; in the process that runs models."""
+    subject: BesideRequest = request.subject
+    factory = one_function(
+        import_module(subject.beside),
+        lambda name: name.startswith("create_") and name.endswith("checkpoint_tensor_converter"),
+        "create_<model>_checkpoint_tensor_converter(model)",
+    )
+    upstream = import_module(subject.upstream)
+    return check_heads(subject, lambda cls: check_converter(cls, factory, upstream_class=_same_class(cls, upstream)))
+
+
+def _same_class(cls: type, upstream: ModuleType) -> Any:
+    """Upstream's class of the same name."""
+    if not hasattr(upstream, cls.__name__):
+        raise PatchgenError(f"upstream has no class '{cls.__name__}' to compare with")
+    return getattr(upstream, cls.__name__)
 
 
 def check_converter(
@@ -46,7 +68,7 @@ def check_converter(
     factory: Factory,
     config: PreTrainedConfig | None = None,
     upstream_class: type[PreTrainedModel] | None = None,
-) -> CheckVerdict:
+) -> CheckResult:
     """Check a converter against what Hugging Face saves and loads.
 
     The upstream model is built from the configuration and filled with random values. A part of it may be left out by
@@ -75,12 +97,12 @@ def check_converter(
         try:
             case, notes = prepare_case(model_class, factory, config, upstream_class, Path(folder))
         except PatchgenError as error:
-            return CheckVerdict(problems=tuple(error.problems))
+            return make_result(error.problems)
         if case.layout is Layout.NONE and not _makes_converter(case):
-            return CheckVerdict(skipped="the model has no experts, and the factory makes no converter for it")
+            return make_result(skipped="the model has no experts, and the factory makes no converter for it")
         problems = _steps(case, notes)
     experts = sizes_of_config(case.upstream.config).experts
-    return CheckVerdict(tuple(problems), notes=tuple(notes), figures={"tensors": len(case.hub), "experts": experts})
+    return make_result(tuple(problems), notes=tuple(notes), figures={"tensors": len(case.hub), "experts": experts})
 
 
 def _makes_converter(case: ConverterCase) -> bool:

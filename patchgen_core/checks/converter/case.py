@@ -65,7 +65,7 @@ def prepare_case(
     upstream_class: type[PreTrainedModel] | None,
     folder: Path,
 ) -> tuple[ConverterCase, list[str]]:
-    """The case, and notes on it; for the arguments see :func:`patchgen_core.checks.converter.check_converter`.
+    """The case, and notes on it; its arguments are those of ``check_converter``.
 
     Raises:
         PatchgenError: a model cannot be built, or Hugging Face does not load what it saves.

@@ -15,7 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from patchgen_core.checks.parity.verdict import CheckVerdict
+from patchgen_core.checks.model_process.answering import register_kernels
+from patchgen_core.checks.model_process.request import ModelRequest
+from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import Problem
 from patchgen_core.models.interpreter import device_type
 from patchgen_core.ops.hardware import interpreter_is_on
@@ -66,7 +68,13 @@ class KernelRun:
     overwritten: tuple[str, ...]
 
 
-def check_kernel(op_name: str, variant: str, name: str) -> CheckVerdict:
+def check_request(request: ModelRequest) -> CheckResult:
+    """Check the kernel that a request names; in the process that runs models."""
+    register_kernels(request)
+    return check_kernel(*request.subject)
+
+
+def check_kernel(op_name: str, variant: str, name: str) -> CheckResult:
     """Compare a registered kernel with the eager function of its op.
 
     Triton kernels run in the interpreter without a GPU: call :func:`patchgen_core.models.interpreter.switch_on` first.
@@ -81,13 +89,13 @@ def check_kernel(op_name: str, variant: str, name: str) -> CheckVerdict:
     specs = [spec for spec in KERNEL_REGISTRY.specs(op_name, variant) if spec.name == name]
     reason = specs[0].why_not_here() if specs else ""
     if reason:
-        return CheckVerdict(skipped=f"cannot run here: {reason}")
+        return make_result(skipped=f"cannot run here: {reason}")
     kernel = KERNEL_REGISTRY.resolve(op_name, name, variant)
     maker = find_cases(op_name, variant)
     if not any(spec.name == EAGER for spec in KERNEL_REGISTRY.specs(op_name, variant)):
-        return CheckVerdict(skipped=f"{op_name}/{variant} has no eager kernel to compare with")
+        return make_result(skipped=f"{op_name}/{variant} has no eager kernel to compare with")
     if maker is None:
-        return CheckVerdict(skipped=f"{op_name}/{variant} has no cases: register some with register_cases")
+        return make_result(skipped=f"{op_name}/{variant} has no cases: register some with register_cases")
     eager = KERNEL_REGISTRY.resolve(op_name, EAGER, variant)
     return _Check(specs[0], kernel, eager, maker).verdict()
 
@@ -99,13 +107,13 @@ class _Check:
         self.figures: dict[str, float] = {}
         self.cases = 0
 
-    def verdict(self) -> CheckVerdict:
+    def verdict(self) -> CheckResult:
         problems = [problem for dtype in TOLERANCES for problem in self._problems(dtype)]
         interpreted = self.spec.hardware is not None and self.spec.hardware.interpretable and interpreter_is_on()
         notes = [f"{self.cases} cases on {self.device}" + (", by Triton's interpreter" if interpreted else "")]
         if len(problems) > MOST_PROBLEMS:
             notes.append(f"{len(problems) - MOST_PROBLEMS} more problems of the same kernel")
-        return CheckVerdict(tuple(problems[:MOST_PROBLEMS]), "", tuple(notes), self.figures)
+        return make_result(tuple(problems[:MOST_PROBLEMS]), "", tuple(notes), self.figures)
 
     def _problems(self, dtype: torch.dtype) -> Iterator[Problem]:
         try:

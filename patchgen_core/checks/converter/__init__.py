@@ -1,0 +1,1 @@
+"""Do the checkpoints of the hub load through a project's converter, and go back?"""

@@ -1,0 +1,1 @@
+"""Does a kernel compute what the eager function of its op computes?"""

@@ -1,0 +1,1 @@
+"""The process that runs models and kernels, so that the front end imports no torch."""

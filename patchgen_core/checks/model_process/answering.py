@@ -1,0 +1,211 @@
+"""The other side of :class:`~patchgen_core.checks.model_process.process.ModelProcess`: what its process does.
+
+torch, transformers and the project's modules are imported once and stay.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from patchgen_core.checks.imports.module_text import give_text
+from patchgen_core.checks.model_process.request import ModelRequest, Raised
+from patchgen_core.checks.result import CheckResult, make_result
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.workers.phases import phase
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from patchgen_core.models.environment import Environment
+    from patchgen_core.models.references import References
+
+_IMPORTING = "importing torch and transformers"
+_HEADS = ("ForCausalLM", "ForConditionalGeneration")
+
+
+class GeneratedModule(Protocol):
+    """What says which module was generated: a request of a check."""
+
+    @property
+    def module(self) -> str:
+        """Its dotted name."""
+
+    @property
+    def path(self) -> str:
+        """Its file."""
+
+    @property
+    def text(self) -> str | None:
+        """What to run instead of what stands there; None for that."""
+
+
+@functools.cache
+def _set_up(device: str) -> None:
+    """Have Triton's kernels interpreted where there is no GPU, before anything imports triton."""
+    from patchgen_core.models.interpreter import switch_on, use_cpu
+
+    if device == "cpu":
+        use_cpu()
+    with phase(_IMPORTING):
+        switch_on()
+        import torch
+
+    torch.set_num_threads(1)  # toy models are too small to share out
+    # its convolutions give other bits by where in memory their inputs lie
+    torch.backends.mkldnn.set_flags(False)  # type: ignore[no-untyped-call]
+    if torch.cuda.is_available():  # the same bits for the same code, where there is an algorithm that gives them
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def answer(request: ModelRequest) -> Any:
+    """What the function of a request returns; :class:`Raised` when it raises. It changes nothing for the next one."""
+    module, _, name = request.function.partition(":")
+    if request.function == f"{__name__}:{describe_machine.__name__}":  # which tells what is broken
+        return _caught(lambda: describe_machine(request))
+    return _caught(lambda: _run_unchanged(getattr(importlib.import_module(module), name), request))
+
+
+def _run_unchanged(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
+    _set_up(request.device)
+    from patchgen_core.models.process_state import preserve_process_state
+
+    with preserve_process_state() as notes:
+        given = _caught(lambda: function(request))
+    if notes:  # upstream's models may have run with it as well
+        references.cache_clear()
+    return replace(given, notes=(*given.notes, *notes)) if isinstance(given, (CheckResult, Raised)) else given
+
+
+def _caught(ask: Callable[[], Any]) -> Any:
+    """An answer, or what was raised instead of it."""
+    try:
+        return ask()
+    except PatchgenError as error:
+        return make_result(error.problems)
+    except (Exception, SystemExit) as error:
+        lacks = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+        return Raised(f"{type(error).__name__}: {error}".rstrip(": "), _trace(error), lacks)
+
+
+def _trace(error: BaseException) -> str:
+    """The traceback without the frames of the import system and of this file."""
+    whole = traceback.TracebackException.from_exception(error)
+    own = (__file__, importlib.__file__)
+    kept = [at for at in whole.stack if not at.filename.startswith("<frozen") and at.filename not in own]
+    whole.stack = traceback.StackSummary.from_list(kept)
+    return "".join(whole.format())
+
+
+# --- what is asked about this machine --------------------------------------------------------------
+
+
+def describe_machine(request: ModelRequest) -> Environment:
+    """What is here for running models."""
+    from patchgen_core.models.environment import describe_environment
+
+    return describe_environment(request.device, lambda: register_kernels(request))
+
+
+def import_models(_: ModelRequest) -> None:
+    """Import what every check of a model imports."""
+    importlib.import_module("transformers.modeling_utils")
+
+
+def name_device(_: ModelRequest) -> str:
+    """Where models run."""
+    from patchgen_core.models.interpreter import device_type
+
+    return device_type()
+
+
+def list_kernels(request: ModelRequest) -> list[tuple[str, str, str]]:
+    """The registered kernels whose packages are here."""
+    from patchgen_core.ops import KERNEL_REGISTRY
+
+    register_kernels(request)
+    specs = KERNEL_REGISTRY.specs()
+    return [(spec.op_name, spec.variant, spec.name) for spec in specs if not spec.missing_package()]
+
+
+# --- what checks share -----------------------------------------------------------------------------
+
+
+def register_kernels(request: ModelRequest) -> None:
+    """Let the project's modules register their kernels."""
+    for name in request.kernel_modules:
+        importlib.import_module(name)
+
+
+def one_function(module: ModuleType, is_it: Callable[[str], bool], wanted: str) -> Callable[..., Any]:
+    """The function of a module that a check is about.
+
+    Raises:
+        PatchgenError: it has none, or several.
+    """
+    functions = {name: value for name, value in vars(module).items() if is_it(name) and callable(value)}
+    own = {name: value for name, value in functions.items() if getattr(value, "__module__", "") == module.__name__}
+    chosen = own or functions
+    if len(chosen) != 1:
+        has = f"it has {', '.join(sorted(chosen))}" if chosen else "it has none"
+        raise PatchgenError(f"{module.__name__} must have one function {wanted}; {has}")
+    function: Callable[..., Any] = next(iter(chosen.values()))
+    return function
+
+
+def check_heads(subject: GeneratedModule, check: Callable[[type[PreTrainedModel]], CheckResult]) -> CheckResult:
+    """The results for the generated module's heads as one."""
+    results = {cls.__name__: check(cls) for cls in model_heads(generated_module(subject))}
+    if not results:
+        return make_result(skipped=f"{subject.module} has no class that ends in {' or '.join(_HEADS)}")
+    problems: list[Problem] = []
+    notes: list[str] = []
+    figures: dict[str, float] = {}
+    for name, result in results.items():
+        problems += [replace(problem, message=f"{name}: {problem.message}") for problem in result.errors]
+        notes += [f"{name}: {note}" for note in result.notes]
+        figures |= {f"{name}: {figure}": value for figure, value in result.figures.items()}
+    skipped = [f"{name}: {result.reason}" for name, result in results.items() if result.reason]
+    return make_result(problems, "; ".join(skipped) if len(skipped) == len(results) else "", notes, figures)
+
+
+def generated_module(subject: GeneratedModule) -> ModuleType:
+    """The generated module: as it is checked in, or of the text that is about to be."""
+    if subject.text is not None and subject.module not in sys.modules:
+        give_text(subject.module, subject.path, subject.text)
+    return import_module(subject.module)
+
+
+def import_module(name: str) -> ModuleType:
+    """Import a module, whose seconds count as a phase of their own."""
+    with phase("importing modules"):
+        return importlib.import_module(name)
+
+
+@functools.cache
+def references() -> References:
+    """What upstream's models computed for earlier requests."""
+    from patchgen_core.models.references import References
+
+    return References()
+
+
+def model_heads(module: ModuleType) -> Iterator[type[PreTrainedModel]]:
+    """The module's own model classes that are trained and loaded as a whole: none that builds nothing itself."""
+    from transformers import PreTrainedModel
+
+    for name, value in vars(module).items():
+        is_own = inspect.isclass(value) and value.__module__ == module.__name__ and name == value.__name__
+        if not is_own or not issubclass(value, PreTrainedModel) or not name.endswith(_HEADS):
+            continue
+        if value.__init__ is not PreTrainedModel.__init__:  # a base of others has no parameters
+            yield value

@@ -1,0 +1,146 @@
+"""Asks for the checks that run models, which happen in a process of their own; imports no torch."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+from patchgen_core.checks.model_process.request import ModelRequest, Raised
+from patchgen_core.checks.result import CheckResult, make_result
+from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.models.environment import Environment
+from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
+from patchgen_core.project.project import Project
+from patchgen_core.workers.worker import Worker, WorkerDied
+
+_ANSWERING = "patchgen_core.checks.model_process.answering"
+IMPORT_MODELS = f"{_ANSWERING}:import_models"
+"""Imports what every check of a model needs."""
+TIME_LIMIT = 600.0
+"""Seconds that one check may take, unless a run says otherwise."""
+_LINES_SHOWN = 12
+_OUTPUT_KEPT = 40_000  # a hundred frames and what was said before
+_CALLING = os.path.join("torch", "nn", "modules", "module.py")  # three frames for each module
+_DUMP = re.compile(r"^(Fatal Python error: .*|(Stack|Current thread .*) \(most recent call first\):)$", re.MULTILINE)
+
+KernelName = tuple[str, str, str]
+"""Op, variant and name of a kernel."""
+
+
+class ModelProcess:
+    """Runs checks over models of a project, in a process that has imported what the models need.
+
+    A process that dies takes one check with it: the next one gets another.
+
+    Args:
+        project: the project.
+        device: where models run: "auto", "cpu" or "cuda".
+        isolate: give every check a process of its own, instead of one to all.
+        time_limit: seconds that one check may take.
+
+    Attributes:
+        worker: the process.
+    """
+
+    def __init__(
+        self, project: Project, device: str = "auto", isolate: bool = False, time_limit: float = TIME_LIMIT
+    ) -> None:
+        self.project, self.device, self.isolate = project, device, isolate
+        self.worker = Worker(f"{_ANSWERING}:answer", time_limit, project.import_roots, _OUTPUT_KEPT)
+        self._kernels: list[KernelName] | CheckResult | None = None
+
+    def close(self) -> None:
+        """End the process."""
+        self.worker.close()
+
+    def prepare(self, function: str = IMPORT_MODELS) -> None:
+        """Start the process, and have a function there import what a check needs while others run."""
+        if not self.isolate:
+            self.worker.tell(self._request(function))
+
+    def refuse_device(self) -> None:
+        """Check that torch has the device that is wanted.
+
+        Raises:
+            PatchgenError: it has not; or it does not import, or takes its process with it.
+        """
+        device = self._ask(f"{_ANSWERING}:name_device", f"the device '{self.device}'")
+        if isinstance(device, CheckResult):
+            raise PatchgenError.from_problems(device.errors)
+        if self.device not in ("auto", device):
+            message = f"models are to run on '{self.device}', and torch has only '{device}' here"
+            hint = "Run with '--patchgen-device auto'; 'patchgen doctor' tells what is here."
+            raise PatchgenError(message, hint=hint)
+
+    def look_around(self) -> Environment:
+        """What this machine has. When looking takes the process with it, only lines of what happened."""
+        machine = self._ask(f"{_ANSWERING}:describe_machine", "this machine")
+        if isinstance(machine, CheckResult):
+            return Environment(
+                problems=tuple(f"{problem.message}\n{problem.excerpt}".strip() for problem in machine.errors)
+            )
+        return cast(Environment, machine)
+
+    def kernels(self) -> list[KernelName]:
+        """The kernels that can be checked here, as far as their packages tell.
+
+        Those of this package and, without importing them in this process, those that the project's modules and
+        installed packages register. Asked for once.
+
+        Raises:
+            PatchgenError: one of these modules does not import.
+        """
+        if not self.project.kernels and not entry_points(group=ENTRY_POINTS):
+            specs = KERNEL_REGISTRY.specs()
+            return [(s.op_name, s.variant, s.name) for s in specs if not s.missing_package()]
+        if self._kernels is None:
+            self._kernels = self._ask(f"{_ANSWERING}:list_kernels", "the modules that register kernels")
+        if isinstance(self._kernels, CheckResult):
+            raise PatchgenError.from_problems(self._kernels.errors)
+        return list(self._kernels)
+
+    def run(self, function: str, label: str, subject: object) -> CheckResult:
+        """The result of a check that runs in the process.
+
+        Args:
+            function: ``package.module:function`` of what does it, given a :class:`ModelRequest`.
+            label: what it is about, for messages.
+            subject: what the request is about.
+        """
+        result: CheckResult = self._ask(function, label, subject)
+        return result
+
+    def _request(self, function: str, subject: object = None) -> ModelRequest:
+        return ModelRequest(function, self.device, self.project.kernels, subject)
+
+    def _ask(self, function: str, label: str, subject: object = None) -> Any:
+        """The answer of the process; a result when there is none, which says why."""
+        try:
+            answer = self.worker.ask(self._request(function, subject))
+        except WorkerDied as error:
+            return make_result([Problem(f"checking {label} dies: {error.how}", excerpt=_last(error.output))])
+        except OSError as error:
+            raise PatchgenError(f"no process to run models in can be started: {error.strerror}") from None
+        finally:
+            if self.isolate:
+                self.worker.close()
+        return self._result(answer, label) if isinstance(answer, Raised) else answer
+
+    def _result(self, raised: Raised, label: str) -> CheckResult:
+        if raised.lacks.partition(".")[0] in self.project.optional_packages:
+            return make_result(skipped=f"optional package '{raised.lacks}' is not installed")
+        trace = "\n".join(raised.trace.rstrip().splitlines()[-_LINES_SHOWN:])
+        return make_result([Problem(f"checking {label} raises {raised.error}", excerpt=trace)], notes=raised.notes)
+
+
+def _last(output: str) -> str:
+    """The end of what a process said: what it was doing when it ended, if it said that, or else the last lines."""
+    dump = _DUMP.search(output)
+    if dump is None:
+        return "\n".join(output.rstrip().splitlines()[-_LINES_SHOWN:])
+    said = output[: dump.start()].rstrip().splitlines()
+    where = output[dump.start() :].partition("\nExtension modules:")[0].splitlines()
+    where = [line for line in where if line and _CALLING not in line]
+    return "\n".join([*said[-_LINES_SHOWN:], *where[:_LINES_SHOWN]])

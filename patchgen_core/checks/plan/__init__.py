@@ -1,0 +1,1 @@
+"""Does a parallel plan fit its model, and can it be applied?"""
