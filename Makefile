@@ -7,7 +7,7 @@ OLDEST_RUFF := 0.12.0
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
-.PHONY: gate test tests quick test-core browser releases walk lint patchgen check-patchgen models screenshot sweep toys mutation bench clean
+.PHONY: gate test tests quick test-core browser releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -70,6 +70,9 @@ toys: .venv/installed  ## a toy config for every model type of transformers, for
 mutation: .venv/installed  ## defects in the zoo's patches: how many of them the gate finds
 	$(BIN)/python -m tools.mutation.gate
 
+merges: .venv/installed  ## the patches of a real project, carried over to a later release: how many merge
+	$(BIN)/python -m tools.merges
+
 bench: .venv/installed  ## what everything costs; the last of them fails when a goal is missed
 	$(BIN)/python benchmarks/plugin.py
 	$(BIN)/python benchmarks/contracts.py
@@ -77,7 +80,6 @@ bench: .venv/installed  ## what everything costs; the last of them fails when a 
 	$(BIN)/python benchmarks/parity.py
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/watch.py
-	$(BIN)/python benchmarks/merges.py
 	$(BIN)/python benchmarks/matrix.py
 	$(BIN)/python benchmarks/check.py
 

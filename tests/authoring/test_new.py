@@ -75,12 +75,14 @@ def test_what_does_not_fit_is_told(made: tuple[Path, dict[str, NewResult]]) -> N
     assert "- ``apply_rotary_pos_emb``: it rotates a part of each head (partial), and rotary_pos_emb/full" in phi3
 
 
+@pytest.mark.slow
 def test_gate_is_green_over_all_of_them(made: tuple[Path, dict[str, NewResult]]) -> None:
     shown = gate(made[0], "--patchgen-checks=drift,contract", "acme")
     count = 2 * len(GREEN) + 1  # and no file that no config makes
     assert f"{len(GREEN)} configs, {count} checks: {count} ok." in shown
 
 
+@pytest.mark.slow
 def test_parity_is_green(made: tuple[Path, dict[str, NewResult]]) -> None:
     types = [f"acme/models/{name}" for name in ("cohere2", "phi3")]
     shown = gate(made[0], "--patchgen-checks=parity", "-k", "eager or eager_through_slots", *types)

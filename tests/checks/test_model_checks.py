@@ -155,6 +155,7 @@ def failure_of(output: str, name: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_converter_and_plan_are_items_of_a_config_beside_which_they_lie(broken: tuple[int, str], copy: Copy) -> None:
     code, output = broken
     assert items_of(output, MODEL) == {"converter": "PASSED", "plan": "PASSED"}

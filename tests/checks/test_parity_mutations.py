@@ -17,7 +17,7 @@ from patchgen_core.build.selection import Selection
 from patchgen_core.files import write_files
 from patchgen_core.project.table import load_project
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / "examples/zoo"

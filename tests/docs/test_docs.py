@@ -40,6 +40,8 @@ pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SLOW = ("runtime.md",)
+BY_NAME = [pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in SLOW)) for page in PAGES]
 
 
 def step_red(folder: Path) -> None:
@@ -199,7 +201,7 @@ def check_fence(language: str, options: dict[str, str], text: str, folder: Path)
         exec(compile(text, "<snippet>", "exec"), {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", BY_NAME)
 def test_every_snippet_of_a_page_works(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = []

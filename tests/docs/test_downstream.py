@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("patchgen", "patchgen_core", "pytest_patchgen", "pyproject.toml", "README.md", "LICENSE")

@@ -158,6 +158,7 @@ def test_items_before_anything_was_generated(models: Workspace, pytester: pytest
     result.stdout.fnmatch_lines(["SKIPPED * there is no model to run: the drift check says why"])
 
 
+@pytest.mark.slow
 def test_verdicts_of_a_session_with_workers(models: Workspace, pytester: pytest.Pytester) -> None:
     write_kernels(models, KERNELS)
     write(models, "broken", "1 / 0\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import re
 import textwrap
 from collections.abc import Iterator
 from functools import cache
@@ -13,13 +14,15 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("benchmarks", "patchgen", "patchgen_core", "pytest_patchgen", "tests", "tools")
 FILES = sorted(path for folder in ("benchmarks", "tests", "tools") for path in (ROOT / folder).rglob("*.py"))
 
+_IMPORT = re.compile(r"\b(from|import) patchgen")
+
 
 def programs(path: Path) -> Iterator[ast.Module]:
     """A file, and the texts in it that are Python with imports, which processes of its own run."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     yield tree
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "patchgen" in node.value:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _IMPORT.search(node.value):
             with contextlib.suppress(SyntaxError):
                 yield ast.parse(textwrap.dedent(node.value))
 

@@ -15,7 +15,7 @@ from tests.upgrade import older
 from tests.upgrade.upgrade_history import HISTORY, RELEASES
 from tools.releases import find_releases
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 MODELS = ("llama", "qwen3", "qwen3_moe", "seed_oss", "qwen2_vl")
 OLD, NEW = RELEASES[0], RELEASES[-1]

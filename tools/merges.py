@@ -4,7 +4,7 @@ The project is VeOmni 0.1.11, whose configs are made for transformers 5.2.0, and
 patch that replaces something is looked at whose target upstream changed. The merged texts are written into a copy of
 the project, which is then generated against the later release and checked for contracts that it did not break before.
 
-    python benchmarks/merges.py [--folder FOLDER] [--show]
+    python -m tools.merges [--folder FOLDER] [--show]
 
 The wheels are downloaded with pip into a temporary folder, or into ``--folder`` where they are not there yet.
 """
