@@ -3,45 +3,68 @@
 from __future__ import annotations
 
 import ast
-import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal
 
-from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, docstring_of, without_docstring
 from patchgen_core.syntax.source import SourceFile, shift
 
 _UNSAID = frozenset(["ctx", "type_comment", "kind", "type_ignores", "lineno", "type_params"])
 
 
-def form(node: ast.AST, package: str = "", *, bare: bool = False) -> str:
+Ignored = Literal["docstrings", "annotations", "decorators"]
+PROSE: frozenset[Ignored] = frozenset(["docstrings", "annotations"])
+"""What changes nothing that code does; the annotations of a class body make fields and are never ignored."""
+
+
+def is_same_syntax(ours: Any, theirs: Any) -> bool:
+    """Whether two nodes, or two lists of them, are the same to the parser, wherever they stand."""
+    if isinstance(ours, list):
+        is_list = isinstance(theirs, list) and len(ours) == len(theirs)
+        return is_list and all(map(is_same_syntax, ours, theirs))
+    if isinstance(ours, ast.AST):
+        names = ours._fields if type(ours) is type(theirs) else None
+        return names is not None and all(
+            is_same_syntax(getattr(ours, name, None), getattr(theirs, name, None)) for name in names
+        )
+    return type(ours) is type(theirs) and bool(ours == theirs)
+
+
+def is_same_code(
+    ours: ast.AST, theirs: ast.AST, packages: tuple[str, str] = ("", ""), ignore: Collection[Ignored] = ()
+) -> bool:
+    """Whether two nodes have the same form.
+
+    Args:
+        ours, theirs: the nodes.
+        packages: where the relative imports of each start from.
+        ignore: what may differ beside layout, comments and the spelling of imports.
+    """
+    return form(ours, packages[0], ignore) == form(theirs, packages[1], ignore)
+
+
+def form(node: ast.AST, package: str = "", ignore: Collection[Ignored] = ()) -> str:
     """What a node says: equal for two nodes that differ in layout, comments and the spelling of imports only.
 
     Args:
         node: the node.
         package: where its relative imports start from.
-        bare: leave out docstrings, and the annotations of functions; those of a class body make fields and stay.
+        ignore: what else does not count. Decorators are those of the node itself.
     """
-    return _Form(package, docstrings=not bare, annotations=not bare).of(node)
-
-
-def form_without(node: ast.AST, package: str = "", *, docstrings: bool = True, annotations: bool = True) -> str:
-    """What a node says without docstrings, or without the annotations of functions."""
-    return _Form(package, docstrings, annotations).of(node)
+    if "decorators" in ignore and isinstance(node, DEFINITIONS):
+        node = type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})
+    return _Form(package, ignore).of(node)
 
 
 def body_form(node: Definition, package: str = "") -> str:
     """What the body of a definition does: no docstring, no annotations."""
-    found = _Form(package, docstrings=False, annotations=False)
-    return found.of_body(node)
-
-
-def forms(nodes: Iterable[ast.AST], package: str = "", *, bare: bool = False) -> tuple[str, ...]:
-    """What several nodes say."""
-    return tuple(form(node, package, bare=bare) for node in nodes)
+    return _Form(package, PROSE).of_body(node)
 
 
 class _Form:
-    def __init__(self, package: str, docstrings: bool, annotations: bool) -> None:
-        self.package, self.docstrings, self.annotations = package, docstrings, annotations
+    def __init__(self, package: str, ignore: Collection[Ignored]) -> None:
+        self.package = package
+        self.docstrings, self.annotations = "docstrings" not in ignore, "annotations" not in ignore
         self.parts: list[str] = []
 
     def of(self, node: ast.AST) -> str:
@@ -104,13 +127,10 @@ class _Form:
             self.parts.append(")")
 
     def _body(self, node: Definition) -> list[ast.AST]:
-        first = node.body[0]
-        if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)):
-            return list(node.body)
-        if not isinstance(first.value.value, str):
-            return list(node.body)
-        rest: list[ast.AST] = list(node.body[1:])
-        return [ast.Constant(inspect.cleandoc(first.value.value)), *rest] if self.docstrings else rest
+        docstring, rest = docstring_of(node), without_docstring(node)
+        if docstring is None or not self.docstrings:
+            return [*rest]
+        return [ast.Constant(ast.get_docstring(node)), *rest]
 
     def _import(self, node: ast.ImportFrom) -> None:
         names = " ".join(f"{alias.name}:{alias.asname or ''}" for alias in node.names)

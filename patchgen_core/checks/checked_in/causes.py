@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from patchgen_core.build.results import Artifact, Cause
 from patchgen_core.files import short_hash
 from patchgen_core.syntax.diffs import apply_diff, reverse_diff, unified_diff
+from patchgen_core.syntax.forms import is_same_syntax
 from patchgen_core.syntax.header import FORMAT, Fingerprint, read_fingerprint, read_label
 from patchgen_core.syntax.nodes import DEFINITIONS, Definition
 from patchgen_core.syntax.source import is_python, parse_bytes
@@ -102,8 +103,7 @@ def _texts(source: str) -> dict[str, str]:
         if isinstance(node, DEFINITIONS):
             for inner in [node, *(s for s in getattr(node, "body", []) if isinstance(s, DEFINITIONS))]:
                 name = node.name if inner is node else f"{node.name}.{inner.name}"
-                first = min([inner.lineno, *(d.lineno for d in inner.decorator_list)])
-                texts[name] = texts.get(name, "") + "".join(lines[first - 1 : inner.end_lineno])
+                texts[name] = texts.get(name, "") + "".join(_lines(lines, inner))
     return texts
 
 
@@ -135,7 +135,7 @@ class Changes:
 def compare_definitions(old: str, new: str) -> Changes:
     """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed."""
     try:
-        before, after = _definitions(old), _definitions(new)
+        before, after = _read_definitions(old), _read_definitions(new)
     except (SyntaxError, ValueError):
         return Changes()
     return Changes(
@@ -150,35 +150,35 @@ def compare_definitions(old: str, new: str) -> Changes:
 
 
 @dataclass
-class _DefinitionText:
-    """What the definitions of a name say, a class without its methods: their lines, and their syntax trees."""
+class _Definitions:
+    """The definitions of one name, a class without its methods: their lines, and their syntax trees."""
 
     lines: list[str] = field(default_factory=list)
     nodes: list[ast.AST] = field(default_factory=list)
 
-    def is_same(self, other: _DefinitionText) -> bool:
-        """Whether they say the same, however it is written; what is written the same does, and is told faster."""
-        return self.lines == other.lines or list(map(ast.dump, self.nodes)) == list(map(ast.dump, other.nodes))
+    def is_same(self, other: _Definitions) -> bool:
+        """Whether they are the same code; equal lines are, and are compared faster."""
+        return self.lines == other.lines or is_same_syntax(self.nodes, other.nodes)
 
 
-def _definitions(text: str) -> dict[str, _DefinitionText]:
-    """What each top-level class, method and function says."""
+def _read_definitions(text: str) -> dict[str, _Definitions]:
+    """Each top-level class, method and function."""
     lines = re.split(r"\r\n|\r|\n", text)
-    definitions: dict[str, _DefinitionText] = {}
+    definitions: dict[str, _Definitions] = {}
     for node in parse_bytes(text).body:
         if not isinstance(node, DEFINITIONS):
             continue
         if not isinstance(node, ast.ClassDef):
-            definitions[node.name] = _DefinitionText(_lines(lines, node), [node])
+            definitions[node.name] = _Definitions(_lines(lines, node), [node])
             continue
         own = [s for s in node.body if isinstance(s, DEFINITIONS)]
         rest = ast.ClassDef(**{**dict(ast.iter_fields(node)), "body": [s for s in node.body if s not in own]})
         inside = {number for method in own for number in _numbers(method)}
-        definitions[node.name] = _DefinitionText([lines[n - 1] for n in _numbers(node) if n not in inside], [rest])
+        definitions[node.name] = _Definitions([lines[n - 1] for n in _numbers(node) if n not in inside], [rest])
         for method in own:
-            definition = definitions.setdefault(f"{node.name}.{method.name}", _DefinitionText())
-            definition.lines += _lines(lines, method)
-            definition.nodes.append(method)
+            methods = definitions.setdefault(f"{node.name}.{method.name}", _Definitions())
+            methods.lines += _lines(lines, method)
+            methods.nodes.append(method)
     return definitions
 
 

@@ -7,6 +7,7 @@ import ast
 from patchgen_core.checks.contract.rule import Finding, Subject
 from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import Location
+from patchgen_core.syntax.forms import is_same_syntax
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import DEFINITIONS
 
@@ -73,7 +74,7 @@ def _line_of_twin(theirs: ast.AST, ours: ast.AST, wanted: ast.AST | None) -> int
     if wanted is None or not around:
         return None
     statement = around[-1]
-    twins = [s for s in ast.walk(ours) if isinstance(s, ast.stmt) and ast.dump(s) == ast.dump(statement)]
+    twins = [s for s in ast.walk(ours) if isinstance(s, ast.stmt) and is_same_syntax(s, statement)]
     return twins[0].lineno + getattr(wanted, "lineno", 0) - statement.lineno if len(twins) == 1 else None
 
 

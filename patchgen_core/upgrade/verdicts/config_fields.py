@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from patchgen_core.syntax.forms import form, shown
+from patchgen_core.syntax.forms import is_same_code, shown
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Function, last_name, methods, statements
 from patchgen_core.syntax.signatures import read_parameters
@@ -224,7 +224,7 @@ def _field_findings(name: str, cls: str, before: Fields, after: Fields) -> Itera
             yield Finding("gone", about, "field", "the configuration has no such field any more", "must change")
         return
     old, new = before.defaults.get(name), after.defaults.get(name)
-    if _is_literal(old) and _is_literal(new) and old is not None and new is not None and form(old) != form(new):
+    if _is_literal(old) and _is_literal(new) and old is not None and new is not None and not is_same_code(old, new):
         detail = f"its default is {shown(new)} instead of {shown(old)}"
         yield Finding("changed", about, "field", detail, "review")
 

@@ -9,7 +9,7 @@ from patchgen_core.codegen.additions import unique
 from patchgen_core.syntax.nodes import methods
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName
-from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, is_same_code
+from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, is_replacement
 from patchgen_core.upgrade.verdicts.similar_code import moved
 
 
@@ -131,7 +131,7 @@ def _helpers(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> I
         if name in patched.config.exclude or name in patched.config.drop_imported_names:
             continue
         nodes = new.definitions(name)
-        if len(nodes) == 1 and is_same_code(nodes[0], new.package, helper.replacement):
+        if len(nodes) == 1 and is_replacement(nodes[0], new.package, helper.replacement):
             detail = "upstream defines the helper itself now: delete it"
             yield Finding("now upstream", name, "helper", detail, "must change")
         else:

@@ -15,7 +15,7 @@ from patchgen_core.config.declarations import Helper, Patch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import PatchgenError
-from patchgen_core.syntax.forms import form
+from patchgen_core.syntax.forms import PROSE, is_same_code
 from patchgen_core.syntax.index import index_module
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, all_methods
 from patchgen_core.syntax.source import SourceCache
@@ -135,10 +135,10 @@ def _parsed(planned: PlannedPatch) -> Definition | None:
     return node if isinstance(node, (ast.ClassDef, *FUNCTIONS)) else None
 
 
-def is_same_code(upstream: Definition, package: str, ours: Replacement) -> bool:
+def is_replacement(upstream: Definition, package: str, ours: Replacement) -> bool:
     """Whether a definition of upstream's is what a replacement is, up to its name, docstring and annotations."""
     text = "\n".join([*ours.decorators, rename_definition(ours, upstream.name).text])
-    return form(ast.parse(text).body[0], ours.package, bare=True) == form(upstream, package, bare=True)
+    return is_same_code(ast.parse(text).body[0], upstream, (ours.package, package), PROSE)
 
 
 def _bound_in(block: str) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.checks.contract.rules.call_site import Keywords
-from patchgen_core.syntax.forms import body_form, form, listed, quoted, shown
+from patchgen_core.syntax.forms import PROSE, body_form, form, is_same_code, listed, quoted, shown
 from patchgen_core.syntax.nodes import Function
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import Parameter, Signature, is_static, misfit, read_parameters, signature_of
@@ -16,9 +16,9 @@ from patchgen_core.syntax.signatures import Parameter, Signature, is_static, mis
 
 def signature_form(function: Function) -> str:
     """What a signature says to its callers: names, order and defaults, no annotations and no names of stars."""
-    text = form(function.args, bare=True)
+    text = form(function.args, ignore=PROSE)
     for star in (function.args.vararg, function.args.kwarg):
-        text = text.replace(form(star, bare=True), "star") if star is not None else text
+        text = text.replace(form(star, ignore=PROSE), "star") if star is not None else text
     return text
 
 
@@ -90,7 +90,7 @@ def _differences(name: str, old: Parameter, new: Parameter) -> Iterator[str]:
         yield f"gives '{name}' the default {shown(new.default)}"
     elif old.default is not None and new.default is None:
         yield f"requires '{name}'"
-    elif old.default is not None and new.default is not None and form(old.default) != form(new.default):
+    elif old.default is not None and new.default is not None and not is_same_code(old.default, new.default):
         yield f"has {shown(new.default)} as the default of '{name}' instead of {shown(old.default)}"
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from patchgen_core.syntax.forms import body_form, form, form_without, forms, listed, quoted, text_of
+from patchgen_core.syntax.forms import PROSE, Ignored, body_form, form, listed, quoted, text_of
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, statements
 from patchgen_core.upgrade.results import Kind
@@ -51,10 +51,10 @@ def compare(
     before, after = texts(old), texts(new)
     if by_text and before == after:
         return UNCHANGED
-    if _says(old) == _says(new) and not by_text:
+    if _forms(old) == _forms(new) and not by_text:
         return UNCHANGED
     diff = difference(name, before, after, versions)
-    if _says(old, bare=True) == _says(new, bare=True):
+    if _forms(old, PROSE) == _forms(new, PROSE):
         return Change("cosmetic", _cosmetic(old, new), diff)
     if len(old.nodes) != len(new.nodes):
         detail = f"it is defined {_times(new.nodes)} instead of {_times(old.nodes)}"
@@ -74,8 +74,8 @@ def difference(name: str, before: str, after: str, versions: tuple[str, str]) ->
     return unified_diff(before, after, f"{name} ({versions[0]})", f"{name} ({versions[1]})")
 
 
-def _says(target: TargetDefinitions, bare: bool = False) -> tuple[str, ...]:
-    return forms(target.nodes, target.package, bare=bare)
+def _forms(target: TargetDefinitions, ignore: Collection[Ignored] = ()) -> list[str]:
+    return [form(node, target.package, ignore) for node in target.nodes]
 
 
 def _times(nodes: Sequence[Definition]) -> str:
@@ -84,17 +84,12 @@ def _times(nodes: Sequence[Definition]) -> str:
 
 def _cosmetic(old: TargetDefinitions, new: TargetDefinitions) -> str:
     """What differs between two definitions that do the same."""
-
-    def says(target: TargetDefinitions, docstrings: bool, annotations: bool) -> list[str]:
-        wanted = {"docstrings": docstrings, "annotations": annotations}
-        return [form_without(node, target.package, **wanted) for node in target.nodes]
-
-    results = []
-    if says(old, True, False) != says(new, True, False):
-        results.append("docstrings" if isinstance(old.nodes[0], ast.ClassDef) else "the docstring")
-    if says(old, False, True) != says(new, False, True):
-        results.append("annotations")
-    return f"only {listed(results or ['comments or layout'])} differ{'s' if results == ['the docstring'] else ''}"
+    parts = []
+    if _forms(old, ["annotations"]) != _forms(new, ["annotations"]):
+        parts.append("docstrings" if isinstance(old.nodes[0], ast.ClassDef) else "the docstring")
+    if _forms(old, ["docstrings"]) != _forms(new, ["docstrings"]):
+        parts.append("annotations")
+    return f"only {listed(parts or ['comments or layout'])} differ{'s' if parts == ['the docstring'] else ''}"
 
 
 def _described(old: TargetDefinitions, new: TargetDefinitions, diff: str) -> Change:
@@ -168,5 +163,5 @@ def _members(node: ast.ClassDef, package: str) -> dict[str, str]:
     for statement in statements(node.body):
         names = [statement.name] if isinstance(statement, DEFINITIONS) else assigned_names(statement)
         for name in names:
-            results[name] = results.get(name, "") + form(statement, package, bare=True)
-    return results
+            found[name] = found.get(name, "") + form(statement, package, PROSE)
+    return found

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from patchgen_core.codegen.decorators import meaning
-from patchgen_core.syntax.forms import form
+from patchgen_core.syntax.forms import PROSE, form, is_same_code
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.upgrade.results import Finding, Kind, Risk
 from patchgen_core.upgrade.verdicts.callers import calls_of
@@ -120,7 +120,7 @@ def is_upstream(
             return False
     elif _added_decorators(node, theirs):
         return False
-    if _undecorated(node) != _undecorated(theirs, target.package):
+    if not is_same_code(node, theirs, ("", target.package), [*PROSE, "decorators"]):
         return False
     return all(_is_upstreams(name, view, patched) for name in used_names(node))
 
@@ -129,11 +129,6 @@ def _added_decorators(ours: Definition, theirs: Definition) -> bool:
     """Whether a replacement has decorators beside those of upstream's that stay."""
     kept = {meaning(ast.unparse(decorator)) for decorator in theirs.decorator_list}
     return any(meaning(ast.unparse(decorator)) not in kept for decorator in ours.decorator_list)
-
-
-def _undecorated(node: Definition, package: str = "") -> str:
-    bare = type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})
-    return form(bare, package, bare=True)
 
 
 def _is_upstreams(name: str, view: ModuleView, patched: ConfigReplacements) -> bool:

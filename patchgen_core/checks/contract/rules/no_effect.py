@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.codegen.imports import imported_names
 from patchgen_core.codegen.targets import PlannedPatch
+from patchgen_core.syntax.forms import is_same_syntax
 from patchgen_core.syntax.index import index_module
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import Definition, methods
@@ -46,7 +46,7 @@ def _same_as_upstream(subject: Subject, patch: PlannedPatch) -> Iterator[Finding
         nodes: list[Definition] = []
     else:
         nodes = _definitions(generated, patch)
-        is_own = not patch.added and bool(nodes) and _is_same(nodes, _definitions(subject.upstream, patch))
+        is_own = not patch.added and bool(nodes) and is_same_syntax(nodes, _definitions(subject.upstream, patch))
     if is_own:
         message = f"the patch of '{declared.target}' is upstream's own code"
         node = nodes[0] if nodes else None
@@ -58,19 +58,6 @@ def _definitions(module: Module, patch: PlannedPatch) -> list[Definition]:
     if not patch.method:
         return found
     return [function for node in found for function in methods(node, patch.method, patch.accessor)]
-
-
-def _is_same(ours: Any, theirs: Any) -> bool:
-    """Whether two trees say the same, wherever they stand."""
-    if isinstance(ours, list):
-        is_list = isinstance(theirs, list) and len(ours) == len(theirs)
-        return is_list and all(_is_same(a, b) for a, b in zip(ours, theirs))
-    if isinstance(ours, ast.AST):
-        fields = ours._fields if type(ours) is type(theirs) else None
-        return fields is not None and all(
-            _is_same(getattr(ours, name, None), getattr(theirs, name, None)) for name in fields
-        )
-    return type(ours) is type(theirs) and bool(ours == theirs)
 
 
 def _unused_imports(subject: Subject) -> Iterator[Finding]:
