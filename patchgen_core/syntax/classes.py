@@ -30,34 +30,34 @@ class Class:
         return self.node.name
 
 
-def line_of(cls: Class) -> tuple[Class | None, ...]:
+def resolution_order(cls: Class) -> tuple[Class | None, ...]:
     """A class and its bases in the order they are looked at; None for one that another module defines."""
-    found = list(_ancestors(cls, ()))
-    last = {base: place for place, base in enumerate(found)}
-    return tuple(base for place, base in enumerate(found) if base is None or last[base] == place)
+    ancestors = list(_ancestors(cls, ()))
+    last = {base: place for place, base in enumerate(ancestors)}
+    return tuple(base for place, base in enumerate(ancestors) if base is None or last[base] == place)
 
 
-def _ancestors(cls: Class, seen: tuple[ast.ClassDef, ...]) -> Iterator[Class | None]:
+def _ancestors(cls: Class, below: tuple[ast.ClassDef, ...]) -> Iterator[Class | None]:
     """A class and its bases, depth first; a base of several of them more than once."""
     yield cls
     for base in cls.node.bases:
         name = last_name(base.value if isinstance(base, ast.Subscript) else base)
-        found = cls.module.cls(base.id) if isinstance(base, ast.Name) else None
-        if found is not None and found not in (*seen, cls.node):
-            yield from _ancestors(Class(cls.module, found), (*seen, cls.node))
+        base_node = cls.module.cls(base.id) if isinstance(base, ast.Name) else None
+        if base_node is not None and base_node not in (*below, cls.node):
+            yield from _ancestors(Class(cls.module, base_node), (*below, cls.node))
         elif name not in _PLAIN_BASES and not name.endswith("PreTrainedModel"):
             yield None
 
 
 def assigned_in(node: ast.ClassDef) -> set[str]:
     """The names that a class body binds by assigning or importing."""
-    found = set()
+    names = set()
     for statement in statements(node.body):
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
-            found |= {bound_name(statement, alias) for alias in statement.names}
+            names |= {bound_name(statement, alias) for alias in statement.names}
         elif getattr(statement, "value", None) is not None:
-            found |= set(assigned_names(statement))
-    return found
+            names |= set(assigned_names(statement))
+    return names
 
 
 def is_class_method(function: Function) -> bool:
@@ -87,7 +87,7 @@ def dataclass_fields(cls: Class) -> list[Parameter] | None:
 
     None when a base is of another module, or when the decorator makes no constructor.
     """
-    line = line_of(cls)
+    line = resolution_order(cls)
     decorator = _dataclass(cls.node)
     if decorator is None or _option(decorator, "init", False):
         return None
@@ -95,25 +95,25 @@ def dataclass_fields(cls: Class) -> list[Parameter] | None:
     inner = {c.name for c in line if c is not None}
     if None in line and outside - inner - {"ModelOutput"}:
         return None
-    found: dict[str, Parameter] = {}
+    fields: dict[str, Parameter] = {}
     for base in reversed(line):
-        made = _dataclass(base.node) if base is not None else None
-        if base is not None and made is not None:
-            found |= _own_fields(base.node, _option(made, "kw_only", True))
-    return sorted(found.values(), key=lambda field: field.kind == "keyword")
+        base_decorator = _dataclass(base.node) if base is not None else None
+        if base is not None and base_decorator is not None:
+            fields |= _own_fields(base.node, _option(base_decorator, "kw_only", True))
+    return sorted(fields.values(), key=lambda field: field.kind == "keyword")
 
 
 def _own_fields(node: ast.ClassDef, by_keyword: bool) -> dict[str, Parameter]:
     """The fields that a class itself declares."""
-    found = {}
+    fields = {}
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             annotation, name = ast.unparse(statement.annotation), statement.target.id
             if annotation.rpartition(".")[2] == "KW_ONLY":
                 by_keyword = True
             elif "ClassVar" not in annotation:
-                found[name] = Parameter(name, "keyword" if by_keyword else "either", statement.value)
-    return found
+                fields[name] = Parameter(name, "keyword" if by_keyword else "either", statement.value)
+    return fields
 
 
 def _dataclass(node: ast.ClassDef) -> ast.expr | None:

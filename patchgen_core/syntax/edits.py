@@ -38,9 +38,9 @@ def apply_edits(text: str, edits: list[Edit]) -> tuple[str, list[Written]]:
     position, line = 0, 1
     for edit in sorted(edits, key=lambda e: (e.start, e.end)):
         assert edit.start >= position, f"overlapping edits at offset {edit.start}"
-        kept = text[position : edit.start]
-        line += kept.count("\n")
-        parts += [kept, edit.new]
+        unchanged = text[position : edit.start]
+        line += unchanged.count("\n")
+        parts += [unchanged, edit.new]
         last = line + edit.new.count("\n")
         if edit.origin is not None and edit.new:
             written.append(Written(line, last - edit.new.endswith("\n"), edit.origin))

@@ -61,8 +61,8 @@ def read_fingerprint(text: str) -> Fingerprint | None:
 
 def read_version(text: str) -> str | None:
     """The version that a generated file says it is based on, whichever generator of its kind wrote it."""
-    found = _VERSION.search(text[:2000])
-    return found[1] if found else None
+    version = _VERSION.search(text[:2000])
+    return version[1] if version else None
 
 
 def read_label(text: str) -> str:
@@ -73,10 +73,10 @@ def read_label(text: str) -> str:
 
 def copy_fingerprint(source: str, target: str) -> str:
     """``target`` with the fingerprint line of ``source``, where both have one."""
-    wanted, found = _fingerprint(source), _fingerprint(target)
-    if wanted is None or found is None:
+    wanted, replaced = _fingerprint(source), _fingerprint(target)
+    if wanted is None or replaced is None:
         return target
-    return target[: found.start()] + wanted[0] + target[found.end() :]
+    return target[: replaced.start()] + wanted[0] + target[replaced.end() :]
 
 
 def is_generated(text: str) -> bool:

@@ -27,22 +27,22 @@ class ModuleIndex:
     @property
     def classes(self) -> dict[str, list[ast.ClassDef]]:
         """The definitions that are classes."""
-        found: dict[str, list[ast.ClassDef]] = {}
+        by_name: dict[str, list[ast.ClassDef]] = {}
         for name, nodes in self.definitions.items():
             classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
             if classes:
-                found[name] = classes
-        return found
+                by_name[name] = classes
+        return by_name
 
     @property
     def functions(self) -> dict[str, list[Function]]:
         """The definitions that are functions."""
-        found: dict[str, list[Function]] = {}
+        by_name: dict[str, list[Function]] = {}
         for name, nodes in self.definitions.items():
             functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
             if functions:
-                found[name] = functions
-        return found
+                by_name[name] = functions
+        return by_name
 
     @property
     def names(self) -> set[str]:

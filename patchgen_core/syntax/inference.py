@@ -15,8 +15,8 @@ from patchgen_core.syntax.classes import (
     has_fields,
     is_class_method,
     is_made_otherwise,
-    line_of,
     makes_instances,
+    resolution_order,
 )
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_names, last_name, methods
@@ -75,10 +75,10 @@ class Inference:
         """What a call may call; empty when that is not evident."""
         function = call.func
         if isinstance(function, ast.Name) and scope.find(function.id) is None:
-            found = self._global(function.id)
-            if found is not None and isinstance(found[1], FUNCTIONS):
-                name = found[1].name
-                return (Callee(f"'{name}'", found[0], signature_of(found[1], False), found[1], name),)
+            definition = self._global(function.id)
+            if definition is not None and isinstance(definition[1], FUNCTIONS):
+                name = definition[1].name
+                return (Callee(f"'{name}'", definition[0], signature_of(definition[1], False), definition[1], name),)
         if isinstance(function, ast.Attribute):
             methods = self._method_callees(function, scope)
             if methods is not None:
@@ -114,9 +114,9 @@ class Inference:
             table = self._table(node.value, scope)
             if table is not None:
                 return self._union([(entry, scope) for entry in table.values], depth)
-            found = self.values(node.value, scope, depth + 1)
+            holders = self.values(node.value, scope, depth + 1)
             kind: Literal["list", "instance"] = "list" if isinstance(node.slice, ast.Slice) else "instance"
-            return _as(kind, found, "list")
+            return _as(kind, holders, "list")
         return ()
 
     def find_method(self, cls: Class, name: str, after: Class | None = None) -> tuple[Class, Function] | None:
@@ -137,19 +137,23 @@ class Inference:
     def bases(self, cls: Class) -> tuple[Class | None, ...]:
         """A class and its bases in the order they are looked at; None for one that another module defines."""
         if cls not in self._lines:
-            self._lines[cls] = line_of(cls)
+            self._lines[cls] = resolution_order(cls)
         return self._lines[cls]
 
     def class_of(self, name: str) -> Class | None:
         """The class that a name of the top level stands for."""
-        found = self._global(name)
-        return Class(found[0], found[1]) if found is not None and isinstance(found[1], ast.ClassDef) else None
+        definition = self._global(name)
+        return (
+            Class(definition[0], definition[1])
+            if definition is not None and isinstance(definition[1], ast.ClassDef)
+            else None
+        )
 
     # --- expressions -------------------------------------------------------------------------------
 
     def _global(self, name: str) -> tuple[Module, ast.AST] | None:
-        found = self.module.definition(name) if name not in self.module.rebound else None
-        return (self.module, found) if found is not None else self._follow(name)
+        definition = self.module.definition(name) if name not in self.module.rebound else None
+        return (self.module, definition) if definition is not None else self._follow(name)
 
     def _table(self, node: ast.expr, scope: Scope) -> ast.Dict | None:
         """The literal that a name of the top level stands for, as ``ATTENTION_CLASSES`` does."""
@@ -189,9 +193,9 @@ class Inference:
         """A list of what several expressions may be, those with a star item by item."""
         plain = [(entry, scope) for entry in entries if not isinstance(entry, ast.Starred)]
         spread = [(entry.value, scope) for entry in entries if isinstance(entry, ast.Starred)]
-        found = [_as("list", self._union(plain, depth), "instance")] if plain else []
-        found += [_as("list", self._union(spread, depth), "list")] if spread else []
-        return tuple(dict.fromkeys(v for values in found for v in values)) if all(found) else ()
+        parts = [_as("list", self._union(plain, depth), "instance")] if plain else []
+        parts += [_as("list", self._union(spread, depth), "list")] if spread else []
+        return tuple(dict.fromkeys(v for values in parts for v in values)) if all(parts) else ()
 
     def _union(self, entries: list[tuple[ast.expr, Scope]], depth: int) -> tuple[Value, ...]:
         """What several expressions may be, None aside; empty when one of them is not evident."""
@@ -199,13 +203,13 @@ class Inference:
 
     def _attribute(self, node: ast.Attribute, scope: Scope, depth: int) -> tuple[Value, ...]:
         holders = self.values(node.value, scope, depth + 1)
-        found: list[Value] = []
+        attribute_values: list[Value] = []
         for holder in holders:
             values = self._held(holder.cls, node.attr, depth) if holder.kind == "instance" else ()
             if not values:
                 return ()
-            found += values
-        return tuple(dict.fromkeys(found))
+            attribute_values += values
+        return tuple(dict.fromkeys(attribute_values))
 
     def _held(self, cls: Class, attribute: str, depth: int) -> tuple[Value, ...]:
         """What an instance of a class has as an attribute."""
@@ -254,14 +258,14 @@ class Inference:
             if holder.kind == "list":
                 return ()
             after = holder.cls if holder.kind == "super" else None
-            found = self.find_method(holder.cls, node.attr, after)
+            method = self.find_method(holder.cls, node.attr, after)
             is_held = any(b is not None and node.attr in b.module.attributes(b.name) for b in self.bases(holder.cls))
             if holder.kind == "instance" and is_held:
                 return None
             is_metaclass = node.attr == "__new__" and holder.kind == "instance"
-            if found is None or is_metaclass or decorator_names(found[1]) & _PROPERTIES:
+            if method is None or is_metaclass or decorator_names(method[1]) & _PROPERTIES:
                 return ()
-            callees.append(_callee(*found, bound=holder.kind != "class"))
+            callees.append(_callee(*method, bound=holder.kind != "class"))
         return tuple(callees)
 
     def _call_of(self, value: Value) -> Callee | None:
@@ -270,8 +274,8 @@ class Inference:
         if value.kind == "class":
             return self._constructor(cls)
         if value.kind == "instance":
-            found = self.find_method(cls, "__call__") or self.find_method(cls, "forward")
-            return _callee(*found, bound=True) if found is not None else None
+            method = self.find_method(cls, "__call__") or self.find_method(cls, "forward")
+            return _callee(*method, bound=True) if method is not None else None
         return None
 
     def _constructor(self, cls: Class) -> Callee | None:
@@ -281,20 +285,20 @@ class Inference:
             return None
         maker = next((b for b in line if b is None or has_fields(b) or methods(b.node, "__init__")), None)
         if maker is not None and has_fields(maker) and not methods(maker.node, "__init__"):
-            found = dataclass_fields(maker)
-            signature = Signature(tuple(found)) if found is not None else None
+            fields = dataclass_fields(maker)
+            signature = Signature(tuple(fields)) if fields is not None else None
             return Callee(f"'{cls.name}'", cls.module, signature, None, cls.name) if signature is not None else None
         method = self.find_method(cls, "__init__")
         return _callee(*method, bound=True, name=f"'{cls.name}'") if method is not None else None
 
 
-def _joined(found: list[tuple[ast.expr | None, tuple[Value, ...]]]) -> tuple[Value, ...]:
+def _joined(alternatives: list[tuple[ast.expr | None, tuple[Value, ...]]]) -> tuple[Value, ...]:
     """What any of several expressions may be; empty when one of them is not evident.
 
     None and an empty list say nothing, and what a list grows by counts only for lists.
     """
-    others = [values for node, values in found if not isinstance(node, Growth) and not _says_nothing(node)]
-    grown = [values for node, values in found if isinstance(node, Growth)]
+    others = [values for node, values in alternatives if not isinstance(node, Growth) and not _says_nothing(node)]
+    grown = [values for node, values in alternatives if isinstance(node, Growth)]
     if all(value.kind == "list" for values in others for value in values):
         others += grown
     return tuple(dict.fromkeys(v for values in others for v in values)) if all(others) else ()
@@ -311,11 +315,11 @@ def _says_nothing(node: ast.expr | None) -> bool:
 def _first_method(line: Sequence[Class | None], name: str) -> tuple[Class, Function] | None:
     """The first definition of a method in several classes, up to one that another module defines."""
     for base in line:
-        found = methods(base.node, name) if base is not None else []
+        definitions = methods(base.node, name) if base is not None else []
         if base is None or name in assigned_in(base.node):
             return None
-        if found:
-            return (base, found[0]) if len(found) == 1 else None
+        if definitions:
+            return (base, definitions[0]) if len(definitions) == 1 else None
     return None
 
 

@@ -38,7 +38,7 @@ class _Choice:
 
 
 _Chosen = dict[ast.AST, "Located | Call"]
-_Found = Located | _Choice | None
+_Reduced = Located | _Choice | None
 
 
 class Literals:
@@ -59,15 +59,15 @@ class Literals:
         return set(self._rows([None if node is None else Located(node, scope) for node in nodes], {}))
 
     def _rows(self, places: Sequence[Located | None], chosen: _Chosen) -> Iterator[tuple[str, ...]]:
-        found = [None if place is None else self._reduce(place, chosen, 0) for place in places]
-        choice = next((entry for entry in found if isinstance(entry, _Choice) and entry.options), None)
+        literals = [None if place is None else self._reduce(place, chosen, 0) for place in places]
+        choice = next((entry for entry in literals if isinstance(entry, _Choice) and entry.options), None)
         if choice is None:
-            yield tuple(_text(entry) for entry in found)
+            yield tuple(_text(entry) for entry in literals)
             return
         for option in choice.options:
             yield from self._rows(places, {**chosen, choice.key: option})
 
-    def _reduce(self, place: Located, chosen: _Chosen, depth: int) -> _Found:
+    def _reduce(self, place: Located, chosen: _Chosen, depth: int) -> _Reduced:
         """A literal behind an expression, or what has to be chosen before it is known; None for neither."""
         node, scope = place.node, place.scope
         if depth > _DEPTH:
@@ -79,17 +79,17 @@ class Literals:
             return self._follow(_entry(holder, node.slice), chosen, depth) if isinstance(holder, Located) else holder
         return place
 
-    def _follow(self, place: Located | None, chosen: _Chosen, depth: int) -> _Found:
+    def _follow(self, place: Located | None, chosen: _Chosen, depth: int) -> _Reduced:
         return None if place is None else self._reduce(place, chosen, depth + 1)
 
-    def _name(self, node: ast.Name, scope: Scope, chosen: _Chosen, depth: int) -> _Found:
+    def _name(self, node: ast.Name, scope: Scope, chosen: _Chosen, depth: int) -> _Reduced:
         home = scope.find(node.id) or _top(scope)
         binding = _binding(home, node)
         if binding is None:
             return None
         if binding.value is None:
             return self._parameter(node.id, home, chosen, depth)
-        held: _Found = Located(binding.value, home)
+        held: _Reduced = Located(binding.value, home)
         if binding.is_item:
             held = self._item(binding.value, home, chosen, depth)
         elif binding.index is None:
@@ -99,7 +99,7 @@ class Literals:
             held = _entry(held, ast.Constant(binding.index)) if isinstance(held, Located) else held
         return self._follow(held, chosen, depth) if isinstance(held, Located) else held
 
-    def _item(self, looped: ast.expr, scope: Scope, chosen: _Chosen, depth: int) -> _Found:
+    def _item(self, looped: ast.expr, scope: Scope, chosen: _Chosen, depth: int) -> _Reduced:
         """The item that a loop is at."""
         if looped in chosen:
             option = chosen[looped]
@@ -111,7 +111,7 @@ class Literals:
         held = self._reduce(Located(node, scope), chosen, depth + 1)
         return _Choice(looped, tuple(_items(held, method))) if isinstance(held, Located) else held
 
-    def _parameter(self, name: str, home: Scope, chosen: _Chosen, depth: int) -> _Found:
+    def _parameter(self, name: str, home: Scope, chosen: _Chosen, depth: int) -> _Reduced:
         """What a function was called with."""
         function = home.node
         if not isinstance(function, FUNCTIONS):
@@ -122,8 +122,8 @@ class Literals:
         return self._follow(_argument(function, name, home, call), chosen, depth) if isinstance(call, Call) else None
 
 
-def _text(found: _Found) -> str:
-    node = found.node if isinstance(found, Located) else None
+def _text(literal: _Reduced) -> str:
+    node = literal.node if isinstance(literal, Located) else None
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ANY
 
 

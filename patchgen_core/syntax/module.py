@@ -83,19 +83,19 @@ class Module:
 
     def definition(self, name: str) -> Definition | None:
         """The one top-level class or function of a name; None when there is none or branches define several."""
-        found = self.index.definitions.get(name, [])
+        definitions = self.index.definitions.get(name, [])
         elsewhere = name in self.index.imports or name in self.index.assigned
-        return found[0] if len(found) == 1 and not elsewhere else None
+        return definitions[0] if len(definitions) == 1 and not elsewhere else None
 
     def cls(self, name: str) -> ast.ClassDef | None:
         """The one top-level class of a name."""
-        found = self.definition(name)
-        return found if isinstance(found, ast.ClassDef) else None
+        definition = self.definition(name)
+        return definition if isinstance(definition, ast.ClassDef) else None
 
     def function(self, dotted: str) -> Function | None:
         """The one definition of ``function`` or ``Class.method``; a property's getter."""
         name, _, method = dotted.partition(".")
-        found = self.definition(name)
+        definition = self.definition(name)
         if not method:
-            return found if isinstance(found, FUNCTIONS) else None
-        return own_method(found, method) if isinstance(found, ast.ClassDef) else None
+            return definition if isinstance(definition, FUNCTIONS) else None
+        return own_method(definition, method) if isinstance(definition, ast.ClassDef) else None

@@ -96,8 +96,8 @@ def last_definitions(body: list[ast.stmt], name: str, accessor: str = "") -> lis
 
 def own_method(node: ast.ClassDef, name: str) -> Function | None:
     """The one definition of a method in a class's own body; None when there is none or there are several."""
-    found = methods(node, name)
-    return found[0] if len(found) == 1 else None
+    definitions = methods(node, name)
+    return definitions[0] if len(definitions) == 1 else None
 
 
 def decorator_name(decorator: ast.expr) -> str:
@@ -108,6 +108,11 @@ def decorator_name(decorator: ast.expr) -> str:
 def last_name(node: ast.AST) -> str:
     """The last part of a dotted name; empty for any other expression."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def called_name(node: ast.AST) -> str:
+    """The last part of what a call calls; empty for what is no call."""
+    return last_name(node.func) if isinstance(node, ast.Call) else ""
 
 
 def decorator_names(node: Definition) -> set[str]:

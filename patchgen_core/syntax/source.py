@@ -132,11 +132,11 @@ class SourceFile:
     @cached_property
     def functions(self) -> dict[str, list[Function]]:
         """The functions of each name, at any depth."""
-        found: dict[str, list[Function]] = {}
+        functions: dict[str, list[Function]] = {}
         for _, node in self.definitions:
             if isinstance(node, FUNCTIONS):
-                found.setdefault(node.name, []).append(node)
-        return found
+                functions.setdefault(node.name, []).append(node)
+        return functions
 
     @cached_property
     def string_lines(self) -> frozenset[int]:
@@ -146,18 +146,18 @@ class SourceFile:
     @cached_property
     def definitions(self) -> list[tuple[str, Definition]]:
         """Every class and function at any depth, with its ``__qualname__``."""
-        found: list[tuple[str, Definition]] = []
+        definitions: list[tuple[str, Definition]] = []
 
         def visit(body: list[ast.stmt], prefix: str) -> None:
             for statement in statements(body):
                 if isinstance(statement, DEFINITIONS):
                     name = prefix + statement.name
-                    found.append((name, statement))
+                    definitions.append((name, statement))
                     inner = "." if isinstance(statement, ast.ClassDef) else ".<locals>."
                     visit(statement.body, name + inner)
 
         visit(self.tree.body, "")
-        return found
+        return definitions
 
 
 def shift(lines: Iterable[str], indent: str, new_indent: str, keep: Container[int]) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen_core.syntax.classes import Class, line_of
+from patchgen_core.syntax.classes import Class, resolution_order
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.source import parse_source
@@ -180,4 +180,4 @@ def test_bases_in_the_order_python_searches_them(bases: str, expected: str) -> N
     module = Module(parse_source(Path("toy.py"), bases + "\n"))
     cls = module.cls("X")
     assert cls is not None
-    assert " ".join("None" if base is None else base.name for base in line_of(Class(module, cls))) == expected
+    assert " ".join("None" if base is None else base.name for base in resolution_order(Class(module, cls))) == expected

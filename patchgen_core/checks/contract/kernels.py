@@ -17,7 +17,7 @@ from patchgen_core.project.file_tree import walk_files
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.literals import ANY, Literals
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import last_name
+from patchgen_core.syntax.nodes import called_name, last_name
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import find_upstream
@@ -43,7 +43,7 @@ class Kernels:
 
     def has(self, op: str, variant: str) -> bool:
         """Whether a kernel for a slot is registered, or may be."""
-        return any(_fits(op, o) and _fits(variant, v) for o, v in self.found)
+        return any(_can_match(op, o) and _can_match(variant, v) for o, v in self.found)
 
     def variants(self, op: str) -> list[str]:
         """The variants of an op for which there is a kernel."""
@@ -74,7 +74,7 @@ def find_slots(module: Module) -> list[Slot]:
     if _SLOT not in module.source.text:
         return []
     names = _names_of(module, _SLOT)
-    calls = [call for call in module.calls if _called(call) in names]
+    calls = [call for call in module.calls if called_name(call.node) in names]
     return [Slot(call, *row) for call in calls for row in sorted(_rows(Literals(), call, _SLOT_FIELDS))]
 
 
@@ -100,11 +100,11 @@ def _files(project: Project, name: str) -> Sequence[Path]:
         try:
             path = find_upstream(name).path
         except PatchgenError:
-            known = [other for other in map(project.module_name, walk_files(project.search_root)) if other]
+            own_modules = [other for other in map(project.module_name, walk_files(project.search_root)) if other]
             raise PatchgenError(
                 f"[tool.patchgen] kernels: there is no module '{name}'",
                 project.key_location("kernels"),
-                did_you_mean(name, known) or "Name a module of the project or an installed one, with its dots.",
+                did_you_mean(name, own_modules) or "Name a module of the project or an installed one, with its dots.",
             ) from None
     if path.name != "__init__.py":
         return [path]
@@ -126,18 +126,18 @@ class _Registering:
 
     @cached_property
     def _callers(self) -> dict[str, list[Call]]:
-        found: dict[str, list[Call]] = {}
+        calls: dict[str, list[Call]] = {}
         for module in self._modules:
             for call in module.calls:
-                found.setdefault(_called(call), []).append(call)
-        return found
+                calls.setdefault(called_name(call.node), []).append(call)
+        return calls
 
 
 def _specs(module: Module, literals: Literals) -> Iterator[tuple[str, str]]:
     """The op and variant of each ``KernelSpec(...)``, of ``partial(KernelSpec, ...)`` and ``replace(spec, ...)``."""
     names = _names_of(module, _SPEC)
     for call in module.calls:
-        called = _called(call)
+        called = called_name(call.node)
         given = {keyword.arg for keyword in call.node.keywords}
         if called in names:
             yield from _rows(literals, call, _SPEC_FIELDS)
@@ -170,11 +170,5 @@ def _names_of(module: Module, cls: str) -> set[str]:
     return names
 
 
-def _called(call: Call) -> str:
-    """The last part of what a call calls."""
-    function = call.node.func
-    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-
-
-def _fits(wanted: str, registered: str) -> bool:
+def _can_match(wanted: str, registered: str) -> bool:
     return wanted == registered or ANY in (wanted, registered)

@@ -36,17 +36,17 @@ class Library:
         seen: set[str] = set()
         while module not in seen:
             seen.add(module)
-            found = self.module(module)
-            if found is None:
+            source_module = self.module(module)
+            if source_module is None:
                 return None
-            definition = found.definition(name)
+            definition = source_module.definition(name)
             if definition is not None:
-                return found, definition
-            imports = found.index.imports.get(name, [])
+                return source_module, definition
+            imports = source_module.index.imports.get(name, [])
             statement, alias = imports[0] if len(imports) == 1 else (None, None)
             if not isinstance(statement, ast.ImportFrom) or alias is None:
                 return None
-            package = module if found.source.path.name == "__init__.py" else module.rpartition(".")[0]
+            package = module if source_module.source.path.name == "__init__.py" else module.rpartition(".")[0]
             try:
                 module = importlib.util.resolve_name("." * statement.level + (statement.module or ""), package)
             except ImportError:

@@ -61,13 +61,15 @@ class Outputs:
 
     def with_recorded(self, dotted: str, function: Function) -> list[Construction]:
         """The outputs that a method constructs, with what its decorator sets on the one that is returned."""
-        made, recorded = self.constructions(function), self.recorded(dotted, function)
-        for number, construction in enumerate(made):
+        constructions, recorded = self.constructions(function), self.recorded(dotted, function)
+        for number, construction in enumerate(constructions):
             if recorded and self.is_returned(function, construction.call):
                 held = [field for field in recorded if self._can_hold(construction.name, field)]
                 fields = {**dict.fromkeys(held, ast.Constant(...)), **construction.fields}
-                made[number] = replace(construction, fields=fields, passed_by=f"{_PASSED} or lets its decorator set")
-        return made
+                constructions[number] = replace(
+                    construction, fields=fields, passed_by=f"{_PASSED} or lets its decorator set"
+                )
+        return constructions
 
     def recorded(self, dotted: str, function: Function) -> list[str]:
         """The fields that a method's decorator sets on what it returns, from what hooks have recorded."""
@@ -84,37 +86,41 @@ class Outputs:
 
     def handed_on(self, function: Function, depth: int = 0) -> Construction | None:
         """What a function passes on that returns the output of another model of the module as it is."""
-        scope, returned = self.module.scope_of(function), _returned(function)
+        scope, returned = self.module.scope_of(function), _returned_expressions(function)
         if scope is None or len(returned) != 1 or depth > _DEPTH:
             return None
-        call = _assigned(returned[0], scope)
+        call = _single_value(returned[0], scope)
         model = self._model(call.func, scope) if isinstance(call, ast.Call) else None
-        found = self._inference.find_method(model, "forward") if model is not None else None
-        if model is None or found is None:
+        forward_of_model = self._inference.find_method(model, "forward") if model is not None else None
+        if model is None or forward_of_model is None:
             return None
-        forward = found[1]
-        made = [c for c in self.with_recorded(f"{model.name}.forward", forward) if self.is_returned(forward, c.call)]
-        if not made:
+        forward = forward_of_model[1]
+        constructions = [
+            c for c in self.with_recorded(f"{model.name}.forward", forward) if self.is_returned(forward, c.call)
+        ]
+        if not constructions:
             return self.handed_on(forward, depth + 1)
         name = returned[0].id if isinstance(returned[0], ast.Name) else "outputs"
-        fields = {field: _attribute(name, field) for field in _common(made)}
+        fields = {field: _attribute(name, field) for field in _common(constructions)}
         passed_by = f"upstream's version hands on from '{model.name}'"
-        return Construction(made[0].name, made[0].call, fields, 0, is_open=False, passed_by=passed_by)
+        return Construction(
+            constructions[0].name, constructions[0].call, fields, 0, is_open=False, passed_by=passed_by
+        )
 
     def is_returned(self, function: Function, call: ast.Call) -> bool:
         """Whether a function returns what a call constructs."""
         scope = self.module.scope_of(function)
-        return any(call in (node, scope and _assigned(node, scope)) for node in _returned(function))
+        return any(call in (node, scope and _single_value(node, scope)) for node in _returned_expressions(function))
 
     def usual(self, name: str) -> Construction | None:
         """What every construction of a class of this module passes."""
         cls = self.module.cls(name)
-        found = [c.node for c in self.module.calls if last_name(c.node.func) == name] if cls else []
-        made = [construction for call in found if not (construction := self._read(call, None)).is_open]
-        if cls is None or not made:
+        calls = [c.node for c in self.module.calls if last_name(c.node.func) == name] if cls else []
+        constructions = [construction for call in calls if not (construction := self._read(call, None)).is_open]
+        if cls is None or not constructions:
             return None
         passed_by = "upstream passes wherever it constructs one"
-        return Construction(name, made[0].call, _common(made), 0, is_open=False, passed_by=passed_by)
+        return Construction(name, constructions[0].call, _common(constructions), 0, is_open=False, passed_by=passed_by)
 
     def _is_output(self, call: ast.Call) -> bool:
         name = last_name(call.func)
@@ -124,7 +130,7 @@ class Outputs:
         if cls is None:
             return _is_output_name(name)
         bases = [base for base in self._inference.bases(Class(self.module, cls)) if base is not None]
-        names = (last_name(base) for found in bases for base in found.node.bases)
+        names = (last_name(base) for base_class in bases for base in base_class.node.bases)
         return "dataclass" in decorator_names(cls) or any(map(_is_output_name, names))
 
     def _read(self, call: ast.Call, scope: Scope | None) -> Construction:
@@ -139,16 +145,16 @@ class Outputs:
 
     def _model(self, called: ast.expr, scope: Scope) -> Class | None:
         """The class of a sub-model that is called; the one that ``AutoModel`` makes when the module defines it."""
-        found = self._inference.values(called, scope)
-        if found:
-            is_one = len(found) == 1 and found[0].kind == "instance" and found[0].cls.module is self.module
-            return found[0].cls if is_one else None
+        values = self._inference.values(called, scope)
+        if values:
+            is_one = len(values) == 1 and values[0].kind == "instance" and values[0].cls.module is self.module
+            return values[0].cls if is_one else None
         is_own = isinstance(called, ast.Attribute) and last_name(called.value) == scope.self_name
         held = self.module.attributes(scope.cls).get(last_name(called), []) if is_own else []
-        made = held[0][0] if len(held) == 1 else None
-        if not isinstance(made, ast.Call) or not ast.unparse(made.func).startswith("AutoModel."):
+        constructor = held[0][0] if len(held) == 1 else None
+        if not isinstance(constructor, ast.Call) or not ast.unparse(constructor.func).startswith("AutoModel."):
             return None
-        given = [*made.args, *(keyword.value for keyword in made.keywords)][:1]
+        given = [*constructor.args, *(keyword.value for keyword in constructor.keywords)][:1]
         part, config, _ = (last_name(given[0]) if given else "").rpartition("_config")
         return self._by_config(f"{part.title()}Config") if config else None
 
@@ -170,28 +176,27 @@ class Outputs:
         """The fields that a class and its bases declare, of other modules too where those are here."""
         cls = module.cls(name)
         if cls is None:
-            found = self._library.find(module.name, name)
-            if found is None or found[0] is module or not isinstance(found[1], ast.ClassDef):
+            definition = self._library.find(module.name, name)
+            if definition is None or definition[0] is module or not isinstance(definition[1], ast.ClassDef):
                 return set()
-            return self._fields(found[0], found[1].name)
+            return self._fields(definition[0], definition[1].name)
         own = {last_name(s.target) for s in cls.body if isinstance(s, ast.AnnAssign)}
         bases = {last_name(base) for base in cls.bases} - {name, "ModelOutput"}
         return own.union(*(self._fields(module, base) for base in bases))
 
 
-def _returned(function: Function) -> list[ast.expr]:
+def _returned_expressions(function: Function) -> list[ast.expr]:
     """What a function returns."""
     returns = (node.value for node in inside(function) if isinstance(node, ast.Return))
     return [value for value in returns if value is not None]
 
 
-def _assigned(node: ast.expr, scope: Scope) -> ast.expr | None:
+def _single_value(node: ast.expr, scope: Scope) -> ast.expr | None:
     """An expression, or what a local name was assigned when that was only once."""
     if not isinstance(node, ast.Name):
         return node
     bound = scope.bound.get(node.id, [])
-    is_plain = len(bound) == 1 and not bound[0].is_item and bound[0].index is None
-    return bound[0].value if is_plain else None
+    return bound[0].value if len(bound) == 1 and bound[0].is_value else None
 
 
 def _attribute(name: str, field: str) -> ast.expr:

@@ -19,10 +19,10 @@ def config_location(subject: Subject, finding: Finding) -> Location:
         return finding.declared
     line = getattr(finding.node, "lineno", 0)
     owner = subject.generated.source.owner_at(line) if line else ""
-    found = _declaration(subject, owner) if owner else None
-    if found is None:
+    declaration = _declaration(subject, owner) if owner else None
+    if declaration is None:
         return _addition(subject, finding, owner) or config
-    replacement, location, dotted = found
+    replacement, location, dotted = declaration
     if replacement is None or replacement.location.file != str(subject.plan.config.location.file):
         return location or config
     inner = _line_in(subject.generated, replacement, dotted, finding.node)
@@ -60,9 +60,9 @@ def _line_in(generated: Module, replacement: Replacement, dotted: str, wanted: a
         for theirs in inner:
             pairs = list(zip(_body(theirs), _body(ours)))
             if all(type(a) is type(b) for a, b in pairs):
-                found = next((b for a, b in pairs if a is wanted), None)
-                if found is not None:
-                    return int(getattr(found, "lineno", 1)) - 1
+                twin = next((b for a, b in pairs if a is wanted), None)
+                if twin is not None:
+                    return int(getattr(twin, "lineno", 1)) - 1
             elif (line := _line_of_twin(theirs, ours, wanted)) is not None:
                 return line - 1
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import Function
+from patchgen_core.syntax.nodes import Function, called_name
 from patchgen_core.syntax.scopes import Scope
 
 Kind = Literal["partial", "interleaved", "sections"]
@@ -28,29 +28,29 @@ def is_rotary(name: str) -> bool:
 
 def kinds_of(module: Module, function: Function, seen: frozenset[str] = frozenset()) -> set[Kind]:
     """How a function rotates, and the functions of its module that it calls to do so; empty for the plain way."""
-    found = _own_kinds(function)
+    kinds = _own_kinds(function)
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and is_rotary(node.id) and node.id not in seen:
             called = module.function(node.id)
             if called is not None and called is not function:
-                found |= kinds_of(module, called, seen | {node.id})
-    return found
+                kinds |= kinds_of(module, called, seen | {node.id})
+    return kinds
 
 
 def is_prepared(node: ast.expr, scope: Scope, line: int, depth: int = 0) -> bool:
     """Whether a value that is used in a line was cut or regrouped before, along the dimension of a head."""
     for inner in ast.walk(node):
-        if _head_slice(inner) is not None or _called(inner) in _PARTS or _makes_pairs(inner):
+        if _head_slice(inner) is not None or called_name(inner) in _PARTS or _makes_pairs(inner):
             return True
         if isinstance(inner, ast.Name) and depth < _DEPTH:
             home = scope.find(inner.id)
-            for value in _values(inner.id, home, line) if home is not None else ():
+            for value in _earlier_values(inner.id, home, line) if home is not None else ():
                 if home is not None and is_prepared(value, home, value.lineno, depth + 1):
                     return True
     return False
 
 
-def _values(name: str, home: Scope, line: int) -> Iterator[ast.expr]:
+def _earlier_values(name: str, home: Scope, line: int) -> Iterator[ast.expr]:
     """What a local name is given above a line."""
     for binding in home.bound[name]:
         value = binding.value
@@ -61,9 +61,9 @@ def _values(name: str, home: Scope, line: int) -> Iterator[ast.expr]:
 
 
 def _own_kinds(function: Function) -> set[Kind]:
-    found: set[Kind] = set()
+    kinds: set[Kind] = set()
     rotates = is_rotary(function.name)
-    halves = {name for name, value in _assigned(function) if _is_half(value)}
+    halves = {name for name, value in _local_assignments(function) if _is_half(value)}
     heads: set[tuple[str, str]] = set()
     tails: set[tuple[str, str]] = set()
     for node in ast.walk(function):
@@ -71,26 +71,26 @@ def _own_kinds(function: Function) -> set[Kind]:
         if part is not None and isinstance(node, ast.Subscript):
             holder = ast.dump(node.value)
             if isinstance(part.step, ast.Constant) and part.step.value == 2:
-                found.add("interleaved")
+                kinds.add("interleaved")
             elif part.lower is None and part.upper is not None and not _is_half(part.upper, halves):
                 if rotates or is_rotary(ast.unparse(part.upper)):
                     heads.add((holder, ast.dump(part.upper)))
             elif part.upper is None and part.lower is not None:
                 tails.add((holder, ast.dump(part.lower)))
         elif rotates:
-            found |= _kinds_of_call(node)
+            kinds |= _kinds_of_call(node)
         if _SECTIONS in (getattr(node, "arg", ""), getattr(node, "id", ""), getattr(node, "attr", "")):
-            found.add("sections")
-    if "sections" in found:
-        found.discard("partial")  # what is split are the cosines
-    return found | ({"partial"} if heads & tails else set())
+            kinds.add("sections")
+    if "sections" in kinds:
+        kinds.discard("partial")  # what is split are the cosines
+    return kinds | ({"partial"} if heads & tails else set())
 
 
 def _kinds_of_call(node: ast.AST) -> set[Kind]:
     """What a call tells in a function that rotates."""
-    if _called(node) == "view_as_complex" or _makes_pairs(node):
+    if called_name(node) == "view_as_complex" or _makes_pairs(node):
         return {"interleaved"}
-    if isinstance(node, ast.Call) and _called(node) == "split" and _dimension(node) == -1:
+    if isinstance(node, ast.Call) and called_name(node) == "split" and _dimension(node) == -1:
         return {"partial"}
     return set()
 
@@ -107,7 +107,7 @@ def _head_slice(node: ast.AST) -> ast.Slice | None:
 
 def _makes_pairs(node: ast.AST) -> bool:
     """Whether a call puts neighbouring entries into a last dimension of two."""
-    if not isinstance(node, ast.Call) or _called(node) not in _PAIRS or not node.args:
+    if not isinstance(node, ast.Call) or called_name(node) not in _PAIRS or not node.args:
         return False
     last = node.args[-1]
     sizes = last.elts if isinstance(last, (ast.Tuple, ast.List)) else node.args
@@ -122,18 +122,12 @@ def _dimension(call: ast.Call) -> int | None:
 
 def _number(node: ast.expr) -> int | None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        found = _number(node.operand)
-        return None if found is None else -found
+        operand = _number(node.operand)
+        return None if operand is None else -operand
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None
 
 
-def _called(node: ast.AST) -> str:
-    """The last part of what a call calls; empty for what is no call."""
-    function = node.func if isinstance(node, ast.Call) else None
-    return getattr(function, "attr", "") or getattr(function, "id", "")
-
-
-def _assigned(function: Function) -> Iterator[tuple[str, ast.expr]]:
+def _local_assignments(function: Function) -> Iterator[tuple[str, ast.expr]]:
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             yield node.targets[0].id, node.value

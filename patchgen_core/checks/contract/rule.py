@@ -147,8 +147,8 @@ class Subject:
 
     def patch_of(self, owner: str) -> PlannedPatch | None:
         """The patch that a class, method or function of the generated module comes from; None for upstream's."""
-        found = self.patches.get(owner) or self.patches.get(owner.partition(".")[0])
-        return found
+        patch = self.patches.get(owner) or self.patches.get(owner.partition(".")[0])
+        return patch
 
     def is_own(self, owner: str) -> bool:
         """Whether a class, method or function comes from the config, be it as a patch or as an addition."""
@@ -174,15 +174,15 @@ class Subject:
     @cached_property
     def replaced(self) -> tuple[Replaced, ...]:
         """Every method and function that a patch gave a text of the config's, the methods of replaced classes too."""
-        found = []
+        replaced = []
         for patch in self.plan.patches:
             if patch.replacement is None:
                 continue
             for dotted, node in self._functions(patch):
                 kind = _kind(node)
                 if kind != "overload":
-                    found.append(Replaced(dotted, node, self._counterpart(dotted, kind), patch))
-        return tuple(found)
+                    replaced.append(Replaced(dotted, node, self._counterpart(dotted, kind), patch))
+        return tuple(replaced)
 
     def _functions(self, patch: PlannedPatch) -> list[tuple[str, Function]]:
         name = patch.dotted.partition(".")[0]
@@ -191,18 +191,18 @@ class Subject:
             if patch.kind == "function_replacement":
                 return [(name, node) for node in definitions if isinstance(node, FUNCTIONS)]
             return [(f"{name}.{f.name}", f) for node in definitions for f in all_methods(node)]
-        found = [f for node in definitions for f in all_methods(node) if f.name == patch.method]
-        return [(patch.dotted, f) for f in found if _kind(f) == patch.accessor]
+        functions = [f for node in definitions for f in all_methods(node) if f.name == patch.method]
+        return [(patch.dotted, f) for f in functions if _kind(f) == patch.accessor]
 
     def _counterpart(self, dotted: str, accessor: str) -> Function | None:
         name, _, method = dotted.partition(".")
         if not method:
             return self.upstream.function(dotted)
         if accessor:
-            found = [
+            functions = [
                 f for node in self.upstream.index.definitions.get(name, []) for f in methods(node, method, accessor)
             ]
-            return found[0] if len(found) == 1 else None
+            return functions[0] if len(functions) == 1 else None
         own = self.upstream.function(dotted)
         if own is not None:
             return own
@@ -217,11 +217,11 @@ class Subject:
         name, _, method = dotted.partition(".")
         cls = self.upstream.cls(name)
         for base in cls.bases if cls is not None else ():
-            found = self.library.find(self.upstream.name, last_name(base))
-            if found is not None and isinstance(found[1], ast.ClassDef):
-                function = found[0].function(f"{found[1].name}.{method}")
+            definition = self.library.find(self.upstream.name, last_name(base))
+            if definition is not None and isinstance(definition[1], ast.ClassDef):
+                function = definition[0].function(f"{definition[1].name}.{method}")
                 if function is not None:
-                    return found[0], function
+                    return definition[0], function
         return None
 
 

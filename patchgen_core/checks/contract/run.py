@@ -35,10 +35,10 @@ def find_rules(code: str) -> tuple[Rule, ...]:
     Raises:
         PatchgenError: there is none; names the nearest.
     """
-    found = tuple(rule for rule in EVERY_RULE if _fits(rule.code, [code.upper()]))
-    if not code or not found:
+    rules = tuple(rule for rule in EVERY_RULE if _is_selected(rule.code, [code.upper()]))
+    if not code or not rules:
         raise PatchgenError(f"there is no rule '{code}'", None, _nearest(code))
-    return found
+    return rules
 
 
 def choose_rules(
@@ -63,14 +63,14 @@ def choose_rules(
     _check_codes(ignore, "--ignore")
     wanted = project.select if select is None else select
     left_out = (*project.ignore, *ignore)
-    rules = tuple(rule for rule in RULES if _fits(rule.code, wanted) and not _fits(rule.code, left_out))
+    rules = tuple(rule for rule in RULES if _is_selected(rule.code, wanted) and not _is_selected(rule.code, left_out))
     if not rules and (select or ignore):
         hint = "--ignore and [tool.patchgen] ignore take away from what is selected."
         raise PatchgenError("no contract rule is left to run", None, hint)
     return rules
 
 
-def _fits(code: str, entries: Iterable[str]) -> bool:
+def _is_selected(code: str, entries: Iterable[str]) -> bool:
     return any(entry == "ALL" or code.startswith(entry) for entry in entries)
 
 
@@ -88,13 +88,13 @@ def wanted_codes(project: Project, path: Path, label: str) -> frozenset[str]:
         path, label: the config's file and its dotted name.
     """
     left_out = [*project.ignore, *_ignored(project, path, label)]
-    wanted = [rule.code for rule in EVERY_RULE if _fits(rule.code, project.select)]
-    return frozenset(code for code in wanted if not _fits(code, left_out))
+    wanted = [rule.code for rule in EVERY_RULE if _is_selected(rule.code, project.select)]
+    return frozenset(code for code in wanted if not _is_selected(code, left_out))
 
 
 def _ignored(project: Project, path: Path, label: str) -> list[str]:
     """What ``per_config_ignore`` has for a config."""
-    names = _names(project, path, label)
+    names = _pattern_names(project, path, label)
     return [
         code
         for pattern, codes in project.per_config_ignore
@@ -103,7 +103,7 @@ def _ignored(project: Project, path: Path, label: str) -> list[str]:
     ]
 
 
-def _names(project: Project, path: Path, label: str) -> tuple[str, str]:
+def _pattern_names(project: Project, path: Path, label: str) -> tuple[str, str]:
     """What patterns for a config are of: its label, and its path from the project's root."""
     base = project.base
     return label, path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
@@ -162,12 +162,12 @@ class Contracts:
         """
         rules = tuple(r for r in self._rules_for(path, artifact.plan.label) if codes is None or r.code in codes)
         subject = self.subject(artifact)
-        found = _findings(rules, subject)
+        findings = _run_rules(rules, subject)
         allowances = artifact.plan.config.allowed
         used: set[int] = set()
         problems: dict[Severity, list[Problem]] = {"error": [], "warning": []}
         allowed = []
-        for rule, finding in found:
+        for rule, finding in findings:
             problem = self._problem(subject, rule, finding)
             fitting = [a for a in allowances if a.covers(rule.code, finding.target)]
             used.update(map(id, fitting))
@@ -202,7 +202,7 @@ class Contracts:
     def _rules_for(self, path: Path, label: str) -> tuple[Rule, ...]:
         """The rules for one config; patterns are of its dotted name or of its path from the project's root."""
         ignored = _ignored(self.project, path, label)
-        return tuple(rule for rule in self.rules if not _fits(rule.code, ignored))
+        return tuple(rule for rule in self.rules if not _is_selected(rule.code, ignored))
 
     def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:
         location = config_location(subject, finding)
@@ -233,21 +233,21 @@ class Contracts:
         return Problem(message, allowance.location, hint, self._excerpt(allowance.location), ALLOWANCE.code)
 
 
-def _findings(rules: Sequence[Rule], subject: Subject) -> list[tuple[Rule, Finding]]:
+def _run_rules(rules: Sequence[Rule], subject: Subject) -> list[tuple[Rule, Finding]]:
     """What each rule finds, each thing once."""
-    found: dict[tuple[object, ...], tuple[Rule, Finding]] = {}
+    findings: dict[tuple[object, ...], tuple[Rule, Finding]] = {}
     for rule in rules:
         try:
             for finding in rule.check(subject):
                 key = (rule.code, finding.message, finding.declared, getattr(finding.node, "lineno", 0))
-                found[key] = (rule, finding)
+                findings[key] = (rule, finding)
         except PatchgenError:
             raise
         except Exception as error:
             message = f"{rule.code} cannot be checked: {type(error).__name__}: {error}"
             hint = f"That is a defect of the rule: please report it. Until it is mended, run without {rule.code}."
             raise PatchgenError(message, subject.plan.config.location, hint) from error
-    return list(found.values())
+    return list(findings.values())
 
 
 def _place(problem: Problem) -> tuple[str, int, str, int, str]:

@@ -56,18 +56,18 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _tops(module: Module, name: str) -> set[str]:
     """The classes and functions of the module that lead to one and that none leads to; itself, if none does."""
     tops: set[str] = set()
-    seen, ahead = {name}, [name]
+    visited, ahead = {name}, [name]
     while ahead:
         current = ahead.pop()
-        users = _users(module, current)
+        users = _using_owners(module, current)
         if not users:
             tops.add(current)
-        ahead += users - seen
-        seen |= users
+        ahead += users - visited
+        visited |= users
     return tops
 
 
-def _users(module: Module, name: str) -> set[str]:
+def _using_owners(module: Module, name: str) -> set[str]:
     """What uses a class or function; the common base of all models, which initializes each kind of layer, does not."""
     owners = {use.owner.partition(".")[0] for use in module.uses.get(name, ())}
     return {owner for owner in owners if owner not in ("", name) and not owner.endswith("PreTrainedModel")}
@@ -91,9 +91,9 @@ def _config_of(module: Module, name: str) -> str:
     cls = module.cls(name)
     init = module.function(f"{name}.__init__")
     declared = [s for s in (cls.body if cls else []) if isinstance(s, ast.AnnAssign)]
-    found = [s.annotation for s in declared if ast.unparse(s.target) == "config"]
-    found += [a.annotation for a in init.args.args if a.arg == "config" and a.annotation] if init else []
-    return ast.unparse(found[0]) if found else ""
+    annotations = [s.annotation for s in declared if ast.unparse(s.target) == "config"]
+    annotations += [a.annotation for a in init.args.args if a.arg == "config" and a.annotation] if init else []
+    return ast.unparse(annotations[0]) if annotations else ""
 
 
 def _is_made(module: Module, name: str) -> bool:

@@ -29,10 +29,10 @@ def check(subject: Subject) -> Iterator[Finding]:
             if name in generated.bound:
                 continue
             declared = plan.config.location_of(call, name)
-            seen = set()
+            owners = set()
             for use in generated.uses.get(name, ()):
-                if use.moment != "annotation" and use.owner not in seen:
-                    seen.add(use.owner)
+                if use.moment != "annotation" and use.owner not in owners:
+                    owners.add(use.owner)
                     user = f"'{use.owner}'" if use.owner else "the module"
                     message = f"{call} takes '{name}' out, but {user} still uses it"
                     yield Finding(message, _HINT, use.node, use.owner or name, declared)

@@ -40,20 +40,20 @@ def check(subject: Subject) -> Iterator[Finding]:
     live = _live(subject, before)
     dead = [name for name in subject.generated.index.definitions if name in before and name not in live]
     origins = _origins(excluded, dead, before)
-    left = [name for name in dead if name in origins]
-    for name in left:
-        message = f"'{name}' is left in the module, but only {_why(name, before, excluded, left)}"
+    leftover = [name for name in dead if name in origins]
+    for name in leftover:
+        message = f"'{name}' is left in the module, but only {_why(name, before, excluded, leftover)}"
         hint = f"Leave it out as well: config.exclude_from_output('{name}').{_named(subject.generated, name)}"
         declared = subject.plan.config.location_of("exclude_from_output", origins[name])
         yield Finding(message, hint, subject.generated.index.definitions[name][0], name, declared)
 
 
-def _why(name: str, before: _Users, excluded: Sequence[str], left: Sequence[str]) -> str:
+def _why(name: str, before: _Users, excluded: Sequence[str], leftover: Sequence[str]) -> str:
     """Who used a definition, and what became of them."""
     users = [user for user in before[name] if user != name]
     gone = [f"'{user}' (excluded)" for user in users if user in excluded]
-    gone += [f"'{user}' (left over as well)" for user in users if user in left]
-    changed = [f"'{user}'" for user in users if user not in (*excluded, *left)]
+    gone += [f"'{user}' (left over as well)" for user in users if user in leftover]
+    changed = [f"'{user}'" for user in users if user not in (*excluded, *leftover)]
     return f"{' and '.join(gone)} used it" + (f"; {' and '.join(changed)} no longer uses it" if changed else "")
 
 
@@ -66,7 +66,9 @@ def _named(module: Module, name: str) -> str:
 def _users(module: Module) -> _Users:
     """Which definitions and constants of a module refer to each of its definitions."""
     assigned = module.index.assigned.items()
-    constants = {id(node): name for name, found in assigned for statement in found for node in ast.walk(statement)}
+    constants = {
+        id(node): name for name, assignments in assigned for statement in assignments for node in ast.walk(statement)
+    }
     users: _Users = {name: [] for name in module.index.definitions}
     for name, entries in users.items():
         for use in module.uses.get(name, ()):
@@ -112,12 +114,12 @@ def _exports(module: Module) -> Iterator[ast.Constant]:
 def _origins(excluded: Iterable[str], dead: Iterable[str], before: _Users) -> dict[str, str]:
     """The exclusion that each definition was used by, through others that are dead as well."""
     origins = {name: name for name in excluded}
-    left = list(dead)
-    while left:
-        found = {name: next((u for u in before[name] if u in origins and u != name), "") for name in left}
-        new = {name: origins[user] for name, user in found.items() if user}
+    pending = list(dead)
+    while pending:
+        users = {name: next((u for u in before[name] if u in origins and u != name), "") for name in pending}
+        new = {name: origins[user] for name, user in users.items() if user}
         origins |= new
-        left = [name for name in left if name not in new]
+        pending = [name for name in pending if name not in new]
         if not new:
             break
     return origins

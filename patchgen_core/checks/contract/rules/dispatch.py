@@ -44,15 +44,15 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _around_forward(subject: Subject) -> Iterator[Finding]:
     """Decorators of classes that go past a patched ``forward``."""
     for node in _decorated(subject):
-        found = [d for d in node.decorator_list if decorator_name(d) in _ROUTERS]
-        if not found or not isinstance(node, ast.ClassDef):
+        routers = [d for d in node.decorator_list if decorator_name(d) in _ROUTERS]
+        if not routers or not isinstance(node, ast.ClassDef):
             continue
         method = subject.inference.find_method(Class(subject.generated, node), "forward")
         dotted = f"{method[0].name}.forward" if method else ""
         patch = subject.patch_of(dotted)
         if patch is None:
             continue
-        for decorator in found:
+        for decorator in routers:
             shown = f"@{ast.unparse(decorator)} on '{node.name}'"
             message = f"'{dotted}' is patched, but {shown} {_ROUTERS[decorator_name(decorator)]}"
             declared = None if node.name in subject.patches else patch.patch.location
@@ -91,8 +91,8 @@ def _own_decorators(subject: Subject, patch: PlannedPatch) -> set[str]:
     if patch.patch.kind != "external":
         nodes = subject.generated.index.functions.get(patch.dotted, [])
         return {name for node in nodes for name in decorator_names(node)}
-    found = subject.library.find(patch.patch.replacement_module, patch.patch.replacement_name)
-    return decorator_names(found[1]) if found and isinstance(found[1], FUNCTIONS) else set()
+    definition = subject.library.find(patch.patch.replacement_module, patch.patch.replacement_name)
+    return decorator_names(definition[1]) if definition and isinstance(definition[1], FUNCTIONS) else set()
 
 
 def _decorated(subject: Subject) -> Iterator[Definition]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Subject
 from patchgen_core.syntax.classes import Class
+from patchgen_core.syntax.forms import quoted
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import Definition, Function, decorator_name
@@ -55,13 +56,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         if missing and (standard := _standard(subject)):
             names = [name for name in _parameters(replaced.node) if name in missing - standard]
             if names:
-                yield _finding(replaced, names)
+                yield _undocumented_finding(replaced, names)
 
 
-def _finding(replaced: Replaced, names: list[str]) -> Finding:
-    quoted = [f"'{name}'" for name in names]
-    listed = f"{', '.join(quoted[:-1])} and {quoted[-1]}" if len(quoted) > 1 else quoted[0]
-    message = f"'{replaced.dotted}' is under @{_DECORATOR} and does not document {listed}"
+def _undocumented_finding(replaced: Replaced, names: list[str]) -> Finding:
+    message = f"'{replaced.dotted}' is under @{_DECORATOR} and does not document {quoted(names)}"
     hint = f"Give each an entry below 'Args:' of its docstring: '{names[0]} (`type`, *optional*):', and what it is."
     return Finding(message, hint, replaced.node, replaced.dotted)
 
@@ -84,11 +83,11 @@ def _undocumented(module: Module, inference: Inference, dotted: str, function: F
 
 def _decorator(module: Module, inference: Inference, dotted: str, function: Function) -> ast.expr | None:
     """The decorator that reads a method's docstring: its own, or for a constructor that of its model class."""
-    found = _own_decorator(function)
+    decorator = _own_decorator(function)
     name, _, method = dotted.partition(".")
     cls = module.cls(name)
-    if found is not None or cls is None or method != "__init__" or not _is_model(inference, Class(module, cls)):
-        return found if method else None
+    if decorator is not None or cls is None or method != "__init__" or not _is_model(inference, Class(module, cls)):
+        return decorator if method else None
     return _own_decorator(cls)
 
 
@@ -97,7 +96,7 @@ def _own_decorator(node: Definition) -> ast.expr | None:
 
 
 def _is_model(inference: Inference, cls: Class) -> bool:
-    bases = (base for found in inference.bases(cls) if found is not None for base in found.node.bases)
+    bases = (base for ancestor in inference.bases(cls) if ancestor is not None for base in ancestor.node.bases)
     return "GenericFor" in cls.name or any(ast.unparse(base).endswith("PreTrainedModel") for base in bases)
 
 
@@ -131,10 +130,10 @@ def _standard(subject: Subject) -> set[str]:
     imported = subject.generated.index.imports.get(_DECORATOR, [])
     home = imported[0][0] if imported else None
     name = home.module if isinstance(home, ast.ImportFrom) and home.module else _HOME
-    found = subject.library.find(name, _DECORATOR)
-    if found is None:
+    definition = subject.library.find(name, _DECORATOR)
+    if definition is None:
         return set()
-    tables = (found[0].cls(name) for name in _TABLES)
+    tables = (definition[0].cls(name) for name in _TABLES)
     assigned = (node for table in tables if table is not None for node in ast.walk(table))
     targets = (target for node in assigned if isinstance(node, ast.Assign) for target in node.targets)
     return {target.id for target in targets if isinstance(target, ast.Name)}

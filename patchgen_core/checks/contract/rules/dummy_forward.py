@@ -149,11 +149,11 @@ class _Dummy:
         home = self.scope.find(node.id)
         if home is None:
             statements = self.module.index.assigned.get(node.id, [])
-            found = [getattr(statement, "value", None) for statement in statements]
+            expressions = [getattr(statement, "value", None) for statement in statements]
         else:
-            found = [None if binding.is_item else _unpacked(binding) for binding in home.bound[node.id]]
-        known = [value for value in found if value is not None and not isinstance(value, ast.Name)]
-        return known if known and len(known) == len(found) else [node]
+            expressions = [None if binding.is_item else _unpacked(binding) for binding in home.bound[node.id]]
+        evident = [value for value in expressions if value is not None and not isinstance(value, ast.Name)]
+        return evident if evident and len(evident) == len(expressions) else [node]
 
     def _holds_tokens(self, call: ast.Call) -> bool:
         """Whether a tensor is one of tokens, whose numbers are no sizes."""
@@ -179,13 +179,13 @@ class _Dummy:
     def _cached(self) -> Iterator[ast.Attribute]:
         """The attributes of the model that hold inputs of a dummy forward; each once."""
         called = {id(node.func) for node in ast.walk(self.function) if isinstance(node, ast.Call)}
-        seen = set()
+        names = set()
         for node in ast.walk(self.function):
             if not isinstance(node, ast.Attribute) or id(node) in called or not self._is_own(node):
                 continue
             is_made = isinstance(node.ctx, ast.Store) and self._is_assigned_a_tensor(node)
-            if (is_made or "dummy" in node.attr.lower()) and node.attr not in seen:
-                seen.add(node.attr)
+            if (is_made or "dummy" in node.attr.lower()) and node.attr not in names:
+                names.add(node.attr)
                 yield node
 
     def _is_assigned_a_tensor(self, target: ast.Attribute) -> bool:

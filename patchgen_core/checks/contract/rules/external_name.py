@@ -21,16 +21,19 @@ def check(subject: Subject) -> Iterator[Finding]:
     for patch in subject.plan.patches:
         declared = patch.patch
         module = subject.library.module(declared.replacement_module) if declared.kind == "external" else None
-        if module is None or declared.replacement_name in _names(module) or _is_open(module):
+        if module is None or declared.replacement_name in _exported_names(module) or _is_open(module):
             continue
         message = (
             f"'{declared.replacement_module}' has no '{declared.replacement_name}' to replace '{patch.dotted}' by"
         )
-        hint = did_you_mean(declared.replacement_name, _names(module)) or "Is it the version that you train with?"
+        hint = (
+            did_you_mean(declared.replacement_name, _exported_names(module))
+            or "Is it the version that you train with?"
+        )
         yield Finding(message, hint, None, patch.dotted, declared.location)
 
 
-def _names(module: Module) -> set[str]:
+def _exported_names(module: Module) -> set[str]:
     """What a module binds, with the modules of a package."""
     path = module.source.path
     inner = {entry.stem for entry in path.parent.iterdir()} if path.name == "__init__.py" else set()

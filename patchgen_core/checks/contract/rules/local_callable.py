@@ -45,14 +45,14 @@ def check(subject: Subject) -> Iterator[Finding]:
         if not _hands_out(replaced.dotted.rpartition(".")[2]) or _is_called(subject.generated, replaced):
             continue
         ours = _Returns(subject.generated, subject.inference)
-        found = next(ours.local_callables(replaced.node), None)
-        if found is None:
+        local = next(ours.local_callables(replaced.node), None)
+        if local is None:
             continue
         if replaced.upstream is not None:
             theirs = _Returns(subject.upstream, subject.upstream_inference)
             if next(theirs.local_callables(replaced.upstream), None) is not None:
                 continue
-        statement, what = found
+        statement, what = local
         message = f"'{replaced.dotted}' returns {what}, which a data loader's worker cannot unpickle"
         hint = (
             "Define it at the top level of the module (add_helper or add_post_import_block), and bind what it needs "
@@ -105,8 +105,8 @@ class _Returns:
                 kind = "function" if isinstance(nested[node.id], FUNCTIONS) else "class"
                 return f"the nested {kind} '{node.id}'"
             values = [b.value for b in scope.bound.get(node.id, []) if not b.is_item and b.index is None]
-            found = (self._what(value, scope, nested, depth + 1) for value in values if value is not None)
-            return next((what for what in found if what), "")
+            phrases = (self._what(value, scope, nested, depth + 1) for value in values if value is not None)
+            return next((what for what in phrases if what), "")
         return self._called(node, scope, nested, depth) if isinstance(node, ast.Call) else ""
 
     def _called(self, node: ast.Call, scope: Scope, nested: dict[str, Definition], depth: int) -> str:

@@ -57,14 +57,16 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         upstream = replaced.upstream
         handed = _handed_on(upstream, keep) if upstream is not None else frozenset()
-        found = _complaint(replaced.node, keep, handed)
-        if found is None and upstream is not None and _cuts(upstream, keep, handed):
+        complaint = _complaint(replaced.node, keep, handed)
+        if complaint is None and upstream is not None and _cuts(upstream, keep, handed):
             is_lost = not _cuts(replaced.node, keep, handed)
-            found = ("never cuts to those positions, as upstream's version does", replaced.node) if is_lost else None
-        if found is not None:
-            message = f"'{replaced.dotted}' takes '{keep}' and {found[0]}"
+            complaint = (
+                ("never cuts to those positions, as upstream's version does", replaced.node) if is_lost else None
+            )
+        if complaint is not None:
+            message = f"'{replaced.dotted}' takes '{keep}' and {complaint[0]}"
             hint = f"Cut the hidden states by '{keep}' before anything asks whether there are labels."
-            yield Finding(message, hint, found[1], replaced.dotted)
+            yield Finding(message, hint, complaint[1], replaced.dotted)
 
 
 def _keep_parameter(function: Function) -> str:
@@ -98,8 +100,10 @@ def _handed_on(upstream: Function, keep: str) -> frozenset[str]:
     """What upstream's version hands the parameter on to and yet cuts itself, such as ``self.model``."""
     calls = (node for node in inside(upstream) if isinstance(node, ast.Call))
     keywords = ((call, keyword) for call in calls for keyword in call.keywords)
-    found = frozenset(ast.unparse(call.func) for call, k in keywords if k.arg in _KEEP and _mentions(k.value, {keep}))
-    return found if found and _cuts(upstream, keep, found) else frozenset()
+    callees = frozenset(
+        ast.unparse(call.func) for call, k in keywords if k.arg in _KEEP and _mentions(k.value, {keep})
+    )
+    return callees if callees and _cuts(upstream, keep, callees) else frozenset()
 
 
 class _Walk:

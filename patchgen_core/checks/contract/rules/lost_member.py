@@ -31,13 +31,13 @@ def check(subject: Subject) -> Iterator[Finding]:
         name = patch.dotted.partition(".")[0]
         is_remade = not patch.method or patch.method == "__init__"
         cls = subject.inference.class_of(name) if patch.kind != "function_replacement" and is_remade else None
-        if cls is not None and (gone := _lost(subject, name, cls)):
+        if cls is not None and (gone := _lost_members(subject, name, cls)):
             lost[id(cls.node)] = (patch, gone)
     if lost:
         yield from _uses(subject, lost)
 
 
-def _lost(subject: Subject, name: str, cls: Class) -> set[str]:
+def _lost_members(subject: Subject, name: str, cls: Class) -> set[str]:
     """The members that upstream's class has and the patched one has not; none where that cannot be told."""
     before = subject.upstream.cls(name)
     if before is None:
@@ -49,22 +49,22 @@ def _lost(subject: Subject, name: str, cls: Class) -> set[str]:
 
 def _members(inference: Inference, cls: Class) -> set[str] | None:
     """The methods and attributes of a class and its bases; None when some of them cannot be told."""
-    found: set[str] = set()
+    names: set[str] = set()
     for base in inference.bases(cls):
         if base is None:
             return None
         for statement in statements(base.node.body):
-            found |= {statement.name} if isinstance(statement, FUNCTIONS) else set(assigned_names(statement))
-        found |= set(base.module.attributes(base.name))
+            names |= {statement.name} if isinstance(statement, FUNCTIONS) else set(assigned_names(statement))
+        names |= set(base.module.attributes(base.name))
         if any("PreTrainedModel" in ast.unparse(outside) for outside in base.node.bases):
-            found.add("config")
+            names.add("config")
         for method in all_methods(base.node):
             for node in ast.walk(method):
                 registered = _registered(node)
                 if registered is None:
                     return None
-                found |= registered
-    return found
+                names |= registered
+    return names
 
 
 def _registered(node: ast.AST) -> set[str] | None:
@@ -86,7 +86,7 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
     for owner, function in _functions(subject):
         scope = subject.generated.scope_of(function)
         tested = {n.value for n in ast.walk(function) if isinstance(n, ast.Constant)}  # by hasattr or getattr
-        seen: set[tuple[str, str]] = set()
+        reported: set[tuple[str, str]] = set()
         reads = [n for n in inside(function) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
         for node in reads:
             if node.attr not in names or node.attr in tested:
@@ -94,9 +94,9 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
             for value in subject.inference.values(node.value, scope) if scope else ():
                 patch, gone = lost.get(id(value.cls.node), (None, set()))
                 name = patch.dotted.partition(".")[0] if patch is not None else ""
-                is_new = (name, node.attr) not in seen
+                is_new = (name, node.attr) not in reported
                 if patch is not None and node.attr in gone and value.kind == "instance" and is_new:
-                    seen.add((name, node.attr))
+                    reported.add((name, node.attr))
                     message = f"'{owner}' uses '{node.attr}' of '{name}', which the patch of it takes away"
                     hint = f"Give the patched '{name}' a '{node.attr}', or patch '{owner}' as well."
                     yield Finding(message, hint, node, owner, patch.patch.location)

@@ -54,10 +54,10 @@ def _same_as_upstream(subject: Subject, patch: PlannedPatch) -> Iterator[Finding
 
 
 def _definitions(module: Module, patch: PlannedPatch) -> list[Definition]:
-    found = module.index.definitions.get(patch.dotted.partition(".")[0], [])
+    definitions = module.index.definitions.get(patch.dotted.partition(".")[0], [])
     if not patch.method:
-        return found
-    return [function for node in found for function in methods(node, patch.method, patch.accessor)]
+        return definitions
+    return [function for node in definitions for function in methods(node, patch.method, patch.accessor)]
 
 
 def _unused_imports(subject: Subject) -> Iterator[Finding]:

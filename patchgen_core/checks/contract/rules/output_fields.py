@@ -57,7 +57,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         for construction, model, fields in _compare(compared, constructed, ours, known):
             lost = [field for field in fields if field not in set_later]
             if lost:
-                yield _finding(replaced, construction, model, lost)
+                yield _describe_loss(replaced, construction, model, lost)
 
 
 def _compare(
@@ -81,10 +81,10 @@ def _compare(
             model = handed_on if ours.is_returned(replaced.node, construction.call) else None
             model = model or usual
             if model is not None and not construction.is_open:
-                yield construction, model, _lost(construction, model)
+                yield construction, model, _lost_fields(construction, model)
 
 
-def _finding(replaced: Replaced, construction: Construction, model: Construction, lost: list[str]) -> Finding:
+def _describe_loss(replaced: Replaced, construction: Construction, model: Construction, lost: list[str]) -> Finding:
     names = ", ".join(f"'{name}'" for name in lost)
     message = f"'{replaced.dotted}' constructs '{construction.name}' without {names}, which {model.passed_by}"
     value = ast.unparse(model.fields[lost[0]])
@@ -96,13 +96,13 @@ def _finding(replaced: Replaced, construction: Construction, model: Construction
 def _set_later(function: Function) -> set[str]:
     """The fields that a function assigns, as attributes or items, on an object that it holds in a local name."""
     stores = (node for node in ast.walk(function) if isinstance(getattr(node, "ctx", None), ast.Store))
-    found = set()
+    names = set()
     for node in stores:
         holder = getattr(node, "value", None)
         if isinstance(holder, ast.Name) and holder.id != "self":
             key = node.slice if isinstance(node, ast.Subscript) else None
-            found.add(node.attr if isinstance(node, ast.Attribute) else str(getattr(key, "value", "")))
-    return found
+            names.add(node.attr if isinstance(node, ast.Attribute) else str(getattr(key, "value", "")))
+    return names
 
 
 def _pairs(
@@ -126,10 +126,10 @@ def _named_otherwise(construction: Construction) -> Construction:
 
 
 def _by_class(constructions: Sequence[Construction]) -> dict[str, list[Construction]]:
-    found: dict[str, list[Construction]] = {}
+    groups: dict[str, list[Construction]] = {}
     for construction in constructions:
-        found.setdefault(construction.name, []).append(construction)
-    return found
+        groups.setdefault(construction.name, []).append(construction)
+    return groups
 
 
 def _lost_in_group(
@@ -145,18 +145,18 @@ def _lost_in_group(
         return []
     if len(ours) == len(theirs) <= _MOST_MATCHED:
         orders = (list(zip(ours, order)) for order in itertools.permutations(theirs))
-        matched = min(orders, key=lambda pairs: sum(len(_lost(a, b)) for a, b in pairs))
-        return [(a, b, lost) for a, b in matched if (lost := _lost(a, b))]
-    found = []
+        matched = min(orders, key=lambda pairs: sum(len(_lost_fields(a, b)) for a, b in pairs))
+        return [(a, b, lost) for a, b in matched if (lost := _lost_fields(a, b))]
+    groups = []
     for construction in ours:
         elsewhere = {field for other in ours if other is not construction for field in other.fields} & _BRANCHED
-        losses = [(other, [f for f in _lost(construction, other) if f not in elsewhere]) for other in theirs]
+        losses = [(other, [f for f in _lost_fields(construction, other) if f not in elsewhere]) for other in theirs]
         model, lost = min(losses, key=lambda entry: len(entry[1]))
-        found += [(construction, model, lost)] if lost else []
-    return found
+        groups += [(construction, model, lost)] if lost else []
+    return groups
 
 
-def _lost(ours: Construction, theirs: Construction) -> list[str]:
+def _lost_fields(ours: Construction, theirs: Construction) -> list[str]:
     """The fields that one of upstream's constructions passes and one of ours does not."""
     keywords = [keyword.arg for keyword in theirs.call.keywords]
     by_position = keywords[: max(0, ours.unnamed - theirs.unnamed)]

@@ -28,8 +28,8 @@ class Layer:
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare the tuples that replaced functions return with those of upstream's."""
     for replaced in subject.replaced:
-        theirs = _returned(replaced.upstream) if replaced.upstream is not None else []
-        ours = _returned(replaced.node)
+        theirs = _return_values(replaced.upstream) if replaced.upstream is not None else []
+        ours = _return_values(replaced.node)
         tuples = [value for value in theirs if isinstance(value, ast.Tuple)]
         if not tuples or len(tuples) < len(theirs):
             continue
@@ -40,23 +40,23 @@ def check(subject: Subject) -> Iterator[Finding]:
             is_part = ast.dump(value) in parts  # anything else may be a tuple of its own
             if is_part or (isinstance(value, ast.Tuple) and count not in lengths):
                 usual = " or ".join(map(str, sorted(lengths)))
-                message = f"'{replaced.dotted}' returns {_values(count)} where upstream's returns {usual}"
+                message = f"'{replaced.dotted}' returns {_value_count(count)} where upstream's returns {usual}"
                 hint = "Callers unpack upstream's: return as many, None for what there is not."
                 yield Finding(message, hint, value, replaced.dotted)
 
 
-def _returned(function: Function) -> list[ast.expr]:
+def _return_values(function: Function) -> list[ast.expr]:
     """The values of a function's return statements; none when one of them may be any tuple."""
     returns = [s for s in statements(function.body) if isinstance(s, ast.Return)]
     values = [statement.value for statement in returns if statement.value is not None]
-    return [] if any(isinstance(v, ast.Tuple) and _has_star(v) for v in values) else values
+    return [] if any(isinstance(v, ast.Tuple) and _has_starred(v) for v in values) else values
 
 
-def _has_star(value: ast.Tuple) -> bool:
+def _has_starred(value: ast.Tuple) -> bool:
     return any(isinstance(entry, ast.Starred) for entry in value.elts)
 
 
-def _values(count: int) -> str:
+def _value_count(count: int) -> str:
     return f"{count} value{'s' * (count != 1)}"
 
 

@@ -83,11 +83,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         use = next(kernels.uses(replaced.node), None) if replaced.upstream is not None else None
         if use is not None and replaced.upstream is not None:
             where = f"'{replaced.dotted}' hands whole heads to '{use.name}'"
-            yield from _findings(subject, replaced.dotted, where, use, replaced.upstream)
+            yield from _kernel_findings(subject, replaced.dotted, where, use, replaced.upstream)
     for name, functions in subject.upstream.index.functions.items():
         use = kernels.named(name) if is_rotary(name) and name not in subject.generated.index.definitions else None
         if use is not None:
-            yield from _findings(subject, name, f"'{name}' is '{use.name}' here", use, functions[0])
+            yield from _kernel_findings(subject, name, f"'{name}' is '{use.name}' here", use, functions[0])
 
 
 def _may_use_kernels(subject: Subject) -> bool:
@@ -99,7 +99,7 @@ def _may_use_kernels(subject: Subject) -> bool:
     return any(is_rotary(name) for name in bound)
 
 
-def _findings(subject: Subject, name: str, where: str, use: _Use, upstream: Function) -> Iterator[Finding]:
+def _kernel_findings(subject: Subject, name: str, where: str, use: _Use, upstream: Function) -> Iterator[Finding]:
     for kind in sorted(kinds_of(subject.upstream, upstream) - use.covers):
         patch = subject.patches.get(name)
         is_import = isinstance(use.node, ast.stmt) and patch is not None
@@ -132,7 +132,7 @@ class _Kernels:
             if use is None or _is_guarded(function, line):
                 continue
             if not any(is_prepared(head, call.scope, line) for head in _heads(call.node)):
-                yield _Use(use.name, call.node, use.covers | _told(call.node))
+                yield _Use(use.name, call.node, use.covers | _stated_kinds(call.node))
 
     def named(self, name: str) -> _Use | None:
         """The kernel behind a name of the module's top level."""
@@ -164,12 +164,12 @@ class _Kernels:
         return _Use(name, used.node, used.covers) if used else None
 
     def _imported(self, statement: ast.ImportFrom, alias: ast.alias) -> _Use | None:
-        found = self.subject.library.find(statement.module or "", alias.name) if not statement.level else None
+        definition = self.subject.library.find(statement.module or "", alias.name) if not statement.level else None
         if alias.name in _KERNELS:
-            return _Use(alias.name, statement, _able(found[1]) if found else frozenset())
-        if found is None or not isinstance(found[1], FUNCTIONS) or self.depth >= _DEPTH:
+            return _Use(alias.name, statement, _able(definition[1]) if definition else frozenset())
+        if definition is None or not isinstance(definition[1], FUNCTIONS) or self.depth >= _DEPTH:
             return None
-        inner = next(_Kernels(self.subject, found[0], self.depth + 1).uses(found[1]), None)
+        inner = next(_Kernels(self.subject, definition[0], self.depth + 1).uses(definition[1]), None)
         return _Use(alias.name, statement, inner.covers) if inner else None
 
     def _is_added(self, name: str) -> bool:
@@ -177,10 +177,10 @@ class _Kernels:
 
     @cached_property
     def _calls(self) -> dict[str, list[Call]]:
-        found: dict[str, list[Call]] = {}
+        calls: dict[str, list[Call]] = {}
         for call in self.module.calls:
-            found.setdefault(call.owner, []).append(call)
-        return found
+            calls.setdefault(call.owner, []).append(call)
+        return calls
 
     @cached_property
     def _slots(self) -> dict[str, ast.AST]:
@@ -196,12 +196,12 @@ class _Kernels:
 
 def _heads(call: ast.Call) -> list[ast.expr]:
     """What a call hands to a kernel to be rotated: all before the cosines."""
-    found: list[ast.expr] = []
+    heads: list[ast.expr] = []
     for name, argument in [*(("", a) for a in call.args), *((k.arg or "", k.value) for k in call.keywords)]:
         if "cos" in (name or ast.unparse(argument)):
             break
-        found.append(argument)
-    return found[:2]
+        heads.append(argument)
+    return heads[:2]
 
 
 def _able(definition: ast.AST) -> frozenset[Kind]:
@@ -210,21 +210,21 @@ def _able(definition: ast.AST) -> frozenset[Kind]:
     return frozenset(["partial"]) if arguments & {"rotary_dim", "rot_dim", "rotary_ndims"} else frozenset()
 
 
-def _told(call: ast.Call) -> frozenset[Kind]:
+def _stated_kinds(call: ast.Call) -> frozenset[Kind]:
     """What a call tells a kernel to take care of."""
     words = {keyword.arg or "" for keyword in call.keywords}
-    found: set[Kind] = {"partial"} if any("dim" in word and is_rotary(word) for word in words) else set()
-    found |= {"interleaved"} if any("interleav" in word or "mode" in word for word in words) else set()
-    found |= {"sections"} if any("section" in word for word in words) else set()
-    return frozenset(found)
+    kinds: set[Kind] = {"partial"} if any("dim" in word and is_rotary(word) for word in words) else set()
+    kinds |= {"interleaved"} if any("interleav" in word or "mode" in word for word in words) else set()
+    kinds |= {"sections"} if any("section" in word for word in words) else set()
+    return frozenset(kinds)
 
 
 def _is_guarded(function: Function, line: int) -> bool:
     """Whether a test before or around a line looks at how much of a head rotates, or how."""
     for node in ast.walk(function):
         if isinstance(node, (ast.If, ast.IfExp, ast.Assert)) and node.lineno <= line:
-            kept = [n for n in ast.walk(node.test) if isinstance(n, (ast.Compare, ast.Name, ast.Attribute))]
-            texts = [ast.unparse(n) for n in kept if not _asks_for_kernel(n)]
+            conditions = [n for n in ast.walk(node.test) if isinstance(n, (ast.Compare, ast.Name, ast.Attribute))]
+            texts = [ast.unparse(n) for n in conditions if not _asks_for_kernel(n)]
             if any(word in text for text in texts for word in _WATCHED):
                 return True
     return False
@@ -241,22 +241,22 @@ def _allowed_by(subject: Subject, kind: Kind) -> str:
         if not isinstance(statement, ast.ImportFrom) or "configuration_" not in (statement.module or ""):
             continue
         package = subject.plan.upstream.package.rsplit(".", statement.level - 1)[0] if statement.level else ""
-        found = subject.library.find(f"{package}.{statement.module}".lstrip("."), alias.name)
-        fields = sorted(_FIELDS[kind] & _words(found[1])) if found else []
+        definition = subject.library.find(f"{package}.{statement.module}".lstrip("."), alias.name)
+        fields = sorted(_FIELDS[kind] & _class_words(definition[1])) if definition else []
         if fields:
             return f" ('{name}' has {fields[0]})"
     return ""
 
 
-def _words(cls: ast.AST) -> set[str]:
+def _class_words(cls: ast.AST) -> set[str]:
     """The fields of a class, the attributes that it sets and the keys that it names."""
-    found = set()
+    words = set()
     for node in ast.walk(cls):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
+            words.add(node.value)
         elif isinstance(node, (ast.Name, ast.Attribute)):
-            found.add(node.id if isinstance(node, ast.Name) else node.attr)
-    return found
+            words.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return words
 
 
 RULE = Rule(

@@ -42,18 +42,18 @@ def _differences(replaced: Replaced, upstream: Function) -> Iterator[str]:
     renamed = _renamed(ours, theirs)
     dropped = []
     for parameter in theirs.parameters:
-        found = ours.find(parameter.name)
-        if found is None:
+        own_parameter = ours.find(parameter.name)
+        if own_parameter is None:
             if parameter.name in renamed:
                 yield f"calls '{renamed[parameter.name]}' what upstream's calls '{parameter.name}'"
             elif takes_all and parameter.name not in passed_beside:
                 continue
             elif parameter.name not in _read_from_kwargs(replaced.node, ours.kwargs_name):
                 dropped.append(f"'{parameter.name}'")
-        elif found.required and not parameter.required:
+        elif own_parameter.required and not parameter.required:
             yield f"requires '{parameter.name}', for which upstream's has a default"
-        elif found.kind == "keyword" != parameter.kind or (found.kind == "position" != parameter.kind):
-            how = "keyword" if found.kind == "keyword" else "position"
+        elif own_parameter.kind == "keyword" != parameter.kind or (own_parameter.kind == "position" != parameter.kind):
+            how = "keyword" if own_parameter.kind == "keyword" else "position"
             yield f"takes '{parameter.name}' by {how} only, unlike upstream's"
     if dropped:
         where = ", which only **kwargs takes now" if ours.takes_kwargs else ""
@@ -83,16 +83,16 @@ def _renamed(ours: Signature, theirs: Signature) -> dict[str, str]:
 def _moved(ours: Signature, theirs: Signature, renamed: dict[str, str]) -> Iterator[str]:
     """Parameters that are not where a caller by position puts them."""
     names = [p.name for p in ours.positional]
-    kept = [p.name for p in theirs.positional if p.name in names]
-    order = [name for name in names if name in kept]
-    if order != kept:
-        moved = next(a for a, b in zip(order, kept) if a != b)
+    common = [p.name for p in theirs.positional if p.name in names]
+    order = [name for name in names if name in common]
+    if order != common:
+        moved = next(a for a, b in zip(order, common) if a != b)
         yield f"has '{moved}' in another place than upstream's"
         return
-    last = names.index(kept[-1]) if kept else 0
+    last = names.index(common[-1]) if common else 0
     for name in names[:last]:
         if theirs.find(name) is None and name not in renamed.values():
-            after = next(other for other in names[names.index(name) :] if other in kept)
+            after = next(other for other in names[names.index(name) :] if other in common)
             yield f"has '{name}' before '{after}', where upstream's has nothing"
 
 
@@ -105,7 +105,7 @@ def _passed_beside(function: Function, kwargs: str) -> set[str]:
 
 def _read_from_kwargs(function: Function, kwargs: str) -> set[str]:
     """The names that a function reads from its ``**kwargs``."""
-    found = set()
+    names = set()
     for node in ast.walk(function):
         key: ast.expr | None = None
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) == kwargs:
@@ -113,8 +113,8 @@ def _read_from_kwargs(function: Function, kwargs: str) -> set[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in (f"{kwargs}.get", f"{kwargs}.pop") and node.args:
             key = node.args[0]
         if isinstance(key, ast.Constant):
-            found.add(str(key.value))
-    return found
+            names.add(str(key.value))
+    return names
 
 
 RULE = Rule(

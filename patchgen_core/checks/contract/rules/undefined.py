@@ -31,11 +31,11 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look for names that nothing binds, and for those bound below the line that needs them at import."""
     module = subject.generated
     taken_out = {*subject.plan.excluded, *subject.plan.dropped}
-    for name in sorted(set(module.uses) - module.bound - _KNOWN - taken_out) if not _has_star(module) else ():
-        seen = set()
+    for name in sorted(set(module.uses) - module.bound - _KNOWN - taken_out) if not _imports_star(module) else ():
+        owners = set()
         for use in module.uses[name]:
-            if use.moment != "annotation" and use.owner not in seen:
-                seen.add(use.owner)
+            if use.moment != "annotation" and use.owner not in owners:
+                owners.add(use.owner)
                 is_upstream = not subject.is_own(use.owner)
                 user = f"'{use.owner}'" if use.owner else "the module"
                 message = f"nothing defines '{name}', which {user} uses"
@@ -58,20 +58,20 @@ def _too_early(subject: Subject, module: Module) -> Iterator[Finding]:
 
 def _first_lines(tree: ast.Module) -> dict[str, int]:
     """The line after which each name of the top level is bound."""
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     for statement in statements(tree.body):
         if isinstance(statement, DEFINITIONS):
-            found.setdefault(statement.name, statement.lineno)
+            lines.setdefault(statement.name, statement.lineno)
             continue
         names = assigned_names(statement)
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             names = [bound_name(statement, alias) for alias in statement.names]
         for name in names:
-            found.setdefault(name, statement.lineno)
-    return found
+            lines.setdefault(name, statement.lineno)
+    return lines
 
 
-def _has_star(module: Module) -> bool:
+def _imports_star(module: Module) -> bool:
     return "*" in module.bound
 
 
