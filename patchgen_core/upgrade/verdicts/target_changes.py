@@ -159,9 +159,9 @@ def _class_details(
 
 def _members(node: ast.ClassDef, package: str) -> dict[str, str]:
     """What a class body says, by the names that it binds."""
-    results: dict[str, str] = {}
+    members: dict[str, str] = {}
     for statement in statements(node.body):
         names = [statement.name] if isinstance(statement, DEFINITIONS) else assigned_names(statement)
         for name in names:
-            found[name] = found.get(name, "") + form(statement, package, PROSE)
-    return found
+            members[name] = members.get(name, "") + form(statement, package, PROSE)
+    return members
