@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from patchgen_core.codegen.additions import unique
+from patchgen_core.codegen.added_code import unique
 from patchgen_core.codegen.targets import Targets
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Problem, did_you_mean

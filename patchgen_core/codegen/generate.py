@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from patchgen_core.codegen.additions import below_imports, top_of
+from patchgen_core.codegen.added_code import below_imports, top_of
 from patchgen_core.codegen.decorators import decorator_edits
 from patchgen_core.codegen.header import header
 from patchgen_core.codegen.imports import absolute_import_edits, import_statement, imported_names
-from patchgen_core.codegen.patching import Origin, helper_edits, helper_origin, helper_text, patch_edits
+from patchgen_core.codegen.patch_edits import Origin, helper_edits, helper_origin, helper_text, patch_edits
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.removal import removal_edits
 from patchgen_core.errors import PatchgenError

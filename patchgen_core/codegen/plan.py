@@ -8,11 +8,11 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from patchgen_core.codegen.additions import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
+from patchgen_core.codegen.added_code import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
 from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
 from patchgen_core.codegen.imports import import_statement, imported_names
-from patchgen_core.codegen.naming import settle_names
 from patchgen_core.codegen.removal import is_removable
+from patchgen_core.codegen.replacement_names import settle_names
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
 from patchgen_core.config import arguments
 from patchgen_core.config.arguments import shown

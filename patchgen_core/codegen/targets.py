@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from patchgen_core.codegen.rename import map_prefixes
+from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.config.declarations import Helper, Patch
 from patchgen_core.config.replacement import ACCESSORS, Modules, Replacement, read_replacement
 from patchgen_core.errors import PatchgenError, closest, did_you_mean

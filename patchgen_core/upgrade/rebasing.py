@@ -10,8 +10,8 @@ from pathlib import Path
 
 from patchgen_core.authoring.edits.needed_imports import missing_imports
 from patchgen_core.codegen.imports import absolute_imports
-from patchgen_core.codegen.naming import generated_names
-from patchgen_core.codegen.rename import map_prefixes, rename_definition, rename_globals
+from patchgen_core.codegen.renaming import map_prefixes, rename_definition, rename_globals
+from patchgen_core.codegen.replacement_names import generated_names
 from patchgen_core.codegen.targets import PlannedPatch, Targets
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.authoring.adopt.effects import Use, Value, ValueKind
-from patchgen_core.codegen.rename import map_prefixes
+from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.runtime.namespaces import MISSING

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen_core.codegen.additions import unique
+from patchgen_core.codegen.added_code import unique
 from patchgen_core.syntax.nodes import methods
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName

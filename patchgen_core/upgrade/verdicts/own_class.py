@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from patchgen_core.codegen.rename import ORIGINAL_INIT
+from patchgen_core.codegen.renaming import ORIGINAL_INIT
 from patchgen_core.syntax.forms import contrasted, form, listed
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Function, all_methods, decorator_names, methods, statements

@@ -6,10 +6,10 @@ import ast
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from patchgen_core.codegen.additions import import_source, unique
+from patchgen_core.codegen.added_code import import_source, unique
 from patchgen_core.codegen.imports import imported_names
-from patchgen_core.codegen.naming import settle_names
-from patchgen_core.codegen.rename import rename_definition
+from patchgen_core.codegen.renaming import rename_definition
+from patchgen_core.codegen.replacement_names import settle_names
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
 from patchgen_core.config.declarations import Helper, Patch
 from patchgen_core.config.loading import LoadedConfig

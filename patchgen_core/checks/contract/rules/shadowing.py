@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
-from patchgen_core.codegen.additions import SHADOWING
+from patchgen_core.codegen.added_code import SHADOWING
 from patchgen_core.codegen.imports import imported_names
 from patchgen_core.errors import Location
 from patchgen_core.syntax.index import bound_name

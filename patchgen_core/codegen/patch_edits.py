@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from patchgen_core.codegen.decorators import meaning
 from patchgen_core.codegen.plan import Plan
-from patchgen_core.codegen.rename import ORIGINAL_INIT
+from patchgen_core.codegen.renaming import ORIGINAL_INIT
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
 from patchgen_core.config.replacement import ACCESSORS, Replacement
 from patchgen_core.errors import Location

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.codegen.imports import absolute_imports
-from patchgen_core.codegen.rename import map_prefixes, rename_definition, rename_globals, wrap_init
+from patchgen_core.codegen.renaming import map_prefixes, rename_definition, rename_globals, wrap_init
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
 from patchgen_core.config.replacement import Replacement
 from patchgen_core.errors import PatchgenError, Problem
