@@ -30,6 +30,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from patchgen_core.api.codegen import generate_and_write
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.pages import rules_page
 from patchgen_core.checks.contract.run import EVERY_RULE
 from patchgen_core.project.table import load_project
@@ -75,7 +76,7 @@ def step_made_before(folder: Path) -> None:
     """The project's files are generated against transformers 5.16.1."""
     with TemporaryDirectory() as temporary:
         project = replace(load_project(folder), upstream=(old_release(Path(temporary)),))
-        generate_and_write(project, project.find_configs(), save_diff=True)
+        generate_and_write(Selection(project, project.find_configs()), save_diff=True)
 
 
 def step_checkout(folder: Path) -> None:
