@@ -27,7 +27,7 @@ sys.path.append("more")
 from patchgen_core.cli.main import main
 sys.exit(main(["doctor", *sys.argv[1:]]))
 """
-PRINTERS = ("rich", "pygments", "markdown_it", "mdurl")
+DEPENDENCIES = ("rich", "pygments", "markdown_it", "mdurl", "msgspec")
 
 
 def run(command: list[str], folder: Path, **environment: str) -> str:
@@ -42,7 +42,7 @@ def bare(folder: Path, *arguments: str) -> str:
     """What the command prints where no package is installed but those that print, and what lies in ``more``."""
     more = folder / "more"
     more.mkdir(exist_ok=True)
-    for name in PRINTERS:
+    for name in DEPENDENCIES:
         if not (more / name).exists():
             (more / name).symlink_to(Path(rich.__file__).parents[1] / name)
     return run([sys.executable, "-S", "-c", BARE, *arguments], folder, PYTHONPATH="")
