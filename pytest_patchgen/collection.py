@@ -29,15 +29,13 @@ class Collection:
 
     Attributes:
         checks: the chosen checks, in their order.
-        names: their names.
+        is_on: whether the plugin was switched on; else only config files that are named are collected.
         is_asked: whether this run asks for the gate, and not the ini file.
         is_worker: whether this is a worker of pytest-xdist.
         is_whole: whether the run was given no paths, so that all configs of the project belong to it.
         project: the project that the session was started in; None when there is none.
         configs: all config files of a whole run.
         collected: config files that were collected.
-        settings: how the gate goes.
-        session: what is known about the configs.
     """
 
     def __init__(self, config: pytest.Config, is_on: bool, is_asked: bool) -> None:
@@ -190,11 +188,7 @@ class Collection:
             self._refuse_machine(self.names)
 
     def _refuse_machine(self, names: Iterable[str]) -> None:
-        """Tell once, and not in every item, that this machine has not what is asked for.
-
-        Raises:
-            pytest.UsageError: it has not.
-        """
+        """Raise a UsageError once, and not in every item, where this machine has not what is asked for."""
         if self._is_machine_known:
             return
         try:
@@ -251,11 +245,7 @@ def _given_paths(config: pytest.Config) -> list[str]:
 
 
 def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
-    """The configs that other plugins name.
-
-    Raises:
-        PatchgenError: one is no file.
-    """
+    """The configs that other plugins name; a PatchgenError where one is no file."""
     found: list[Path] = []
     for paths in config.hook.pytest_patchgen_configs(config=config):
         if isinstance(paths, (str, os.PathLike)) or not isinstance(paths, Iterable):
@@ -268,11 +258,6 @@ def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
 
 
 def _settings(config: pytest.Config, checks: Sequence[str]) -> Settings:
-    """How the gate goes.
-
-    Raises:
-        PatchgenError: the device is unknown, the time limit is none, or the check that mends files is not chosen.
-    """
     option = config.option
     flag = "--patchgen-prune" if option.patchgen_prune else "--patchgen-fix" if option.patchgen_fix else ""
     if flag and DRIFT not in checks:
@@ -299,11 +284,7 @@ def _toy_batches(config: pytest.Config) -> tuple[str, ...]:
 
 
 def _choose_checks(config: pytest.Config) -> tuple[CheckInfo | type[CheckItem], ...]:
-    """The checks of this run.
-
-    Raises:
-        PatchgenError: a check that is chosen is unknown; names the nearest.
-    """
+    """The checks of this run; a PatchgenError that names the nearest where a chosen one is unknown."""
     known: dict[str, CheckInfo | type[CheckItem]] = {info.name: info for info in all_checks()}
     meanings = {info.name: info.meaning for info in all_checks()}
     for added in reversed(config.hook.pytest_patchgen_checks(config=config)):

@@ -44,15 +44,8 @@ class Crash:
 class FailureRepr:
     """The verdict of a failed item: what pytest calls a ``longrepr``.
 
-    ``str()`` of it is plain and complete. On a terminal it has the terminal's width and colours.
-
-    Attributes:
-        records: what the check found out.
-        traceback: the plugin's own traceback, when that was asked for.
-        folded: whether long hunks are folded on a terminal.
-        is_whole: whether a terminal gets all figures.
-        brief: whether the one line of ``reprcrash`` is all that a terminal shows.
-        reprcrash: the verdict in one line.
+    ``str()`` of it is plain and complete. On a terminal it has the terminal's width and colours; ``folded`` long
+    hunks, all figures with ``is_whole``, and only the one line of ``reprcrash`` when ``brief``.
     """
 
     def __init__(

@@ -20,10 +20,9 @@ from pytest_patchgen.failure import CheckFailed, make_failure
 class CheckItem(pytest.Item):
     """One check of a config file. The base class of all items, of other plugins' as well.
 
-    A subclass sets :attr:`check` and implements :meth:`examine`.
+    A subclass sets :attr:`check`, the name, and implements :meth:`examine`.
 
     Attributes:
-        check: name of the check.
         on_device: whether it runs on the device that is chosen; others run on the CPU.
         records: the results of the last run.
     """
@@ -44,11 +43,9 @@ class CheckItem(pytest.Item):
         yield cls.from_parent(parent, name=cls.check)
 
     def examine(self) -> Iterable[CheckResult]:
-        """Do the check.
+        """Do the check; a result for each config that the file makes.
 
-        Returns:
-            A result for each config that the file makes. The item fails when the status of one is bad, and is
-            skipped when all were.
+        The item fails when the status of one is bad, and is skipped when all were.
 
         Raises:
             PatchgenError: it cannot be done; the item fails with that.
@@ -100,11 +97,7 @@ class CheckItem(pytest.Item):
         return make_failure(self.config, self.records, self._traceback)
 
     def packed(self, excuse: str = "") -> dict[str, Any]:
-        """The results as JSON types, for the process that reports them.
-
-        Args:
-            excuse: why the item counts as skipped.
-        """
+        """The results as JSON types, for the process that reports them; ``excuse`` is why one counts as skipped."""
         results = self.records
         if excuse:
             label = self.run_state.session.label(self.path)
@@ -143,10 +136,7 @@ class GateItem(CheckItem):
 class RunState:
     """What the items of a session share.
 
-    Attributes:
-        session: what is known of configs.
-        checks: the gate's checks, and those of other plugins.
-        at_home: gives a path as it is for the session that started this one.
+    ``at_home`` gives a path as it is for the session that started this one.
     """
 
     session: Session

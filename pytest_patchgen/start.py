@@ -10,12 +10,7 @@ from pytest_patchgen.reporter import Reporter
 
 
 def start(config: pytest.Config, is_on: bool, is_asked: bool) -> None:
-    """Register what collects and what reports.
-
-    Args:
-        config: the session's.
-        is_on: whether the plugin was switched on; else only config files that are named are collected.
-        is_asked: whether this run asks for it, and not the ini file.
+    """Register what collects and what reports; ``is_on`` and ``is_asked`` are those of :class:`Collection`.
 
     Raises:
         pytest.UsageError: an option is wrong, or the project is.

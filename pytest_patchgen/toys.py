@@ -20,10 +20,8 @@ _IN_FILE = re.compile(r".+\.py:[A-Za-z_]\w*")
 
 
 def toy_builders(config: pytest.Config) -> tuple[str, ...]:
-    """The builders that plugins and ``conftest.py`` files name, in the order of their registration.
-
-    Returns:
-        References: ``package.module:function``, or ``/path/conftest.py:function``.
+    """The builders that plugins and ``conftest.py`` files name, in the order of their registration, as references:
+    ``package.module:function``, or ``/path/conftest.py:function``.
 
     Raises:
         PatchgenError: what a hook returned is no sequence, or another process cannot find what is in it.

@@ -25,13 +25,8 @@ from patchgen_core.upstream.module import UpstreamModule, find_upstream
 
 @dataclass(frozen=True)
 class CodegenResult:
-    """What :func:`run_codegen` made.
-
-    Attributes:
-        artifact: texts and paths.
-        written: the files that changed on disk; none for a dry run.
-        verdict: what the contract rules say of it.
-    """
+    """What :func:`run_codegen` made: texts and paths, the files that changed on disk (none for a dry run), and what
+    the contract rules say of it."""
 
     artifact: Artifact
     written: tuple[Path, ...]
@@ -53,9 +48,8 @@ def run_codegen(
         patch_module: dotted name or path of the config file.
         output_dir: instead of ``generated/`` beside it.
         config_name: the variable that holds the config; by default all that the file makes.
-        dry_run: write nothing.
         save_diff: write the ``.diff`` as well.
-        project: the project; that of the nearest ``pyproject.toml`` by default.
+        project: that of the nearest ``pyproject.toml`` by default.
 
     Raises:
         PatchgenError: with everything that is wrong; then nothing was written.
@@ -116,10 +110,8 @@ def list_patch_configs(project: Project | None = None) -> list[str]:
 class ModelingCodeGenerator:
     """Generates the module of one config object.
 
-    Args:
-        config: the config, imported as usual.
-        project: whose ruff settings to normalize with; by default those of the nearest
-            ``pyproject.toml`` with a ``[tool.patchgen]`` table above the config's file.
+    ``project`` is the one whose ruff settings to normalize with; by default that of the nearest ``pyproject.toml``
+    with a ``[tool.patchgen]`` table above the config's file.
     """
 
     def __init__(self, config: PatchConfig, project: Project | None = None) -> None:
@@ -129,11 +121,7 @@ class ModelingCodeGenerator:
         self._sources = SourceCache()
 
     def load_source(self) -> str:
-        """Find and read upstream's module; returns its text.
-
-        Raises:
-            PatchgenError: there is no such module.
-        """
+        """Find and read upstream's module; returns its text. A PatchgenError where there is no such module."""
         self.upstream = find_upstream(self.config.source_module, location=self.config.location)
         return self._sources.get(self.upstream.path).text
 

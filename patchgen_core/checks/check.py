@@ -16,14 +16,8 @@ class Check:
     """One thing that the gate proves of a config. The base class of all checks, of other packages' as well.
 
     A subclass implements :meth:`run`, and :meth:`items` when there is not one item for each config file. Its first
-    line of documentation is what reports say it means.
-
-    Args:
-        session: what the run knows about its configs.
-
-    Attributes:
-        name: names its items, its mark ``patchgen_<name>`` and its column in reports.
-        on_device: whether it runs on the device that is chosen; others run on the CPU.
+    line of documentation is what reports say it means. ``name`` names its items, its mark ``patchgen_<name>`` and its
+    column in reports. With ``on_device`` it runs on the device that is chosen; others run on the CPU.
     """
 
     name: ClassVar[str]
@@ -37,32 +31,17 @@ class Check:
         yield self.name
 
     def project_items(self, path: Path) -> Iterator[str]:
-        """The names of the items that concern no single config of a project.
-
-        Args:
-            path: the project's ``pyproject.toml``, which they are listed under.
-        """
+        """The names of the items that concern no single config of a project, listed under its ``pyproject.toml``."""
         yield from ()
 
     def prepare(self, project: Project) -> None:
         """Start what takes long to start, while other checks run."""
 
     def refuse_machine(self, project: Project | None) -> None:
-        """Tell once, and not in every item, that the machine has not what the settings ask for.
-
-        Raises:
-            PatchgenError: it has not.
-        """
+        """Raise a PatchgenError once, and not in every item, when the machine has not what the settings ask for."""
 
     def run(self, path: Path, item: str) -> Iterable[CheckResult]:
-        """Do the check.
-
-        Args:
-            path: the config file, or the project's ``pyproject.toml``.
-            item: which of its items.
-
-        Returns:
-            A result for each config that the file makes.
+        """Do an item of a config file, or of a project's ``pyproject.toml``; a result for each config of the file.
 
         Raises:
             PatchgenError: it cannot be done; that is the item's result.

@@ -37,15 +37,7 @@ _PACKAGES = (
 
 @dataclass(frozen=True)
 class Package:
-    """A package that something here needs.
-
-    Attributes:
-        name: as pip calls it.
-        version: the installed one; empty when none is.
-        lacks: what is missing; empty when nothing is.
-        purpose: what it is for.
-        install: the command that installs what is missing; empty when nothing is.
-    """
+    """A package that something here needs; ``lacks`` and ``install`` are empty when nothing is missing."""
 
     name: str
     version: str
@@ -56,14 +48,7 @@ class Package:
 
 @dataclass(frozen=True)
 class FoundProject:
-    """The project around the working directory.
-
-    Attributes:
-        file: its ``pyproject.toml``; empty when there is none.
-        configs: how many patch configs it has.
-        search_root: the folder that they lie below.
-        problems: why there is no project, or what is wrong with it.
-    """
+    """The project around the working directory; ``file`` is empty when there is none, and ``problems`` say why."""
 
     file: str = ""
     configs: int = 0
@@ -73,14 +58,7 @@ class FoundProject:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What can run here.
-
-    Attributes:
-        python: version and path of the interpreter.
-        packages: what is installed of what is needed.
-        machine: the devices and kernels.
-        project: the project.
-    """
+    """What can run here; ``python`` is the interpreter's version and path."""
 
     python: str
     packages: tuple[Package, ...]
@@ -89,11 +67,7 @@ class Diagnosis:
 
 
 def examine(project: Project | None = None) -> Diagnosis:
-    """Look what can run here; torch is imported by another process, and nothing that is broken raises.
-
-    Args:
-        project: the project; by default that around the working directory.
-    """
+    """Look what can run here; torch is imported by another process, and nothing that is broken raises."""
     try:
         project = project or load_project()
         file, root = display_path(project.base / "pyproject.toml"), display_path(project.search_root)

@@ -44,7 +44,6 @@ class DriftCheck(Check):
         return replace(drift_result(fix_result(result)), warnings=tuple(warnings))
 
     def _find_orphans(self, path: Path) -> CheckResult:
-        """Look for orphans, and remove them where that is wanted."""
         project = load_project(path.parent)
         named = [other for other in self.session.named if self.session.project(other) == project]
         paths = dict.fromkeys([*project.find_configs(), *named])

@@ -18,13 +18,7 @@ from patchgen_core.project.pyproject import PYPROJECT
 
 @dataclass(frozen=True)
 class Item:
-    """One thing to run.
-
-    Attributes:
-        path: a config file, or the ``pyproject.toml`` of a project.
-        name: such as ``parity[eager]``.
-        check: what runs it.
-    """
+    """One thing to run for a config file, or for the ``pyproject.toml`` of a project, such as ``parity[eager]``."""
 
     path: Path
     name: str
@@ -32,12 +26,7 @@ class Item:
 
 
 class Gate:
-    """Checks for a session.
-
-    Args:
-        session: what the run knows about its configs.
-        checks: those to run, in their order.
-    """
+    """Checks for a session, run in their order."""
 
     def __init__(self, session: Session, checks: Sequence[CheckInfo]) -> None:
         self.session = session
@@ -61,11 +50,7 @@ class Gate:
         return items + [item for folder in projects for item in self.project_items(folder / PYPROJECT)]
 
     def run(self, items: Sequence[Item]) -> Iterator[CheckResult]:
-        """Run items one after the other.
-
-        Yields:
-            The results of each as soon as it is done, with their seconds and the name of the item.
-        """
+        """Run items one after the other; yields the results of each as soon as it is done, with its seconds."""
         self.choose(items)
         for item in items:
             start = time.perf_counter()
@@ -75,11 +60,7 @@ class Gate:
                 yield replace(result, item=self.node_id(item), seconds=seconds)
 
     def refuse_machine(self, items: Iterable[Item]) -> None:
-        """Tell at once when the machine has not what the settings ask for.
-
-        Raises:
-            PatchgenError: it has not.
-        """
+        """Raise a PatchgenError at once when the machine has not what the settings ask for."""
         for check in dict.fromkeys(item.check for item in items):
             check.refuse_machine(self.session.home)
 

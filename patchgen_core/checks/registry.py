@@ -23,7 +23,6 @@ class CheckInfo:
     """What is known of a check before it is imported.
 
     Attributes:
-        name: names its items, its mark and its column.
         meaning: what it proves, in one line.
         home: ``package.module:Class``.
         needs: what must be there for it to say something: torch, transformers' models, kernels.
@@ -126,11 +125,7 @@ def two_checks(name: str) -> PatchgenError:
 
 
 def choose_names(known: Iterable[str], texts: Sequence[str]) -> tuple[str, ...]:
-    """The checks that a user names, in their order.
-
-    Args:
-        known: the names that there are.
-        texts: names, separated by commas.
+    """The checks that a user names, separated by commas, in the order of those that there are.
 
     Raises:
         PatchgenError: none is named, or one that is not there; tells the nearest.

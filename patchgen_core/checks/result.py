@@ -34,13 +34,9 @@ NO_MODULE = "there is nothing to look at: the drift check says why"
 
 @dataclass(frozen=True)
 class FileDifference:
-    """A file that differs.
+    """A file that differs: the unified diff from what is there to what should be.
 
-    Attributes:
-        path: the file.
-        missing: whether it does not exist.
-        diff: unified diff from what is there to what should be.
-        telling: the diff as it is shown: without the header's hashes, which change with everything else.
+    ``telling`` is the diff as it is shown: without the header's hashes, which change with everything else.
     """
 
     path: str
@@ -55,21 +51,14 @@ class CheckResult:
 
     Attributes:
         config: what reports call the config.
-        path: its file.
         line: 1-based line where it is declared; 0 when that is not known.
-        check: name of the check.
         status: the verdict. A failed check of the drift is ``drifted``, a config with errors is ``error``.
-        causes: why files differ.
-        files: files that differ.
-        written: files that were written.
-        removed: files that were removed.
         errors: what is wrong with the config, or with what it made.
         warnings: what the user should know all the same.
         loading: how the config was loaded; empty when it was not.
         loading_reason: why it was imported for real.
         notes: what is left out of the verdict on purpose, such as findings that the config allows.
         reason: why the check was skipped.
-        figures: measurements by name, for reports.
         tables: the figures behind the errors.
         unused: allowances that nothing came of here.
         siblings: names of the items that such an allowance may also be for, this one's among them.
@@ -132,13 +121,8 @@ def make_result(
     warnings: Iterable[Problem] = (),
     tables: Iterable[Table] = (),
 ) -> CheckResult:
-    """What a comparison came to, before it is known which config it is about.
-
-    Args:
-        problems: what is wrong; it is clean, or skipped, when there are none.
-        skipped: why it says nothing; empty when it does.
-        notes, figures, warnings, tables: as for :class:`CheckResult`.
-    """
+    """What a comparison came to, before it is known which config it is about: clean, or skipped for a reason, where
+    there are no problems."""
     return with_errors(
         CheckResult(
             reason=skipped,
@@ -187,11 +171,7 @@ def pack(result: CheckResult) -> dict[str, Any]:
 
 
 def unpack(data: Mapping[str, Any]) -> CheckResult:
-    """The result that :func:`pack` was given.
-
-    Raises:
-        ValueError: ``data`` is no such result.
-    """
+    """The result that :func:`pack` was given; a ValueError where ``data`` is no such result."""
     try:
         return msgspec.convert(data, CheckResult)
     except msgspec.ValidationError as error:

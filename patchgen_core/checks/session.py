@@ -43,7 +43,6 @@ class Session:
 
     Args:
         home: the project that the run was started in.
-        settings: how it goes.
         by_folder: make together the configs that share an output folder, and not all. For one of several processes
             that share the items. Configs of one folder stay together because two that write the same file are an
             error of both.
@@ -78,11 +77,8 @@ class Session:
     # --- projects ---
 
     def project(self, path: Path) -> Project:
-        """The project that a file belongs to: that of the nearest table, or the session's own.
-
-        Raises:
-            PatchgenError: there is none, or its settings are wrong.
-        """
+        """The project that a file belongs to: that of the nearest table, or the session's own; a PatchgenError where
+        there is none, or its settings are wrong."""
         if path.parent not in self._projects:
             self._projects[path.parent] = self._find_project(path)
         return self._projects[path.parent]

@@ -35,11 +35,7 @@ class Settings:
 
 
 def read_device(text: str) -> str:
-    """A device.
-
-    Raises:
-        PatchgenError: there is none of that name.
-    """
+    """A device; a PatchgenError where there is none of that name."""
     if text not in DEVICES:
         hint = did_you_mean(text, DEVICES) or f"There are: {', '.join(DEVICES)}."
         raise PatchgenError(f"there is no device '{text}' to run models on", None, hint)
@@ -47,11 +43,7 @@ def read_device(text: str) -> str:
 
 
 def read_time_limit(flag: str, text: str) -> float:
-    """Seconds that one check of a model may take.
-
-    Raises:
-        PatchgenError: that is no number of seconds; names the flag that it was given with.
-    """
+    """Seconds that one check of a model may take; a PatchgenError that names the flag where the text says none."""
     try:
         seconds = float(text)
     except ValueError:

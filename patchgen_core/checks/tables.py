@@ -14,13 +14,7 @@ WHOLE = "(model)"
 
 @dataclass(frozen=True)
 class Table:
-    """Figures that belong together, as text.
-
-    Attributes:
-        title: what it shows.
-        columns: the heads of its columns.
-        rows: its cells, a row each.
-    """
+    """Figures that belong together, as text, a row each below the heads of their columns."""
 
     title: str
     columns: tuple[str, ...]

@@ -21,14 +21,8 @@ _AFTER = 1.0
 
 @contextmanager
 def show_progress(options: Namespace) -> Iterator[Progress | None]:
-    """A progress bar on a terminal, once a run has taken a second.
-
-    Args:
-        options: of the command: with ``json`` there is none, and ``no_color`` counts.
-
-    Returns:
-        What to tell how many of how many configs are done; None where nobody would see it.
-    """
+    """What to tell how many of how many configs are done, shown as a bar on a terminal once a run has taken a second;
+    None where nobody would see it."""
     if options.json or not sys.stderr.isatty():
         yield None
         return

@@ -32,11 +32,8 @@ def watch(
 ) -> int:
     """Keep the generated files up to date until the user interrupts; the exit code.
 
-    Args:
-        options: of the command line.
-        load: finds the project; called again when its settings change.
-        select: which of its configs the command line names.
-        console: where to print.
+    ``load`` finds the project, and is called again when its settings change; ``select`` gives those of its configs
+    that the command line names.
 
     Raises:
         PatchgenError: it cannot start: watchfiles is not installed, there is no project or no config.
@@ -95,12 +92,7 @@ def _show(session: Session, batch: Batch, console: Console, verbose: bool) -> No
 def print_update(console: Console, update: Update, changed: Iterable[Path], began: float, verbose: bool) -> None:
     """Print what came of a change: its files, each config that is not as it was with the diff, and how long it took.
 
-    Args:
-        console: where to.
-        update: what came of it.
-        changed: the files that were changed.
-        began: when that was noticed.
-        verbose: print all of long diffs.
+    With ``verbose`` long diffs are printed whole. ``began`` is when the change was noticed, by ``perf_counter``.
     """
     from rich.text import Text
 

@@ -23,12 +23,7 @@ _GAP = "  "
 
 @dataclass(frozen=True)
 class Cut:
-    """The rows of a table that are shown.
-
-    Attributes:
-        rows: these rows.
-        above, below: how many more there are.
-    """
+    """The rows of a table that are shown, and how many more there are above and below."""
 
     rows: tuple[tuple[str, ...], ...]
     above: int = 0
@@ -55,11 +50,8 @@ def cut_table(table: Table, is_whole: bool) -> Cut:
 def table_text(table: Table, width: int | None, is_whole: bool) -> Text:
     """A table as aligned lines, its title above.
 
-    Args:
-        table: the table.
-        width: columns of the terminal: columns of the table that have no room are left out, then the first one is
-            shortened in its middle. None for as wide as it is.
-        is_whole: show all rows.
+    In a terminal of ``width`` columns, columns of the table that have no room are left out, then the first one is
+    shortened in its middle; None is for as wide as it is.
     """
     shown = cut_table(table, is_whole)
     columns, rows = table.columns, shown.rows

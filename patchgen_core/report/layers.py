@@ -15,14 +15,8 @@ _MOST_DECADES = 18
 
 @dataclass(frozen=True)
 class Layer:
-    """A row of a table of layers.
-
-    Attributes:
-        name: the module's path.
-        label: its path and class, as a plot has room for them.
-        error, allowed: the relative error and its limit; the error of a value that is none is not finite.
-        is_right: whether the limit is kept.
-    """
+    """A row of a table of layers: the module's path, and as a plot has room for it, with the relative error, which is
+    not finite for a value that is no number, and its limit."""
 
     name: str
     label: str

@@ -12,11 +12,7 @@ from patchgen_core.checks.checked_in.parallel import Chunk, ChunkReport
 
 
 def check_chunk(chunk: Chunk) -> ChunkReport:
-    """Check the configs of a chunk together.
-
-    Raises:
-        PatchgenError: ruff cannot run.
-    """
+    """Check the configs of a chunk together; a PatchgenError where ruff cannot run."""
     gc.disable()  # syntax trees set the search for cycles off again and again, which finds none
     cache = Cache(chunk.selection.project, chunk.cache_folder) if chunk.cache_folder is not None else None
     with contextlib.redirect_stderr(io.StringIO()) as stderr:

@@ -35,11 +35,9 @@ def check(
     cache: Cache | None = None,
     artifacts: bool = False,
 ) -> DriftReport:
-    """Compare what is on disk with a fresh generation.
+    """Compare what is on disk with a fresh generation; for all that a project makes, orphans are looked for as well.
 
     Args:
-        selection: which configs; for all that a project makes, orphans are looked for as well.
-        loader, progress: as for :func:`~patchgen_core.build.artifacts.make_artifacts`.
         cache: keeps what is made. None keeps nothing.
         artifacts: have every outcome hold what it makes. If not, what the cache knows to be clean is not made, and
             many configs are made in other processes.
@@ -66,7 +64,6 @@ def check(
 
 
 def _find_clean(selection: Selection, paths: Sequence[Path], cache: Cache | None, reader: InputReader) -> _Results:
-    """What the cache knows to be clean."""
     if cache is None:
         return {}
     results = {path: cache.find(selection, path, reader) for path in paths}
@@ -99,7 +96,6 @@ def bare(result: ConfigResult) -> ConfigResult:
 
 
 def _make(selection: Selection, paths: Sequence[Path], loader: Loader | None, progress: Progress | None) -> _Results:
-    """The results of config files, made here and now."""
     if not paths:
         return {}
     from patchgen_core.build.artifacts import make_artifacts
@@ -145,10 +141,7 @@ def compare(outcome: Outcome) -> ConfigResult:
 def fix(report: DriftReport, prune: bool = False) -> DriftReport:
     """Write what drifted, and with ``prune`` remove orphans; configs with errors are left alone.
 
-    A config whose files cannot be written becomes an error of the report.
-
-    Raises:
-        PatchgenError: an orphan cannot be removed.
+    A config whose files cannot be written becomes an error of the report; an orphan that cannot be removed raises one.
     """
     results = tuple(fix_result(result) for result in report.results)
     if not prune:
@@ -158,11 +151,7 @@ def fix(report: DriftReport, prune: bool = False) -> DriftReport:
 
 
 def remove(orphans: Iterable[Path]) -> None:
-    """Remove files that no config makes.
-
-    Raises:
-        PatchgenError: one cannot be removed.
-    """
+    """Remove files that no config makes; a PatchgenError where one cannot be removed."""
     for path in orphans:
         try:
             path.unlink(missing_ok=True)  # another run may have been here
@@ -183,14 +172,8 @@ def fix_result(result: ConfigResult) -> ConfigResult:
 
 
 def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, ...]:
-    """Generated files in the project's output folders that no config makes any more.
-
-    Args:
-        project: the project.
-        outcomes: one for each of its configs, as :func:`~patchgen_core.build.artifacts.announce` or
-            :func:`~patchgen_core.build.artifacts.make_artifacts` give them. Folders of those that name no output are
-            left out.
-    """
+    """Generated files in the project's output folders that no config makes any more, given an outcome for each of its
+    configs. Folders of those that name no output are left out."""
     expected: set[Path] = set()
     unknown: set[Path] = set()
     for outcome in outcomes:
@@ -206,7 +189,6 @@ def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, .
 
 
 def _is_generated(path: Path) -> bool:
-    """Whether a file is a generated module, or the diff of one."""
     if path.suffix not in (".py", ".diff"):
         return False
     from patchgen_core.syntax.header import is_generated

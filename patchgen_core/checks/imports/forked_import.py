@@ -29,12 +29,9 @@ _OUTPUT_KEPT = 4000
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """A module to import.
+    """A module to import from a text, or where that is None from its file.
 
     Attributes:
-        module: its dotted name.
-        path: its file.
-        text: what to import instead of what stands in the file; None for that.
         names: what it is expected to define.
         preload: modules to import before, which stay for the next request.
     """
@@ -55,7 +52,6 @@ class ImportReport:
         error: type and first line of the exception that it raised; empty for none.
         frames: file and line of each frame of that.
         lacks: the module that could not be found.
-        file: the file that was imported.
         exported: the names in its ``__all__``.
         absent: those of these names, and of the expected ones, that it does not define.
         output: the last that it wrote.
@@ -145,7 +141,6 @@ def _hide_own_package() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """An exception's type and the first line of its message."""
     try:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:

@@ -29,9 +29,7 @@ _TIME_LIMIT = 600.0
 class Importer:
     """Imports generated modules of a project; a context manager that ends the process it imports in.
 
-    Args:
-        project: the project; its import roots come first on the path.
-        time_limit: seconds that one import may take.
+    The project's import roots come first on the path. An import may take ``time_limit`` seconds.
     """
 
     def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
@@ -53,15 +51,8 @@ class Importer:
         self.worker.close()
 
     def check(self, artifact: Artifact, fresh: bool = False) -> CheckResult:
-        """Import a config's module and compare what it exports with upstream.
-
-        Args:
-            artifact: what the config makes.
-            fresh: import the text that was generated now, whatever stands on disk.
-
-        Raises:
-            PatchgenError: the module does not exist.
-        """
+        """Import a config's module and compare what it exports with upstream; ``fresh`` imports the text that was
+        generated now, whatever stands on disk. A PatchgenError where the module does not exist."""
         text = artifact.text if fresh else read_text(artifact.path)
         if text is None:
             raise PatchgenError(f"'{display_path(artifact.path)}' does not exist", artifact.plan.config.location)

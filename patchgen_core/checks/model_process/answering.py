@@ -147,11 +147,7 @@ def register_kernels(request: ModelRequest) -> None:
 
 
 def one_function(module: ModuleType, is_it: Callable[[str], bool], wanted: str) -> Callable[..., Any]:
-    """The function of a module that a check is about.
-
-    Raises:
-        PatchgenError: it has none, or several.
-    """
+    """The function of a module that a check is about; a PatchgenError where it has none, or several."""
     functions = {name: value for name, value in vars(module).items() if is_it(name) and callable(value)}
     own = {name: value for name, value in functions.items() if getattr(value, "__module__", "") == module.__name__}
     chosen = own or functions

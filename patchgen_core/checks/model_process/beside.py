@@ -18,9 +18,7 @@ from patchgen_core.errors import Location
 class BesideCheck(ModelCheck):
     """A check of what a config makes together with another file of its folder.
 
-    Attributes:
-        file: the file's name.
-        function: ``package.module:function`` of what does the check in the process that runs models.
+    ``function`` is the ``package.module:function`` of what does the check in the process that runs models.
     """
 
     file: ClassVar[str]
@@ -42,15 +40,8 @@ class BesideCheck(ModelCheck):
 def check_beside(
     process: ModelProcess, function: str, artifact: Artifact, file: Path, fresh: bool = False
 ) -> CheckResult:
-    """Check a file beside a config against the module that the config makes.
-
-    Args:
-        process: runs the models.
-        function: ``package.module:function`` of what does it there.
-        artifact: what the config makes.
-        file: the file.
-        fresh: use the text that was generated now, whatever stands on disk.
-    """
+    """Check a file beside a config against the module that the config makes; ``function`` is the
+    ``package.module:function`` of what does it in the process, ``fresh`` takes the text that was generated now."""
     project = process.project
     request = BesideRequest(
         module=project.module_name(artifact.path),

@@ -28,11 +28,7 @@ def model_process(session: Session, project: Project) -> ModelProcess:
 
 
 def refuse_device(session: Session, project: Project | None) -> None:
-    """Check that torch has the device that a run wants.
-
-    Raises:
-        PatchgenError: it has not.
-    """
+    """Raise a PatchgenError where torch has not the device that a run wants."""
     if session.settings.device == "cuda":
         folder = Path.cwd()
         model_process(session, project or Project(folder, "nowhere", root=folder)).refuse_device()
@@ -41,8 +37,7 @@ def refuse_device(session: Session, project: Project | None) -> None:
 class ModelCheck(Check):
     """A check that runs the models of generated modules.
 
-    Attributes:
-        preparation: ``package.module:function`` of what its process can do while other checks run.
+    ``preparation`` is the ``package.module:function`` of what its process can do while other checks run.
     """
 
     preparation: ClassVar[str] = IMPORT_MODELS
@@ -81,13 +76,5 @@ class ModelCheck(Check):
         return ()
 
     def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
-        """What the model of one config comes to.
-
-        Args:
-            process: runs the models.
-            artifact: what the config makes.
-            path: the config's file.
-            item: which item of the file.
-            fresh: use the text that is about to be written, whatever stands on disk.
-        """
+        """What the model of one config comes to; ``fresh`` runs the text that is about to be written."""
         raise NotImplementedError

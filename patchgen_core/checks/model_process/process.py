@@ -35,13 +35,9 @@ class ModelProcess:
     A process that dies takes one check with it: the next one gets another.
 
     Args:
-        project: the project.
         device: where models run: "auto", "cpu" or "cuda".
         isolate: give every check a process of its own, instead of one to all.
         time_limit: seconds that one check may take.
-
-    Attributes:
-        worker: the process.
     """
 
     def __init__(
@@ -61,11 +57,7 @@ class ModelProcess:
             self.worker.tell(self._request(function))
 
     def refuse_device(self) -> None:
-        """Check that torch has the device that is wanted.
-
-        Raises:
-            PatchgenError: it has not; or it does not import, or takes its process with it.
-        """
+        """Raise a PatchgenError where torch has not the device, does not import, or takes its process with it."""
         device = self._ask(f"{_ANSWERING}:name_device", f"the device '{self.device}'")
         if isinstance(device, CheckResult):
             raise PatchgenError.from_problems(device.errors)
@@ -84,13 +76,10 @@ class ModelProcess:
         return cast(Environment, machine)
 
     def kernels(self) -> list[KernelName]:
-        """The kernels that can be checked here, as far as their packages tell.
+        """The kernels that can be checked here, as far as their packages tell; asked for once.
 
         Those of this package and, without importing them in this process, those that the project's modules and
-        installed packages register. Asked for once.
-
-        Raises:
-            PatchgenError: one of these modules does not import.
+        installed packages register. A PatchgenError where one of these modules does not import.
         """
         if not self.project.kernels and not entry_points(group=ENTRY_POINTS):
             specs = KERNEL_REGISTRY.specs()
@@ -102,13 +91,8 @@ class ModelProcess:
         return list(self._kernels)
 
     def run(self, function: str, label: str, subject: object) -> CheckResult:
-        """The result of a check that runs in the process.
-
-        Args:
-            function: ``package.module:function`` of what does it, given a :class:`ModelRequest`.
-            label: what it is about, for messages.
-            subject: what the request is about.
-        """
+        """The result of the ``package.module:function`` that the process runs, given a :class:`ModelRequest` about the
+        subject; ``label`` is what messages call that."""
         result: CheckResult = self._ask(function, label, subject)
         return result
 

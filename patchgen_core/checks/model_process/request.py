@@ -14,7 +14,6 @@ class ModelRequest:
         function: ``package.module:function`` of what does it there, given the request.
         device: where models run: "auto", "cpu" or "cuda".
         kernel_modules: the project's modules that register kernels.
-        subject: what it is about.
     """
 
     function: str
@@ -25,13 +24,9 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class BesideRequest:
-    """A file beside a config that is to be checked.
+    """A file beside a config, by its dotted name, that is to be checked against a generated module and upstream's.
 
-    Attributes:
-        module, path: the generated module's dotted name and file.
-        text: what to run instead of what stands in the file; None for that.
-        upstream: upstream's dotted name.
-        beside: the file's dotted name.
+    ``text`` is what to run instead of what stands in the module's file; None for that.
     """
 
     module: str
@@ -43,14 +38,7 @@ class BesideRequest:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception that a check raised.
-
-    Attributes:
-        error: its type and message.
-        trace: its traceback.
-        lacks: the module that could not be found.
-        notes: what else a reader should know, a line each.
-    """
+    """An exception that a check raised; ``lacks`` is the module that could not be found."""
 
     error: str
     trace: str

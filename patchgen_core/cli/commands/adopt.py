@@ -66,10 +66,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 
 def parse_arguments(entries: Iterable[str]) -> dict[str, Any]:
     """The patcher's arguments from ``name=value`` words: literals, true, false and the like, none; else strings.
-
-    Raises:
-        PatchgenError: a word has another form, or a name comes twice.
-    """
+    A PatchgenError where a word has another form, or a name comes twice."""
     found: dict[str, Any] = {}
     for entry in entries:
         name, equals, text = entry.partition("=")

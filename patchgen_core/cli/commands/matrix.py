@@ -59,11 +59,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
-    """Run ``patchgen matrix``; returns the exit code.
-
-    Raises:
-        PatchgenError: a release cannot be had, no config is about the package, or a file cannot be written.
-    """
+    """Run ``patchgen matrix``; returns the exit code."""
     from patchgen_core.upgrade.matrix.matrix import make_matrix
     from patchgen_core.upgrade.matrix.release_columns import find_columns
     from patchgen_core.upgrade.package_configs import select_configs

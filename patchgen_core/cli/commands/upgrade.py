@@ -71,11 +71,7 @@ def _add_applying(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
-    """Run ``patchgen upgrade``; returns the exit code.
-
-    Raises:
-        PatchgenError: a release cannot be had, no config is about the package, or a file cannot be written.
-    """
+    """Run ``patchgen upgrade``; returns the exit code."""
     from patchgen_core.upgrade.package_configs import select_configs
     from patchgen_core.upgrade.upgrading import upgrade
     from patchgen_core.upstream.releases import Releases, release_folder
@@ -120,12 +116,7 @@ def _release(options: argparse.Namespace, releases: Releases, selection: Package
 
 
 class _Front:
-    """Prints and writes what there is to tell, and applies what is to be applied.
-
-    Args:
-        options: of the command.
-        project, release, report: what the release does to the project.
-    """
+    """Prints and writes what there is to tell, and applies what is to be applied."""
 
     def __init__(self, options: argparse.Namespace, project: Project, release: Release, report: UpgradeReport) -> None:
         self.options, self.project, self.release, self.report = options, project, release, report

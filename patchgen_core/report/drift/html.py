@@ -14,11 +14,7 @@ from patchgen_core.report.html.page import write_page
 
 
 def write_drift(report: DriftReport, contracts: Sequence[CheckResult], path: Path) -> None:
-    """Write a report, and what the contract rules found out where they ran, as one HTML file; makes its folder.
-
-    Raises:
-        PatchgenError: the file cannot be written.
-    """
+    """Write a report, and what the contract rules found where they ran, as one HTML file; makes its folder."""
     results = [retitled(drift_result(result)) for result in report.results]
     write_page(gate_page(GateReport((*results, *contracts, *_orphans(report))), "check"), path)
 

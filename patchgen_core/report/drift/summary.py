@@ -33,11 +33,8 @@ def drift_summary(report: DriftReport) -> Iterator[tuple[str, str]]:
 
 
 def print_clean(report: DriftReport, no_color: bool) -> bool:
-    """Print the summary of a report that holds nothing else, as rich would.
-
-    Returns:
-        Whether it was printed: not where there is more to print, or only rich can tell how.
-    """
+    """Print the summary of a report that holds nothing else, as rich would; False where there is more to print, or
+    only rich can tell how."""
     if report.orphans or report.removed or any(result.status != "clean" for result in report.results):
         return False
     is_green = _is_coloured(sys.stdout, no_color)

@@ -21,12 +21,7 @@ Line = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Commands:
-    """What a user types to mend what was found.
-
-    Attributes:
-        fix: rewrites what drifted.
-        prune: removes orphans.
-    """
+    """What a user types to rewrite what drifted, and to remove orphans."""
 
     fix: str
     prune: str

@@ -34,8 +34,6 @@ def print_details(
     """Print what belongs to a verdict: problems and their figures, what upstream changed, the files that differ.
 
     Args:
-        console: where to.
-        result: the verdict, its first line printed already.
         verbose: also say how the config was loaded.
         folded: leave out the middle of long hunks. A terminal gets them folded unless ``verbose``.
         is_whole: print all figures. If not, of several problems that come with figures all but the first are one line

@@ -36,21 +36,13 @@ FORMATS = {
 
 
 def check_report_name(path: Path) -> None:
-    """Refuse a report file of unknown format.
-
-    Raises:
-        PatchgenError: its name ends as that of no format.
-    """
+    """Raise a PatchgenError for a report file whose name ends as that of no format."""
     if path.suffix not in FORMATS:
         *others, last = FORMATS
         raise PatchgenError(f"report file '{display_path(path)}' ends in none of {', '.join(others)} and {last}")
 
 
 def write_report(report: GateReport, path: Path, root: Path) -> None:
-    """Write a report, its paths from ``root`` on, in the format that the file's name says; makes the folder.
-
-    Raises:
-        PatchgenError: there is no such format, or the file cannot be written.
-    """
+    """Write a report, its paths from ``root`` on, in the format that the file's name says; makes the folder."""
     check_report_name(path)
     write_files([(path, FORMATS[path.suffix].text(report, path, root))])

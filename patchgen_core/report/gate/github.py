@@ -56,11 +56,7 @@ def _escape_property(text: str) -> str:
 
 
 def write_step_summary(report: GateReport, environment: Mapping[str, str]) -> None:
-    """Add the report to the job's summary, where there is one.
-
-    Raises:
-        PatchgenError: it cannot be written.
-    """
+    """Add the report to the job's summary, where there is one; a PatchgenError where it cannot be written."""
     path = environment.get("GITHUB_STEP_SUMMARY")
     if path:
         from patchgen_core.report.gate.markdown import gate_markdown

@@ -36,11 +36,7 @@ def gate_json(report: GateReport, root: Path) -> str:
 
 
 def read_report(path: Path, root: Path) -> GateReport:
-    """A report that :func:`gate_json` made.
-
-    Raises:
-        PatchgenError: it cannot be read, or is no such report.
-    """
+    """A report that :func:`gate_json` made; a PatchgenError where it cannot be read, or is no such report."""
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if data["schema"] != SCHEMA:

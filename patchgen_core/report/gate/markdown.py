@@ -20,13 +20,7 @@ def markdown_text(report: GateReport, path: Path, root: Path) -> str:
 
 
 def gate_markdown(report: GateReport, folder: Path | None = None, is_whole: bool = True) -> str:
-    """The report as Markdown: the table, and what was found below it.
-
-    Args:
-        report: the report.
-        folder: where the text is going to lie, for links to pictures; None leaves them out.
-        is_whole: show all rows of tables.
-    """
+    """The report as Markdown: the table, and what was found below it. A text in ``folder`` has links to pictures."""
     lines = [f"### patchgen: {report.verdict}", "", report.summary(), ""]
     if report.results:
         lines += table_head(["config", *report.checks])

@@ -17,12 +17,8 @@ from patchgen_core.report.layers import find_layers
 def with_pictures(report: GateReport, path: Path) -> tuple[GateReport, str]:
     """Draw a picture for every failed result that has figures of layers, where the report's format has no plots.
 
-    Args:
-        report: the report.
-        path: the file that the report is going to be written to. Its name begins the pictures' names.
-
-    Returns:
-        The report with the names of its pictures, and why there are none; empty where nothing is to be said.
+    Returns the report with the names of its pictures, which begin with that of the report's file, and why there are
+    none; empty where nothing is to be said.
     """
     if FORMATS[path.suffix].has_plots:
         return report, ""

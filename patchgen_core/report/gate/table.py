@@ -14,13 +14,7 @@ from patchgen_core.report.words import quantity
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table.
-
-    Attributes:
-        config: what it is called; how many they are where it stands for all configs that have nothing to say.
-        cells: what came of each check, with its style.
-        is_count: whether it stands for these.
-    """
+    """A config, or how many have nothing to say; what came of each check, with its style."""
 
     config: str
     cells: tuple[tuple[str, str], ...]
@@ -29,9 +23,7 @@ class Row:
 
 def gate_rows(report: GateReport, verbose: bool = False) -> Iterator[Row]:
     """A row for each config that has something to say, and one for all others; with ``verbose`` one for each.
-
-    Configs of one name have their paths in it.
-    """
+    Configs of one name have their paths in it."""
     by_config = report.by_config()
     names = Counter(config for config, _ in by_config)
     count, clean = 0, []

@@ -14,10 +14,8 @@ from patchgen_core.report.html.markup import Child, Markup, join_markup, tag
 class HeatCell:
     """A cell of the heat map.
 
-    Attributes:
-        text: what it says.
-        tone: its colour: ``good``, ``info``, ``warn``, ``bad`` or ``none``; empty for no colour.
-        more: what a pointer that rests on it shows.
+    ``tone`` is its colour: ``good``, ``info``, ``warn``, ``bad`` or ``none``; empty for no colour. A pointer that
+    rests on the cell shows ``more``.
     """
 
     text: str
@@ -27,13 +25,7 @@ class HeatCell:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """What became of each config, column by column.
-
-    Attributes:
-        title: its caption.
-        columns: the heads of its columns.
-        rows: a row for each section of the page, in their order; empty cells for what there is nothing to say of.
-    """
+    """What became of each config, column by column: a row for each section of the page, in their order."""
 
     title: str
     columns: tuple[str, ...]

@@ -23,13 +23,7 @@ _Scored = tuple[float, tuple[tuple[int, int], ...]]
 
 
 def diff_view(diff: str, label: str, is_open: bool = False) -> Markup:
-    """A unified diff of Python, folded away under its label and counts; empty for no diff.
-
-    Args:
-        diff: the diff.
-        label: what it shows.
-        is_open: whether it is unfolded at first.
-    """
+    """A unified diff of Python, folded away under its label and counts; empty for no diff."""
     files = parse_diff(diff)
     lines = [line for file in files for hunk in file.hunks for line in hunk.lines]
     if not lines:

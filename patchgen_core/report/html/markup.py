@@ -38,13 +38,10 @@ def join_markup(parts: Iterable[Child], between: str = "") -> Markup:
 
 
 def tag(name: str, /, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """An element.
+    """An element; content that is not :class:`Markup` is escaped, None and empty text left out.
 
-    Args:
-        name: its name.
-        children: its content; what is not :class:`Markup` is escaped, None and empty text left out.
-        attributes: its attributes, ``_`` for ``-`` and without one at the end: ``class_``, ``aria_label``. True for
-            one without a value; False and None leave it out.
+    Attributes have ``_`` for ``-`` and may end in one: ``class_``, ``aria_label``. True is for one without a value;
+    False and None leave it out.
     """
     written = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{as_markup(str(value))}"')

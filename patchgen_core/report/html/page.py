@@ -30,7 +30,6 @@ class Facet:
 
     Attributes:
         key: its name in the address.
-        label: what it is called.
         values: the values that sections may have, in their order, each with its tone.
         is_chips: whether every value is a button of its own, and not an entry of a list.
     """
@@ -46,12 +45,9 @@ class Section:
     """What a page says of one config.
 
     Attributes:
-        label: what reports call it.
         place: its file and line.
         status: the verdict in a word or two.
-        tone: its colour.
         summary: the verdict in a line.
-        body: everything else.
         values: for each facet, by its key, the values that the section has.
         words: what a text is looked for in, beside label, place and summary.
     """
@@ -73,14 +69,12 @@ class Page:
     Attributes:
         kind: what made it, such as ``gate``.
         verdict: the verdict in a word or two.
-        tone: its colour.
         lead: the verdict in a sentence.
         facts: what was compared or run.
         facets: what can be filtered by. The first holds the status of each section.
-        heat: the map of all configs; None for none.
         before: what is told before the configs, such as files that could not be read.
         sections: one for each config, in the order of the map's rows.
-        after: what is told after the map; None for nothing.
+        after: what is told after the map.
     """
 
     kind: str
@@ -125,11 +119,7 @@ def render(page: Page) -> str:
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write a page; makes the folder.
-
-    Raises:
-        PatchgenError: the file cannot be written.
-    """
+    """Write a page; makes the folder."""
     write_files([(path, render(page))])
 
 

@@ -31,13 +31,7 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class Place:
-    """A config, or a patch of one, that breaks.
-
-    Attributes:
-        config: what the config is called for short.
-        target: the patch's target; empty for the config as a whole.
-        location: where it is declared.
-    """
+    """A config, by what it is called for short, or the target of a patch of one, that breaks."""
 
     config: str
     target: str
@@ -49,12 +43,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Reason:
-    """What breaks configs, and which.
-
-    Attributes:
-        lines: why, a line each.
-        places: what breaks.
-    """
+    """What breaks configs, a line each, and which."""
 
     lines: tuple[str, ...]
     places: tuple[Place, ...]
@@ -62,12 +51,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Break:
-    """What breaks at the same place among the versions.
+    """What breaks at the same place among the versions; the title is a sentence without its full stop.
 
-    Attributes:
-        title: which versions, in a sentence without its full stop.
-        is_ahead: whether it breaks in versions newer than one in which it works, or in all.
-        reasons: why.
+    ``is_ahead`` tells whether it breaks in versions newer than one in which it works, or in all.
     """
 
     title: str

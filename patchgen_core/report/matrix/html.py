@@ -32,11 +32,7 @@ _BAD: tuple[State, ...] = ("breaks", "absent")
 
 
 def write_matrix(report: MatrixReport, path: Path) -> None:
-    """Write what several releases are to a project, as one HTML file; makes its folder.
-
-    Raises:
-        PatchgenError: the file cannot be written.
-    """
+    """Write what several releases are to a project, as one HTML file; makes its folder."""
     write_page(matrix_page(report), path)
 
 

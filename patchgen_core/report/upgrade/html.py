@@ -57,11 +57,7 @@ _HOW = {
 
 
 def write_upgrade(report: UpgradeReport, path: Path) -> None:
-    """Write what a new release does to a project, as one HTML file; makes its folder.
-
-    Raises:
-        PatchgenError: the file cannot be written.
-    """
+    """Write what a new release does to a project, as one HTML file; makes its folder."""
     write_page(upgrade_page(report), path)
 
 

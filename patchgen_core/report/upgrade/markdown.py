@@ -54,11 +54,8 @@ def upgrade_markdown(
 ) -> str:
     """The report as Markdown: a summary, what is to do, a table, and each config that is not safe, folded away.
 
-    Args:
-        report: the report.
-        steps: of :func:`patchgen_core.report.upgrade.steps.next_steps`.
-        more: paragraphs that follow the summary, such as what was applied.
-        limit: the most characters. Diffs go first, those of the least risk before others; then configs.
+    Paragraphs of ``more`` follow the summary. Over ``limit`` characters diffs go first, those of the least risk before
+    others; then configs.
     """
     title = f"### {escape(compared(report))}"
     summary = f"{escape(risk_counts(report)).capitalize()}. {escape(origins(report))}".rstrip()

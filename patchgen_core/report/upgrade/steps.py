@@ -19,12 +19,7 @@ def _same_place(location: Location) -> Location:
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do, and the places where.
-
-    Attributes:
-        what: what to do, as a sentence without its full stop.
-        places: where in the project, each with what it is about.
-    """
+    """Something to do, as a sentence without its full stop, and the places where, each with what it is about."""
 
     what: str
     places: tuple[tuple[Location, str], ...]
@@ -42,10 +37,7 @@ _DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = (
 def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now = _same_place) -> list[Step]:
     """What remains for a person to do, most urgent first; each patch once, with the first step that fits it.
 
-    Args:
-        report: the report.
-        written: the replacements that are carried over already.
-        now: where a place is since then.
+    ``written`` are the replacements that are carried over already; ``now`` says where a place is since then.
     """
     places: dict[str, dict[tuple[Location, str], None]] = {
         what: {} for what in (_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK)

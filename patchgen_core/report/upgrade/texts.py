@@ -175,13 +175,7 @@ def describe_applying(report: UpgradeReport) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """Something that was written, or was not.
-
-    Attributes:
-        word: what became of it.
-        place: the file, or where in it.
-        remark: what remains to be done, or why nothing was written; empty where all is well.
-    """
+    """Something that was written, or was not: what became of it, and what remains to be done, or why it was not."""
 
     word: str
     place: str
