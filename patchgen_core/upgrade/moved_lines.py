@@ -11,25 +11,14 @@ from patchgen_core.files import read_text
 
 
 class MovedLines:
-    """Follows lines of files through edits.
-
-    Args:
-        files: paths of the files, as they are now.
-
-    Raises:
-        PatchgenError: one cannot be read.
-    """
+    """Follows lines of files, given as they are now, through edits; one that cannot be read is an error."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self._before = {file: _lines(file) for file in dict.fromkeys(files)}
         self._known: dict[str, list[int]] = {}
 
     def now(self, location: Location) -> Location:
-        """Where a line is that stood at a location; the nearest line before it that is still there, if it is not.
-
-        Raises:
-            PatchgenError: the file cannot be read.
-        """
+        """Where a line is that stood at a location; the nearest line before it that is still there, if it is not."""
         file = location.file
         if not location.line or file not in self._before:
             return location

@@ -20,13 +20,9 @@ ConfigKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class PackageConfigs:
-    """The configs of a project that one package is upstream of.
+    """The configs of a project that one package is upstream of, without the version that they may be pinned to.
 
-    Attributes:
-        project, package: the project and the package.
-        configs: the configs, without the version that they may be pinned to.
-        skipped, failed: as for :class:`~patchgen_core.upgrade.results.UpgradeReport`.
-        sources: the configs' parsed files.
+    `skipped` and `failed` are as for :class:`~patchgen_core.upgrade.results.UpgradeReport`.
     """
 
     project: Project
@@ -43,12 +39,7 @@ class PackageConfigs:
 
 
 def select_configs(project: Project, paths: Sequence[Path] = (), package: str = PACKAGE) -> PackageConfigs:
-    """Load the configs that a package is upstream of.
-
-    Args:
-        project: the project.
-        paths: config files; all of the project by default.
-        package: name of the package.
+    """Load the configs that a package is upstream of, from some files or from all of the project.
 
     Raises:
         PatchgenError: the project has no config.

@@ -33,13 +33,8 @@ _COPIES = ("method_override", "class_replacement", "function_replacement")
 
 @dataclass(frozen=True)
 class Texts:
-    """The three texts of a patch that are merged: upstream's two in the words of the config.
-
-    Attributes:
-        replacement: what the patch puts in its target's place.
-        base, ours, theirs: upstream's old text, the replacement's, and upstream's new one; with decorators where the
-            replacement brings its own.
-    """
+    """The three texts of a patch that are merged: upstream's two in the words of the config; with decorators where the
+    replacement brings its own."""
 
     replacement: Replacement
     base: str
@@ -53,13 +48,7 @@ class Texts:
 
 
 class Rebaser:
-    """Carries the replacements of one config over.
-
-    Args:
-        loaded: the config.
-        old, new: upstream's module in both releases.
-        sources: the config's parsed files.
-    """
+    """Carries the replacements of one config over."""
 
     def __init__(self, loaded: LoadedConfig, old: ReleaseModule, new: ReleaseModule, sources: SourceCache) -> None:
         self.loaded, self.old, self.new, self.sources = loaded, old, new, sources
@@ -77,11 +66,7 @@ class Rebaser:
             return None
 
     def rebase(self, verdict: PatchVerdict) -> Rebase | None:
-        """A patch's replacement as it would be for the new release; None where there is nothing to carry over.
-
-        Args:
-            verdict: what happened to the patch's target.
-        """
+        """A patch's replacement as it would be for the new release; None where there is nothing to carry over."""
         patch = next((p for p in self._patches if is_on(verdict, p, self.loaded)), None)
         texts = self.texts(patch, verdict.new_name) if patch is not None and verdict.verdict in CARRIED else None
         if texts is None or (texts.is_unchanged and verdict.verdict != "moved"):
@@ -95,13 +80,8 @@ class Rebaser:
         return Rebase(ours.location, text, merged, diff, marked, needs)
 
     def texts(self, patch: Patch, new_name: str = "") -> Texts | None:
-        """What is merged for a patch; None where its replacement is no copy of upstream's code, or a release lacks the
-        target or has several definitions of it.
-
-        Args:
-            patch: a patch of the config.
-            new_name: what its target is called in the new release, if that is another name.
-        """
+        """What is merged for a patch, whose target may have a new name in the new release; None where its replacement
+        is no copy of upstream's code, or a release lacks the target or has several definitions of it."""
         old = self._resolve(self.old, patch)
         new = self._resolve(self.new, replace(patch, target=new_name) if new_name else patch)
         if patch.kind not in _COPIES or old is None or new is None or old.replacement is None:

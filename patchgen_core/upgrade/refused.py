@@ -14,16 +14,8 @@ from patchgen_core.errors import Location, Problem
 def without_refused(
     loaded: LoadedConfig, problems: Iterable[Problem], patches: Collection[int]
 ) -> LoadedConfig | None:
-    """A config without the declarations that problems are about.
-
-    Args:
-        loaded: the config.
-        problems: why it does not generate.
-        patches: the numbers of the patches that some of them are about.
-
-    Returns:
-        The config; None when none of its declarations is left out.
-    """
+    """A config without the declarations that problems are about, and without patches of these numbers; None when none
+    of its declarations is left out."""
     config, old = copy.copy(loaded.config), loaded.config
     places_and_messages = [(problem.location, problem.message) for problem in problems if problem.location is not None]
     places = {place for place, _ in places_and_messages if place != old.location}

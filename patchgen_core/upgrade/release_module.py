@@ -15,11 +15,9 @@ class ReleaseModule:
     """A config's upstream module in one release.
 
     Attributes:
-        upstream: its name, file and version.
         source: its text and syntax tree. From checked-in files, its imports are absolute and ruff has formatted it:
             then only the syntax tree tells what upstream changed.
         library: finds the other modules of the release; None when only this one is known.
-        origin: where the release was read from.
     """
 
     upstream: UpstreamModule

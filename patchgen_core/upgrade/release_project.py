@@ -51,14 +51,7 @@ class Generation:
 
 
 class ReleaseProject:
-    """A project with the upstream of one release.
-
-    Args:
-        project: the project.
-        release: the release.
-        sources: parsed files; those of the release are added to them.
-        configs: the configs' own parsed files.
-    """
+    """A project with one release of upstream, whose files are parsed into `sources`; the configs' are in `configs`."""
 
     def __init__(self, project: Project, release: Release, sources: SourceCache, configs: SourceCache) -> None:
         self.project, self.release = replace(project, upstream=(release.folder,)), release

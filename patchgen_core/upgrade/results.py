@@ -40,14 +40,12 @@ class Finding:
     """A piece of upstream that a patch, or a config as a whole, is about or relies on, and what happened to it.
 
     Attributes:
-        kind: what happened.
         about: what it is called in the old release, or in the new one where only that has it: ``Qwen3MLP.forward``,
             ``Qwen3Config.rope_theta``, ``transformers.cache_utils.Cache``.
         relation: what it is to the patch: ``target``, ``caller``, ``output``, ``base``, ``import``, ``field``,
             ``used``, ``alike`` (new code), ``anchor`` (a helper follows it), ``helper`` (upstream has its name),
             ``excluded``, ``dropped``, ``module``.
         detail: what exactly, in one sentence without its full stop; empty where the kind says all.
-        risk: what to do about it.
         diff: a unified diff of upstream's own change; empty for none.
     """
 
@@ -68,10 +66,9 @@ class Conflict:
     """A place where both sides changed the same and neither follows from the other.
 
     Attributes:
-        line: 1-based line of the replacement's text where ours stands.
+        line, merged_line: 1-based lines of the replacement's and of the merged text where ours stands.
         reason: why it cannot be decided, in one sentence without its full stop.
         base, ours, theirs: what each has there; empty where one has nothing.
-        merged_line: 1-based line of the merged text where ours stands.
     """
 
     line: int
@@ -87,9 +84,8 @@ class Merged:
     """The result of merging two changes of one definition.
 
     Attributes:
-        text: the result; with conflicts, our text with all that could be merged, and ours where it could not.
+        text: with conflicts, our text with all that could be merged, and ours where it could not.
         how: what it took: ``same`` (nothing of upstream's change was missing), ``lines``, or ``syntax``.
-        conflicts: what could not be merged.
         notes: what was assumed on the way, such as an argument that was renamed on both sides.
     """
 
@@ -111,7 +107,6 @@ class Rebase:
     Attributes:
         location: file and line of its ``def`` or ``class`` in the project.
         ours: its text as it stands there, moved to column 0, with its own decorators.
-        merged: what it becomes.
         diff: unified diff from ``ours`` to what it becomes.
         marked: the text with conflict markers; empty when there are none.
         needs: statements of imports that its file lacks for the merged text, such as
@@ -132,9 +127,6 @@ class PatchVerdict:
 
     Attributes:
         kind: the patch's kind, as in the header of the generated file.
-        target: its target.
-        description: why the patch is there.
-        location: where it is declared.
         verdict: what happened to the target.
         risk: the worst of all findings' risks.
         findings: what happened to the target, which comes first, and to what the patch relies on. What is unchanged
@@ -162,13 +154,12 @@ class ConfigVerdict:
 
     Attributes:
         config: what reports call the config.
-        path: its file.
         line: 1-based line where it is declared.
         module: upstream's module.
         old, new: the versions that are compared; ``old`` is empty when it is not known.
         origin: where the old text is from.
         risk: the worst risk of patches, findings and problems.
-        patches: one verdict for each patch, worst first, then in upstream's order.
+        patches: worst first, then in upstream's order.
         findings: what concerns the config and no patch of it: helpers' anchors, excluded names, dropped imports,
             the module itself.
         problems: why nothing can be generated against the new release, or what breaks a contract there and did not
@@ -203,12 +194,10 @@ class UpgradeReport:
     """What a new release does to a project.
 
     Attributes:
-        distribution: upstream's distribution, such as ``transformers``.
-        new: its version that the project is compared with.
-        configs: one verdict for each config, worst first, then by name.
+        new: upstream's version that the project is compared with; `origin` is where its text is from.
+        configs: worst first, then by name.
         skipped: configs that are not about this distribution, or could not be loaded, each with the reason.
         failed: problems of configs that could not be loaded.
-        origin: where the new text is from.
     """
 
     distribution: str
@@ -256,8 +245,6 @@ class Cell:
     """A config, or a patch of one, against one version.
 
     Attributes:
-        version: the version.
-        state: what it is to it.
         reasons: why, a line each, as far as the problems do not say it; empty for ``ok``.
         problems: what fails there, with the line in the config.
     """
@@ -270,11 +257,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class PatchRow:
-    """A patch against all versions.
+    """A patch against all versions, with a cell for each in their order.
 
     Attributes:
-        kind, target, location: of the patch.
-        cells: one for each version, in the order of the versions.
         first_broken: the first version after one that works in which it breaks; empty for none. It may lie between
             two versions of the matrix.
         last_working: the last version before ``first_broken``; empty for none.
@@ -299,18 +284,13 @@ class PatchRow:
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """A config against all versions.
+    """A config against all versions; what is not said here is as for :class:`ConfigVerdict` and :class:`PatchRow`.
 
     Attributes:
-        config, path, line, module: as for :class:`ConfigVerdict`.
         base: the version that its generated file is based on; that of what is installed where none says it; empty
             when neither is there.
         cells: one for each version, the worst of its patches and of what concerns the whole module.
-        patches: one row for each patch.
-        first_broken, last_working, is_exact, first_working, last_broken: as for :class:`PatchRow`, of the config as a
-            whole.
         reasons: why it breaks there, apart from what concerns its patches.
-        notes: what could not be found out, and why.
     """
 
     config: str
@@ -338,13 +318,9 @@ class MatrixRow:
 
 @dataclass(frozen=True)
 class MatrixReport:
-    """Configs against versions.
+    """Configs, by name, against versions in ascending order; the rest is as for :class:`UpgradeReport`.
 
     Attributes:
-        distribution: upstream's distribution.
-        versions: in ascending order.
-        rows: one for each config, by name.
-        skipped, failed: as for :class:`UpgradeReport`.
         tried: the versions that were looked at beside ``versions``, to find where something breaks first.
     """
 

@@ -40,14 +40,7 @@ def upgrade(
     since: str | None = None,
     progress: Progress | None = None,
 ) -> UpgradeReport:
-    """What a release does to configs.
-
-    Args:
-        selection: the configs.
-        release: the release to compare with.
-        releases: finds the releases that the configs' generated files are based on.
-        since: compare with this version instead.
-        progress: told how many of how many configs are done.
+    """What a release does to configs, from the versions of their generated files on or from `since` on.
 
     Raises:
         PatchgenError: a release cannot be had, ruff cannot run, or a setting names no contract rule.
@@ -158,9 +151,6 @@ class _Upgrade:
         """Upstream as the config's generated file has it, and the release, when that is at hand.
 
         The installed release, one of the cache, else the checked-in files; as the last resort it is downloaded.
-
-        Raises:
-            PatchgenError: there is none of them.
         """
         project = self.selection.project
         version = self.since or base_version(project, loaded, self.releases)
@@ -179,11 +169,7 @@ class _Upgrade:
         return side, before
 
     def _fetch(self, version: str, output: Path) -> Release:
-        """An old release that neither this machine nor a generated file has.
-
-        Raises:
-            PatchgenError: it cannot be had; says why the generated file does not hold it either.
-        """
+        """An old release that neither this machine nor a generated file has; an error says why the file has not."""
         try:
             return self.releases.find(version)
         except PatchgenError as error:
@@ -194,10 +180,8 @@ class _Upgrade:
             raise PatchgenError.from_problems(problems) from None
 
     def _new_problems(self, loaded: LoadedConfig, before: _ReleaseRun | None) -> tuple[PatchProblem, ...]:
-        """Why the config does not generate, and what breaks a contract that the old release's module honours.
-
-        To tell which findings are new, every config is generated against the old release as well.
-        """
+        """Why the config does not generate, and what breaks a contract that the old release's module honours: to tell
+        which findings are new, every config is generated against the old release as well."""
         generation = self.new.generation(loaded)
         known = {_identity(entry) for entry in before.generation(loaded).errors} if before is not None else set()
         return (*generation.problems, *(entry for entry in generation.errors if _identity(entry) not in known))

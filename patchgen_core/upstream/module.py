@@ -21,14 +21,7 @@ _HEAD = 2000
 
 @dataclass(frozen=True)
 class UpstreamModule:
-    """A module as it stands on disk.
-
-    Attributes:
-        module: dotted name.
-        path: its file.
-        distribution: name of the distribution it belongs to.
-        version: that distribution's version; ``unknown`` when there is no metadata.
-    """
+    """A module as it stands on disk; its version is ``unknown`` when its distribution has no metadata."""
 
     module: str
     path: Path
@@ -42,12 +35,8 @@ class UpstreamModule:
 
 
 def find_upstream(module: str, search: Sequence[Path] = (), location: Location | None = None) -> UpstreamModule:
-    """Resolve a module name to its file, as an import would, but running no code of it.
-
-    Args:
-        module: dotted name, such as ``transformers.models.llama.modeling_llama``.
-        search: folders to look in before the interpreter's own path.
-        location: who asks, for the error.
+    """Resolve a dotted module name to its file, as an import would, but running no code of it; `search` has folders to
+    look in before the interpreter's own path, and `location` is for the error.
 
     Raises:
         PatchgenError: the package is not installed, or has no such module; names the nearest one.

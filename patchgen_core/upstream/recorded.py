@@ -16,13 +16,7 @@ _UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Recorded:
-    """Upstream's module as a generated file and its diff hold it.
-
-    Attributes:
-        module: dotted name.
-        version: version of its distribution.
-        text: its text, with absolute imports and as ruff formats it.
-    """
+    """Upstream's module as a generated file and its diff hold it: with absolute imports and as ruff formats it."""
 
     module: str
     version: str
@@ -30,11 +24,7 @@ class Recorded:
 
 
 def recorded_version(output: Path) -> str | None:
-    """The version that a generated file says it is based on, whichever generator wrote it; None when it says none.
-
-    Args:
-        output: the generated module.
-    """
+    """The version that a generated file says it is based on, whichever generator wrote it; None when it says none."""
     try:
         text = _text(output)
     except PatchgenError:
@@ -44,11 +34,7 @@ def recorded_version(output: Path) -> str | None:
 
 
 def recorded_upstream(output: Path) -> Recorded | None:
-    """Upstream's text from a generated file and the diff beside it; None when they do not hold it.
-
-    Args:
-        output: the generated module.
-    """
+    """Upstream's text from a generated file and the diff beside it; None when they do not hold it."""
     answer = _read(output)
     return answer if isinstance(answer, Recorded) else None
 

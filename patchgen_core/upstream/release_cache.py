@@ -25,14 +25,8 @@ _VERSION = re.compile(r"\d[\w.!+]*(?:-[0-9a-f]{12})?")
 
 @dataclass(frozen=True)
 class KeptRelease:
-    """A release that a cache keeps.
-
-    Attributes:
-        distribution: its name.
-        version: its version; for one of a wheel that was at hand, with the beginning of the wheel's hash.
-        folder: where it is.
-        size: of its files, in bytes.
-    """
+    """A release that a cache keeps, with the size of its files in bytes. The version of one of a wheel that was at
+    hand has the beginning of the wheel's hash."""
 
     distribution: str
     version: str

@@ -23,14 +23,7 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class Release:
-    """A release of upstream.
-
-    Attributes:
-        distribution: its name, such as ``transformers``.
-        version: its version.
-        folder: the folder that holds the package, for ``Project.upstream``.
-        origin: where it was read from.
-    """
+    """A release of upstream; `folder` holds the package, for ``Project.upstream``."""
 
     distribution: str
     version: str
@@ -59,13 +52,8 @@ def _dotted_name(file: str) -> str:
 
 
 class Releases:
-    """Finds releases of one distribution.
-
-    Args:
-        folder: where wheels and what is unpacked of them are kept; see :func:`release_folder`.
-        distribution: name of the distribution, and of its package.
-        offline: whether nothing may be downloaded.
-    """
+    """Finds releases of one distribution, downloading nothing when `offline`. Wheels and what is unpacked of them are
+    kept in a folder; see :func:`release_folder`."""
 
     def __init__(self, folder: Path, distribution: str = "transformers", *, offline: bool = False) -> None:
         self.folder, self.distribution, self.offline = folder, distribution, offline
@@ -85,10 +73,7 @@ class Releases:
         return Release(self.distribution, package.version, package.path.parents[1], "installed")
 
     def find(self, version: str) -> Release:
-        """A release: the installed one, else one of the cache, else from pip.
-
-        Args:
-            version: its version, or ``latest`` for the newest that is no pre-release.
+        """A release by its version or ``latest``: the installed one, else one of the cache, else from pip.
 
         Raises:
             PatchgenError: there is no such release, or it cannot be had.
@@ -121,9 +106,6 @@ class Releases:
     def wheel(self, path: Path) -> Release:
         """The release of a wheel that is at hand, unpacked into the cache.
 
-        Args:
-            path: its file.
-
         Raises:
             PatchgenError: it is no wheel, is damaged, or is one of another distribution.
         """
@@ -136,10 +118,7 @@ class Releases:
         return self._unpacked(wheel, folder, "wheel")
 
     def source(self, path: Path) -> Release:
-        """The release in a folder of sources, which is read where it is.
-
-        Args:
-            path: a checkout, a folder such as ``site-packages``, or the package's own folder.
+        """The release in a checkout, a folder such as ``site-packages``, or the package's own folder, read there.
 
         Raises:
             PatchgenError: the package is not there.
@@ -164,9 +143,6 @@ class Releases:
     def published(self, *, prereleases: bool = False) -> tuple[str, ...]:
         """All versions that pip finds wheels of, ascending.
 
-        Args:
-            prereleases: whether release candidates and the like are among them.
-
         Raises:
             PatchgenError: pip cannot tell, or nothing may be downloaded.
         """
@@ -179,11 +155,7 @@ class Releases:
         return ascending(self._published, prereleases=prereleases)
 
     def latest(self) -> str:
-        """The newest version that is no pre-release.
-
-        Raises:
-            PatchgenError: as for :meth:`published`.
-        """
+        """The newest version that is no pre-release; raises as :meth:`published` does."""
         return newest(self.published()) or self.published(prereleases=True)[-1]
 
     @property

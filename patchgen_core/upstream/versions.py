@@ -15,11 +15,7 @@ Origin = Literal["installed", "cache", "download", "wheel", "folder", "checked-i
 
 
 def parse_version(text: str) -> Version:
-    """A version number.
-
-    Raises:
-        PatchgenError: it is none.
-    """
+    """A version number; a text that is none is a :class:`~patchgen_core.errors.PatchgenError`."""
     from packaging.version import InvalidVersion, Version
 
     try:
@@ -38,12 +34,7 @@ def same_version(one: str, other: str) -> bool:
 
 
 def ascending(versions: Iterable[str], *, prereleases: bool = True) -> tuple[str, ...]:
-    """Versions from the oldest to the newest, each once; what is no version is left out.
-
-    Args:
-        versions: their texts.
-        prereleases: whether release candidates and the like are among them.
-    """
+    """Versions from the oldest to the newest, each once; what is no version is left out."""
     from packaging.version import InvalidVersion, Version
 
     results: dict[Version, str] = {}
@@ -58,22 +49,13 @@ def ascending(versions: Iterable[str], *, prereleases: bool = True) -> tuple[str
 
 
 def newest(versions: Iterable[str], *, prereleases: bool = False) -> str | None:
-    """The newest of some versions; None when there is none.
-
-    Args:
-        versions: their texts.
-        prereleases: whether a release candidate may be it.
-    """
+    """The newest of some versions; None when there is none."""
     ordered = ascending(versions, prereleases=prereleases)
     return ordered[-1] if ordered else None
 
 
 def nearest(version: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The known versions just before and just after one that is not known.
-
-    Raises:
-        PatchgenError: the version is none.
-    """
+    """The known versions just before and just after one that is not known; raises as :func:`parse_version` does."""
     wanted = parse_version(version)
     ordered = ascending(known)
     before = [text for text in ordered if parse_version(text) < wanted]

@@ -27,14 +27,11 @@ class DamagedWheel(PatchgenError):
 
 @dataclass(frozen=True)
 class Wheel:
-    """A wheel.
+    """A wheel, with the name and version of its metadata.
 
     Attributes:
-        path: its file.
-        distribution: the name that its metadata has.
-        version: the version that its metadata has.
         files: where its files belong in a folder that it is unpacked to, with forward slashes; each with its name in
-            the wheel and its size.
+            the wheel and its size in bytes.
     """
 
     path: Path
@@ -63,11 +60,7 @@ def package_name(distribution: str) -> str:
 
 
 def read_wheel(path: Path, distribution: str) -> Wheel:
-    """Read what a wheel holds.
-
-    Args:
-        path: its file.
-        distribution: the distribution that it should be of.
+    """Read what a wheel, which should be of a distribution, holds.
 
     Raises:
         DamagedWheel: it is no wheel.

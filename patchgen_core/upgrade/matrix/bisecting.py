@@ -13,12 +13,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Gap:
-    """Two versions between which something turns.
-
-    Attributes:
-        before: the version in which it is as it was.
-        after: the later version in which it is not.
-    """
+    """Two versions between which something turns: one in which it is as it was, and a later one in which it is not."""
 
     before: str
     after: str
@@ -26,13 +21,8 @@ class Gap:
 
 @dataclass(frozen=True)
 class Turn:
-    """The two versions nearest to each other between which something turns.
-
-    Attributes:
-        before: the last version in which it is as it was.
-        after: the first one in which it is not.
-        is_exact: whether there is no version between them that could not be looked at.
-    """
+    """The two versions nearest to each other between which something turns. It `is_exact` where no version between
+    them could not be looked at."""
 
     before: str
     after: str
@@ -52,12 +42,8 @@ def find_turns(gaps: Mapping[K, Gap], versions: Sequence[str], ask: Ask[K]) -> d
     version answers for all of them.
 
     Args:
-        gaps: what turns, and between which versions.
         versions: the versions that there are, in ascending order; those of the gaps among them.
         ask: looks at versions. Called about log2 of a gap's versions times, each time with those of all gaps.
-
-    Returns:
-        Where each thing turns.
     """
     places = {version: number for number, version in enumerate(versions)}
     missing: set[int] = set()

@@ -27,12 +27,8 @@ _MANY = 1_500_000
 
 @dataclass(frozen=True)
 class ConfigBase:
-    """What a config's generated file is based on.
-
-    Attributes:
-        version: the version; empty when it is not known.
-        release: that release; None when only the checked-in files hold upstream's text.
-    """
+    """What a config's generated file is based on: a version, empty when it is not known, and that release; None when
+    only the checked-in files hold upstream's text."""
 
     version: str = ""
     release: Release | None = None
@@ -43,9 +39,8 @@ class Compatibility:
     """What a config is with one release.
 
     Attributes:
-        generation: what becomes of the config; None when the release lacks upstream's module.
-        targets: what upstream changed in the target of each patch, from what the config is based on; None where that
-            is not known.
+        generation: None when the release lacks upstream's module.
+        targets: what upstream changed in each patch's target, from the config's base; None where that is not known.
     """
 
     generation: Generation | None
@@ -54,14 +49,7 @@ class Compatibility:
 
 @dataclass(frozen=True)
 class CompatibilityChecker:
-    """Checks configs with releases. What a release was read into is dropped afterwards.
-
-    Attributes:
-        project: the configs' project.
-        configs: the configs, not pinned to a version.
-        bases: what each is based on.
-        sources: the configs' parsed files.
-    """
+    """Checks configs, none pinned to a version, with releases. What a release was read into is dropped afterwards."""
 
     project: Project
     configs: Mapping[ConfigKey, LoadedConfig]

@@ -26,12 +26,7 @@ Task = tuple[Release, tuple[ConfigKey, ...]]
 
 
 class CompatibilityPool:
-    """Checks the configs of a selection with releases; a context manager that ends the workers that it started.
-
-    Args:
-        selection: the configs.
-        bases: what each is based on.
-    """
+    """Checks the configs of a selection with releases; a context manager that ends the workers that it started."""
 
     def __init__(self, selection: PackageConfigs, bases: Mapping[ConfigKey, ConfigBase]) -> None:
         self.selection, self.bases = selection, bases
@@ -56,15 +51,7 @@ class CompatibilityPool:
         return self._results[release.folder, key]
 
     def check(self, wanted: Iterable[tuple[Release, Collection[ConfigKey]]], progress: Progress | None = None) -> None:
-        """Check configs with releases that have not been checked yet.
-
-        Args:
-            wanted: releases, each with the configs to try with it.
-            progress: told how many of how many are done.
-
-        Raises:
-            PatchgenError: as for :meth:`CompatibilityChecker.check`.
-        """
+        """Check configs with releases, unless that was done; raises as :meth:`CompatibilityChecker.check` does."""
         tasks = list(self._tasks(wanted))
         total, done = sum(len(keys) for _, keys in tasks), 0
         for (release, keys), results in zip(tasks, self._checked(tasks, total)):

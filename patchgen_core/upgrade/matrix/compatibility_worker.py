@@ -19,12 +19,7 @@ from patchgen_core.upstream.releases import Release
 
 @dataclass(frozen=True)
 class CheckerRequest:
-    """A checker that is wanted.
-
-    Attributes:
-        project: the configs' project.
-        bases: what each config is based on.
-    """
+    """A checker that is wanted."""
 
     project: Project
     bases: Mapping[ConfigKey, ConfigBase]
@@ -43,11 +38,7 @@ _checkers: list[tuple[CheckerRequest, CompatibilityChecker]] = []  # that of the
 
 
 def check_configs(request: CheckRequest) -> dict[ConfigKey, Compatibility]:
-    """What configs become with a release.
-
-    Raises:
-        PatchgenError: a config does not load; or as for :meth:`CompatibilityChecker.check`.
-    """
+    """What configs become with a release; raises as :meth:`CompatibilityChecker.check` does, or where none loads."""
     gc.disable()
     with contextlib.redirect_stderr(io.StringIO()):  # the process that asks has loaded the configs, too
         return _find_checker(request.checker).check(request.release, request.keys)

@@ -25,13 +25,8 @@ _LABEL = re.compile(r"^\w+ [\w.]+: ")
 
 @dataclass(frozen=True)
 class ConfigCells:
-    """A config and its patches against one version.
-
-    Attributes:
-        config: the config.
-        patches: its patches, in the order in which they are declared.
-        general: what fails, apart from what concerns its patches.
-    """
+    """A config and its patches, in the order in which they are declared, against one version; `general` is what fails
+    apart from what concerns its patches."""
 
     config: Cell
     patches: tuple[Cell, ...]
@@ -39,15 +34,8 @@ class ConfigCells:
 
 
 def judge(version: str, new: Compatibility, base: Compatibility | None, names: Sequence[str]) -> ConfigCells:
-    """What a version is to a config.
-
-    Args:
-        version: what the version is called.
-        new: the config with it.
-        base: the config with the release that it is based on: what is wrong there as well does not count. None where
-            that cannot be tried.
-        names: what the patches are called.
-    """
+    """What a version is to a config, whose patches are called `names`. What is wrong with the release that it is based
+    on as well does not count; `base` is None where that cannot be tried."""
     if new.generation is None:
         cell = Cell(version, "absent", (NO_MODULE,))
         return ConfigCells(cell, tuple(cell for _ in names))
@@ -69,12 +57,7 @@ def judge(version: str, new: Compatibility, base: Compatibility | None, names: S
 
 
 def reasons_of(cell: Cell, problems: Iterable[Problem] | None = None) -> tuple[str, ...]:
-    """Why a cell is what it is, a line each: in short, and each thing once.
-
-    Args:
-        cell: the cell.
-        problems: those of its problems that matter; all by default.
-    """
+    """Why a cell is what it is, a line each: in short, and each thing once; of its problems, all by default."""
     failing = (reason_of(problem) for problem in (cell.problems if problems is None else problems))
     return tuple(dict.fromkeys((*failing, *cell.reasons)))
 
@@ -86,10 +69,8 @@ def reason_of(problem: Problem) -> str:
 
 
 def _new_errors(new: Generation, base: Generation | None) -> list[PatchProblem]:
-    """The errors that the base has not, wherever in the module they stand.
-
-    Of a config that does not generate, those of patches: what is left of it may break a rule as a whole.
-    """
+    """The errors that the base has not, wherever in the module they stand. Of a config that does not generate, those
+    of patches: what is left of it may break a rule as a whole."""
     known = {_identity(entry.problem) for entry in (base.errors if base is not None else ())}
     errors = [entry for entry in new.errors if _identity(entry.problem) not in known]
     return [entry for entry in errors if entry.patch is not None] if new.problems else errors

@@ -34,19 +34,11 @@ def make_matrix(
     fetching: Fetching = lambda _: None,
     progress: Progress | None = None,
 ) -> MatrixReport:
-    """Try configs with releases.
+    """Try configs with releases, given in ascending order.
 
     A config that works in one column and breaks in the next one, or the other way around, is tried with releases
     between them by bisection, each of its patches by itself. That takes it for granted that each turns once between
-    two columns.
-
-    Args:
-        selection: the configs.
-        columns: the releases, in ascending order.
-        releases: finds the releases that the configs are based on, and those between two columns.
-        bisect: whether to look at releases between two columns.
-        fetching: told the versions of releases that are looked for.
-        progress: told how many of how many cells are done.
+    two columns. `progress` is told how many of how many cells are done.
 
     Raises:
         PatchgenError: ruff cannot run, or a setting names no contract rule.
@@ -70,11 +62,8 @@ def make_matrix(
 def _base(
     selection: PackageConfigs, loaded: LoadedConfig, columns: Sequence[ReleaseColumn], releases: Releases
 ) -> ConfigBase:
-    """What a config's generated file is based on: what is installed, where it does not say.
-
-    A release of that version may be installed, a column, or in the cache, or can be downloaded. Where there is none
-    of them, the checked-in files may hold the module.
-    """
+    """What a config's generated file is based on: what is installed, where it does not say. Where no release of that
+    version is at hand or to be downloaded, the checked-in files may hold the module."""
     version = base_version(selection.project, loaded, releases)
     if not version:
         return ConfigBase()

@@ -33,13 +33,8 @@ class ReleaseColumn:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a matrix should have columns for.
-
-    Attributes:
-        words: versions, ``latest``, and ranges such as ``5.9..5.23``.
-        wheels: files.
-        sources: folders.
-    """
+    """What a matrix should have columns for: words (versions, ``latest``, and ranges such as ``5.9..5.23``), wheels
+    and folders of sources."""
 
     words: tuple[str, ...] = ()
     wheels: tuple[Path, ...] = ()
@@ -48,11 +43,6 @@ class Wanted:
 
 def find_columns(releases: Releases, wanted: Wanted, fetching: Fetching) -> tuple[ReleaseColumn, ...]:
     """The columns, from the oldest release to the newest, each once.
-
-    Args:
-        releases: where they come from.
-        wanted: which.
-        fetching: told what is being looked for.
 
     Raises:
         PatchgenError: with all that cannot be had.

@@ -18,13 +18,8 @@ Statement = Callable[[Unit, Unit, Unit], None]
 
 @dataclass(frozen=True)
 class Sides:
-    """A block in three texts.
-
-    Attributes:
-        base, ours, theirs: its statements.
-        parent: the statement of ours that the block is in.
-        in_class: whether it is the body of a class, where names count and not the order.
-    """
+    """A block's statements in three texts; `parent` is the statement of ours that it is in. In the body of a class
+    (`in_class`), names count and not the order."""
 
     base: list[Unit]
     ours: list[Unit]
@@ -61,13 +56,7 @@ class _Undecided(Exception):
 
 
 def merge_block(edits: Edits, sides: Sides, statement: Statement) -> None:
-    """Apply upstream's changes of a block to ours.
-
-    Args:
-        edits: where changes are noted.
-        sides: the block.
-        statement: merges a statement that all three have.
-    """
+    """Note upstream's changes of a block as edits of ours; `statement` merges a statement that all three have."""
     _Block(edits, sides, statement).run()
 
 

@@ -17,12 +17,10 @@ def _conflict_line(conflict: Conflict) -> int:
 
 @dataclass
 class Edits:
-    """Edits of a text that can be taken back.
+    """Edits of our text that can be taken back.
 
     Attributes:
-        text: our text.
-        edits: how it changes.
-        conflicts: where it cannot be decided how.
+        conflicts: where it cannot be decided how the text changes.
         notes: what was assumed.
         same: upstream's new statements that are ours, changed or not.
         changed: our statements that upstream had before and ours has changed.

@@ -14,12 +14,8 @@ _DECLARING = (ast.Global, ast.Nonlocal, ast.Delete)
 
 @dataclass(frozen=True)
 class Effects:
-    """What some statements do.
-
-    Attributes:
-        reads, writes: the names, those of attributes of ``self`` with the attribute.
-        leaves: whether they may leave the block, or declare names.
-    """
+    """The names that some statements read and write (attributes of ``self`` with the attribute), and whether they may
+    leave the block or declare names."""
 
     reads: frozenset[str]
     writes: frozenset[str]

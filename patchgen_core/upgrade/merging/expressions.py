@@ -51,11 +51,7 @@ class Spot:
 
 
 def merge_expression(edits: Edits, base: Spot, ours: Spot, theirs: Spot) -> bool:
-    """Apply upstream's change of an expression to ours.
-
-    Returns:
-        Whether that can be decided; if not, some edits may have been noted all the same.
-    """
+    """Apply upstream's change of an expression to ours; False where it cannot be decided, after some edits perhaps."""
     if theirs.dump in (base.dump, ours.dump):
         return True
     if ours.dump != base.dump:

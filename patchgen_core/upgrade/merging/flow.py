@@ -27,7 +27,6 @@ class Use:
     Attributes:
         source: the label of the statement that assigns; a parameter's name in a tuple; ``entry`` for none before it.
         target: the label of the one that uses it.
-        name: what is assigned.
         how: what takes it there: the function that is called with it, or the operation.
         is_own: whether ours changed the statement that assigns.
     """
@@ -41,13 +40,7 @@ class Use:
 
 @dataclass
 class Flow:
-    """The uses in a function.
-
-    Attributes:
-        label: what statements are known by.
-        own: the labels of those that ours has changed.
-        uses: each use, with the statement that it is in.
-    """
+    """The uses in a function, each with its statement, which goes by its `label`; ours has changed those in `own`."""
 
     label: Label
     own: Container[object]
@@ -170,13 +163,7 @@ def _callee(function: ast.expr) -> str:
 
 
 def find_uses(node: ast.AST, label: Label, own: Container[object]) -> Mapping[Use, ast.stmt]:
-    """Every use in a definition and the functions of its body.
-
-    Args:
-        node: the definition.
-        label: what its statements are known by.
-        own: the labels of those that ours has changed.
-    """
+    """Every use in a definition and the functions of its body; arguments as for :class:`Flow`."""
     flow = Flow(label, own)
     if isinstance(node, FUNCTIONS):
         names = [argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]

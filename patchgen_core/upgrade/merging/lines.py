@@ -11,12 +11,7 @@ from patchgen_core.upgrade.results import Conflict
 
 @dataclass(frozen=True)
 class Region:
-    """A part of three texts that lies between lines they share, or one that all three share.
-
-    Attributes:
-        base, ours, theirs: half-open ranges of lines, counted from 0.
-        is_common: whether all three have the same lines.
-    """
+    """A part of three texts, as half-open ranges of lines from 0, that all three share or that lies between such."""
 
     base: tuple[int, int]
     ours: tuple[int, int]
@@ -54,11 +49,7 @@ def _shared(base: Sequence[str], ours: Sequence[str], theirs: Sequence[str]) -> 
 
 
 def merge_lines(base: str, ours: str, theirs: str) -> tuple[str, tuple[Conflict, ...]]:
-    """Merge two changes of a text by lines.
-
-    Returns:
-        The merged text, with ours where both changed the same lines, and those places.
-    """
+    """Merge two changes of a text by lines; where both changed the same, ours stays and a conflict says so."""
     lines = base.split("\n"), ours.split("\n"), theirs.split("\n")
     merged: list[str] = []
     conflicts = []

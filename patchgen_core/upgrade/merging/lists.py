@@ -19,9 +19,8 @@ class Element:
     """One of several things that commas separate.
 
     Attributes:
-        text: what it stands in.
         node: its syntax; None for the ``*`` and ``/`` of a signature.
-        key: what it is known by: its name; empty when that is its place.
+        key: its name; empty when it is known by its place.
         dump: its syntax, however it is laid out.
         lead, start, end: where the text behind the comma before it, and where its own starts; and where that ends.
     """
@@ -79,17 +78,12 @@ def merge_elements(
     merge: Merge,
     differs: Callable[[Element, Element], bool] | None = None,
 ) -> bool:
-    """Apply upstream's changes of a list to ours.
+    """Apply upstream's changes of a list to ours; returns whether they can be decided.
 
     Args:
-        edits: where changes are noted.
         limits: offsets of what is between the brackets of ours.
         sides: the elements of base, ours and theirs.
-        merge: merges one element.
         differs: whether an element that one side deleted is another one on the other side.
-
-    Returns:
-        Whether that can be decided.
     """
     differs = differs or _differ
     base, ours, theirs = _keyed(*sides)

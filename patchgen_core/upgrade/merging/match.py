@@ -15,13 +15,8 @@ _ALIKE, _SAME_TARGET = 0.6, 0.3
 
 @dataclass
 class Matches:
-    """Pairs of two blocks' statements, by their numbers.
-
-    Attributes:
-        pairs: from the first block's to the second's.
-        back: the other way round.
-        moved: the first block's that stand in another order in the second.
-    """
+    """Pairs of two blocks' statements by their numbers, in both directions; those of the first block that stand in
+    another order in the second are `moved`."""
 
     pairs: dict[int, int] = field(default_factory=dict)
     back: dict[int, int] = field(default_factory=dict)

@@ -19,15 +19,10 @@ from patchgen_core.upgrade.results import Conflict, Merged
 
 
 def merge_definition(base: str, ours: str, theirs: str) -> Merged:
-    """Apply upstream's change of a definition to its replacement.
+    """Apply upstream's change of a definition to its replacement, which may have another name.
 
-    Args:
-        base: upstream's old definition, at column 0, decorators included.
-        ours: the replacement; its name may be another one.
-        theirs: upstream's new definition.
-
-    Returns:
-        Our text with upstream's change in it. Where both changed the same, ours stays and a conflict says so.
+    Each text starts at column 0 and includes decorators. Where both sides changed the same, ours stays and a conflict
+    says so.
     """
     texts = [read_text(text) for text in (base, ours, theirs)]
     name = texts[1].definition.name
@@ -128,12 +123,7 @@ def _renamed(text: Text, name: str) -> str:
 
 
 def mark_conflicts(ours: str, merged: Merged) -> str:
-    """The merged text with conflict markers around each place that could not be merged.
-
-    Args:
-        ours: the replacement as it was.
-        merged: what it became.
-    """
+    """The merged text with conflict markers around each place that could not be merged."""
     lines = (merged.text if merged.text else ours).split("\n")
     for conflict in sorted(merged.conflicts, key=lambda conflict: -conflict.merged_line):
         at = max(conflict.merged_line, 1) - 1

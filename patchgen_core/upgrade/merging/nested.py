@@ -14,13 +14,7 @@ from patchgen_core.upgrade.merging.text import Unit, units
 
 @dataclass(frozen=True)
 class _Block:
-    """A block inside a statement of ours, and what of the base stands in it.
-
-    Attributes:
-        parent: the statement that it is directly in.
-        units: its statements.
-        places: by the number of a statement in the base, where it stands in the block.
-    """
+    """A block inside a statement of ours; `places` says where it has the base's statements, by their numbers there."""
 
     parent: Unit
     units: list[Unit]
@@ -39,15 +33,8 @@ class _Block:
 
 
 def without_nested(edits: Edits, sides: Sides) -> list[Sides]:
-    """A block without what ours has moved into blocks inside it, followed by each of those.
-
-    Args:
-        edits: where is noted what was moved.
-        sides: the block.
-
-    Returns:
-        The block alone where upstream changed nothing of what was moved.
-    """
+    """A block without what ours has moved into blocks inside it, followed by each of those; the block alone where
+    upstream changed nothing of what was moved."""
     inner: list[Sides] = []
     while not sides.in_class and (split := _split(sides)) is not None:
         sides, part, block = split
@@ -129,10 +116,7 @@ def _places(sides: Sides, missing: list[int], block: list[Unit]) -> dict[int, li
 
 
 def _numbers_of_theirs(sides: Sides, block: _Block, new: Matches) -> list[int]:
-    """The numbers of upstream's new statements that are for a block that has some of the base's.
-
-    Those that it has as well, and new ones that stand in the place of such or between two of them.
-    """
+    """The numbers of upstream's new statements that a block has, and of new ones in their place or between them."""
     numbers: list[int] = []
     for number in range(len(sides.theirs)):
         if number in new.back:

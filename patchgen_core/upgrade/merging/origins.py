@@ -17,9 +17,7 @@ class NewUse:
     """A value that a statement uses in the merged text and in neither side, or in upstream's only.
 
     Attributes:
-        use: the use.
-        source: the statement that assigns it, in the merged text; None for none.
-        target: the statement that uses it, in the merged text.
+        source, target: the statements of the merged text that assign it, None for none, and use it.
         is_lost: whether it is upstream's: a new statement's value that upstream's text uses there.
     """
 
@@ -30,13 +28,7 @@ class NewUse:
 
 
 def find_new_uses(edits: Edits, merged: Text, theirs: Text) -> list[NewUse]:
-    """The uses that neither side has, and those of upstream's new statements that are no more.
-
-    Args:
-        edits: the merge, which has no conflicts.
-        merged: its result.
-        theirs: upstream's new text.
-    """
+    """The uses in a clean merge that neither side has, and those of upstream's new statements that are no more."""
     ours = edits.text
     labels: dict[ast.stmt, object] = {node: edits.same.get(node, node) for node in statements(theirs.definition)}
     labels |= {node: node for node in statements(ours.definition)}

@@ -19,12 +19,7 @@ _VARIABLE = "variable"
 
 @dataclass(frozen=True)
 class Aligned:
-    """The three texts with the same names for the same variables.
-
-    Attributes:
-        base, ours, theirs: the texts.
-        notes: what was renamed in ours.
-    """
+    """The three texts with the same names for the same variables; the notes say what was renamed in ours."""
 
     base: Text
     ours: Text
@@ -56,12 +51,7 @@ def align_names(base: Text, ours: Text, theirs: Text) -> Aligned:
 
 
 def find_renames(old: Text, new: Text, known: frozenset[str] = frozenset()) -> dict[str, str]:
-    """The variables of one text that another one uses under another name.
-
-    Args:
-        old, new: the texts.
-        known: names that are in use elsewhere, and so no variable's other name.
-    """
+    """The variables of one text that another uses under another name, which is not `known` to be in use elsewhere."""
     gone, come = _variables(old), _variables(new)
     gone = {name: what for name, what in gone.items() if name not in new.names | known}
     come = {name: what for name, what in come.items() if name not in old.names | known}

@@ -20,7 +20,6 @@ class Head:
     """The parts of a function's first lines.
 
     Attributes:
-        text, node: the function.
         limits: what is between the brackets of its parameters.
         arrow: offset behind the closing bracket.
         colon: offset of the colon that ends it.

@@ -48,11 +48,7 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The source of one definition.
-
-    Attributes:
-        source: its text and syntax tree.
-    """
+    """The source of one definition: its text and syntax tree."""
 
     source: SourceFile
     _dumps: dict[ast.AST, str] = field(default_factory=dict, repr=False)
@@ -179,11 +175,8 @@ class Unit:
     """A statement with the lines that belong to it.
 
     Attributes:
-        node: the statement.
-        text: the text it stands in.
         first: the first line, with the comments directly above it and its decorators.
         start: the first line of the statement itself.
-        last: the last line.
         is_apart: whether no other statement shares these lines.
     """
 
@@ -227,11 +220,7 @@ class Unit:
 
 
 def read_text(text: str, name: str = "definition") -> Text:
-    """Parse a definition.
-
-    Raises:
-        PatchgenError: it is not valid Python.
-    """
+    """Parse a definition; what is not valid Python is a :class:`~patchgen_core.errors.PatchgenError`."""
     return Text(parse_source(Path(name), text if text.endswith("\n") else f"{text}\n"))
 
 

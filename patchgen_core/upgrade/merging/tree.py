@@ -17,12 +17,7 @@ from patchgen_core.upgrade.merging.text import Text, Unit, units
 
 @dataclass(frozen=True)
 class TreeMerge:
-    """The merge of three definitions.
-
-    Attributes:
-        edits: what is found.
-        base, ours, theirs: the definitions' texts.
-    """
+    """The merge of three definitions."""
 
     edits: Edits
     base: Text

@@ -23,13 +23,8 @@ __all__ = ["Comparison", "TargetVerdict", "compare_config", "compare_target"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What another release does to a config.
-
-    Attributes:
-        patches: one verdict for each patch, in upstream's order, without what only generating can tell.
-        findings: what concerns the config and no patch of it.
-        notes: what could not be found out, and why.
-    """
+    """What another release does to a config: verdicts on its patches in upstream's order, without what only generating
+    can tell; findings that concern no patch; and notes of what could not be found out, and why."""
 
     patches: tuple[PatchVerdict, ...]
     findings: tuple[Finding, ...] = ()
@@ -47,7 +42,6 @@ def compare_config(
     """Compare upstream's old and new text of everything that a config patches or relies on.
 
     Args:
-        loaded: the config.
         old: upstream's module as the config's generated file has it.
         new: the module in the new release; None when that has none of its name.
         sources: the config's parsed files.
@@ -72,12 +66,7 @@ def compare_config(
 
 
 def compare_target(old: ReleaseModule, new: ReleaseModule, patch: Patch) -> TargetVerdict:
-    """What happened to a patch's target alone, which takes no replacement and nothing that it relies on into account.
-
-    Args:
-        old, new: upstream's module in both releases.
-        patch: the patch.
-    """
+    """What happened to a patch's target alone, whatever its replacement is and whatever that relies on."""
     return target_verdict(PatchReplacement(patch, read_target_name(patch), None), view_of(old), view_of(new), None)
 
 

@@ -26,7 +26,7 @@ class Fields:
 
     Attributes:
         names: every name that can be read of an instance.
-        defaults: the defaults of fields, where they are evident.
+        defaults: of fields, where they are evident.
         parts: the classes of the configurations in it, by field.
         is_whole: whether all of its bases are known.
     """

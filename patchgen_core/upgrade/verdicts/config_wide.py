@@ -14,12 +14,7 @@ from patchgen_core.upgrade.verdicts.similar_code import moved
 
 
 def config_wide_findings(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> list[Finding]:
-    """What concerns a config as a whole and no patch of it.
-
-    Args:
-        patched: the config.
-        old, new: upstream's module in both releases.
-    """
+    """What concerns a config as a whole and no patch of it."""
     findings = [*_anchors(patched, old, new), *_excluded(patched, old, new), *_dropped(patched, old, new)]
     findings += [*_decorators(patched, old, new), *_imports(patched, old, new), *_helpers(patched, old, new)]
     return list(dict.fromkeys(findings))

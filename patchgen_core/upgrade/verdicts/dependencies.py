@@ -16,13 +16,7 @@ from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, Patc
 def dependency_findings(
     entry: PatchReplacement, patched: ConfigReplacements, old: ModuleView, new: ModuleView
 ) -> list[Finding]:
-    """What a release did to what a patch relies on, each thing once.
-
-    Args:
-        entry: the patch.
-        patched: all of its config.
-        old, new: upstream's module in both releases.
-    """
+    """What a release did to what a patch relies on, each thing once."""
     return list(dict.fromkeys(_findings(entry, patched, old, new)))
 
 

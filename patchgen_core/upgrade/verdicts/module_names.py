@@ -149,13 +149,8 @@ def called(node: Definition | None) -> Function | None:
 
 
 def broken_call(calls: Iterable[ast.Call], old: Function, new: Function, bound: bool) -> str:
-    """Why one of several calls that fitted a function does not fit another; empty when all do.
-
-    Args:
-        calls: the calls.
-        old, new: the function in both releases.
-        bound: whether it is called with an instance or class in front.
-    """
+    """Why a call that fitted a function does not fit its new form; empty when all do. `bound` is whether calls have an
+    instance or class in front."""
     before, after = signature_of(old, bound), signature_of(new, bound)
     others = renamed(old, new)
     for call in calls:

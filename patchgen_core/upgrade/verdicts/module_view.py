@@ -74,11 +74,7 @@ def read_target_name(patch: Patch) -> TargetName:
 
 
 class ModuleView:
-    """A module of one release.
-
-    Args:
-        side: the release.
-    """
+    """A module of one release."""
 
     def __init__(self, side: ReleaseModule) -> None:
         self.side, self.source, self.library = side, side.source, side.library

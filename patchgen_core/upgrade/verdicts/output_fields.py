@@ -38,13 +38,7 @@ def output_findings(
     after: tuple[ModuleView, ClassInModule],
     calls: Sequence[ast.Call],
 ) -> Iterator[Finding]:
-    """Fields that a replacement passes to an output and that the output has no more.
-
-    Args:
-        about: the output.
-        before, after: it in both releases, each with the module that uses it.
-        calls: the calls that build one.
-    """
+    """Fields that calls pass to an output and that it has no more; with an output comes the module that uses it."""
     old, new = fields_of(*before), fields_of(*after)
     if not calls or not is_output(before[1].node) or old is None or new is None:
         return

@@ -24,12 +24,7 @@ _REGISTERING = frozenset(["register_buffer", "register_parameter", "register_mod
 
 @dataclass
 class Members:
-    """What a class body gives its instances, bases aside.
-
-    Attributes:
-        names: everything.
-        assigned: what its methods assign to attributes of ``self``, by name.
-    """
+    """What a class body gives its instances, bases aside: all names, and what methods assign to attributes of them."""
 
     names: set[str] = field(default_factory=set)
     assigned: dict[str, list[ast.expr]] = field(default_factory=dict)

@@ -27,13 +27,8 @@ WHOLE = ("class_replacement", "function_replacement", "external")
 
 @dataclass(frozen=True)
 class PatchReplacement:
-    """A patch and what it puts in its target's place.
-
-    Attributes:
-        patch, target_name: the patch and what it aims at.
-        node: the replacement as the generated module has it, with its own decorators; None for an external one, and
-            for one that cannot be read.
-    """
+    """A patch and what it puts in its target's place: `node`, as the generated module has it, with its own decorators;
+    None for an external replacement, and for one that cannot be read."""
 
     patch: Patch
     target_name: TargetName
@@ -53,13 +48,7 @@ class PatchReplacement:
 
 
 class ConfigReplacements:
-    """What a config puts into the generated module.
-
-    Args:
-        loaded: the config.
-        views: upstream's module, the release first that replacements are named for.
-        sources: the config's parsed files.
-    """
+    """What a config puts into the generated module; the first of `views` is the release that replacements know."""
 
     def __init__(self, loaded: LoadedConfig, views: tuple[ModuleView, ...], sources: SourceCache) -> None:
         self.loaded, self.config, self.views, self.sources = loaded, loaded.config, views, sources

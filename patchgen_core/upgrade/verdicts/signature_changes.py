@@ -99,12 +99,8 @@ def _differences(name: str, old: Parameter, new: Parameter) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Fit:
-    """Whether a replacement takes what is passed to it in the new release.
-
-    Attributes:
-        is_broken: whether a call inside the module cannot be taken, or lands in other parameters.
-        detail: how it does or does not, as the end of a sentence.
-    """
+    """Whether a replacement takes what is passed to it in the new release. It `is_broken` where a call inside the
+    module cannot be taken, or lands in other parameters; `detail` is the end of a sentence."""
 
     is_broken: bool
     detail: str
@@ -112,13 +108,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Callee:
-    """A function that is called: the replacement's, and upstream's in both releases.
-
-    Attributes:
-        ours: the replacement; None where there is none.
-        before, after: upstream's definition in both releases.
-        in_class: whether it is a method.
-    """
+    """A function that is called: the replacement's, None where there is none, and upstream's in both releases."""
 
     ours: Function | None
     before: Function
@@ -130,11 +120,7 @@ class Callee:
         return bound_signature(function, self.in_class)
 
     def broken(self, old: Sequence[Call], new: Sequence[Call]) -> str:
-        """Why the replacement cannot take what is passed to it in the new release; empty when it can.
-
-        Args:
-            old, new: the calls in both releases. What did not fit in the old one is no news.
-        """
+        """Why the replacement cannot take the new calls; empty when it can, or could not take the old ones either."""
         if self.ours is None:
             return ""
         known = {self._reason(call, self.before) for call in old}
@@ -156,12 +142,7 @@ def fails(call: ast.Call, signature: Signature, function: Function) -> str:
 
 
 def fit(callee: Callee, old: Sequence[Call], new: Sequence[Call]) -> Fit:
-    """Whether a replacement fits the new callers, and has the parameters that the new signature has.
-
-    Args:
-        callee: the replacement and what it replaces.
-        old, new: the calls that run it in both releases.
-    """
+    """Whether a replacement fits the new callers, and has the parameters that the new signature has."""
     assert callee.ours is not None
     mine, theirs = callee.signature(callee.ours), callee.signature(callee.after)
     why = callee.broken(old, new)

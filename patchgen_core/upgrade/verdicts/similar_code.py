@@ -23,12 +23,7 @@ _TOKENS = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class Likeness:
-    """A definition that is like another.
-
-    Attributes:
-        name: it, as reports name it.
-        ratio: how alike their bodies are, from 0 to 1.
-    """
+    """A definition that is like another, with how alike their bodies are, from 0 to 1."""
 
     name: str
     ratio: float
@@ -61,12 +56,8 @@ def _bound(a: Counter[str], b: Counter[str]) -> float:
 
 
 def nearest(node: Definition, package: str, candidates: Iterable[tuple[str, Definition, str]]) -> Likeness | None:
-    """The candidate that is most alike, if one is alike enough to be the same one renamed.
-
-    Args:
-        node, package: what is looked for, and where its relative imports start from.
-        candidates: name, node and package of each definition.
-    """
+    """The candidate that is most alike, if one is alike enough to be the same one renamed. Candidates are name, node
+    and package, where relative imports start from."""
     words = tokens_of(node, package)
     known = Counter(words)
     ranked = []
@@ -159,13 +150,8 @@ _SHORT = 8
 def new_code_findings(
     patched: ConfigReplacements, old: ModuleView, new: ModuleView, moved_to: Collection[str] = ()
 ) -> dict[int, list[Finding]]:
-    """New code that the reason of a patch may apply to, by the ``id`` of the patch that is most like it.
-
-    Args:
-        patched: the config.
-        old, new: upstream's module in both releases.
-        moved_to: what targets are called now, which is no new code.
-    """
+    """New code that the reason of a patch may apply to, by the ``id`` of the patch that is most like it; what targets
+    are called now (`moved_to`) is no new code."""
     names = [name for name in new.index.definitions if name not in old.index.definitions]
     names = [name for name in names if name not in patched.config.exclude and not _is_patched(name, patched)]
     names = [name for name in names if not any(place.partition(".")[0] == name for place in moved_to)]

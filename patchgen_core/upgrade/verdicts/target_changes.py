@@ -19,14 +19,7 @@ CALLED = ("__init__", "forward", "__call__")
 
 @dataclass(frozen=True)
 class Change:
-    """What happened to a definition.
-
-    Attributes:
-        kind: which of unchanged, cosmetic, changed, signature changed, decorators changed.
-        detail: what exactly.
-        diff: upstream's own change.
-        signatures: the old and new functions whose signatures differ, by name.
-    """
+    """What happened to a definition, and which functions' signatures differ, old and new, by name."""
 
     kind: Kind
     detail: str = ""
@@ -40,14 +33,7 @@ UNCHANGED = Change("unchanged")
 def compare(
     name: str, old: TargetDefinitions, new: TargetDefinitions, versions: tuple[str, str], *, by_text: bool = True
 ) -> Change:
-    """What happened to a target that both releases have.
-
-    Args:
-        name: how diffs call it.
-        old, new: it in both releases.
-        versions: the releases.
-        by_text: whether texts can be compared; else only what they say.
-    """
+    """What happened to a target that both releases have; without `by_text`, only what the texts say is compared."""
     before, after = texts(old), texts(new)
     if by_text and before == after:
         return UNCHANGED

@@ -23,12 +23,7 @@ _PLAIN_BASES = frozenset(["PreTrainedModel", "GenerationMixin", "GradientCheckpo
 
 @dataclass(frozen=True)
 class TargetVerdict:
-    """What happened to a patch's target alone.
-
-    Attributes:
-        finding: what happened.
-        new_name: what the target is called now, if it moved.
-    """
+    """What happened to a patch's target alone; `new_name` is what it is called now, if it moved."""
 
     finding: Finding
     new_name: str = ""
@@ -37,13 +32,7 @@ class TargetVerdict:
 def target_verdict(
     entry: PatchReplacement, old: ModuleView, new: ModuleView, patched: ConfigReplacements | None
 ) -> TargetVerdict:
-    """What happened to a patch's target.
-
-    Args:
-        entry: the patch.
-        old, new: upstream's module in both releases.
-        patched: all of its config; None to leave the replacement out of account.
-    """
+    """What happened to a patch's target; without `patched`, its replacement is left out of account."""
     target_name = entry.target_name
     before, after = old.find(target_name), new.find(target_name)
     if before is None:

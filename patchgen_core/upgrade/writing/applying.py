@@ -53,9 +53,6 @@ def apply(
     are: they hold the text of upstream that what is left is still to be carried over from.
 
     Args:
-        project: the project.
-        report: what the release does to it.
-        release: the release.
         allow_dirty: write even where git could not take back what is written.
         conflicts: write what has conflicts as well, with conflict markers. Its config does not load then.
 

@@ -22,12 +22,7 @@ FileChanges = tuple[Path, Changes]
 
 @dataclass(frozen=True)
 class Use:
-    """A patch that a definition is the replacement of.
-
-    Attributes:
-        config: the config.
-        declared: where the patch is declared, its kind and its target.
-    """
+    """A patch, by its config, its place, its kind and its target, that a definition is the replacement of."""
 
     config: Key
     declared: tuple[Location, str, str]
@@ -50,9 +45,7 @@ class Candidate:
     """A replacement that can be written.
 
     Attributes:
-        rebase: what it becomes.
         name: what it is called in its file.
-        path: its file.
         span: the lines that it takes there.
         changes: what makes its new text.
         renames: what has the patches name their targets anew.
@@ -91,15 +84,7 @@ def declared(patch: PatchVerdict) -> tuple[Location, str, str]:
 def find_candidates(
     project: Project, report: UpgradeReport, files: ConfigFiles, uses: Uses, conflicts: bool
 ) -> tuple[list[Candidate], list[Left]]:
-    """The replacements that can be written, and those that cannot.
-
-    Args:
-        project: the project.
-        report: what was carried over.
-        files: the files that replacements stand in.
-        uses: what each definition is used for.
-        conflicts: whether those with conflicts are to be written, with markers.
-    """
+    """The replacements that can be written, those with conflicts only if `conflicts`, and those that cannot."""
     groups: dict[Location, list[_Wish]] = {}
     for wish in _wishes(report):
         groups.setdefault(wish.rebase.location, []).append(wish)

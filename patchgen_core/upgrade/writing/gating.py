@@ -57,10 +57,8 @@ class GateRun:
 
     Attributes:
         exit_code: as ``patchgen gate`` has them.
-        output: what it printed.
         is_exact: whether everything that the project checks was checked, and with the release.
         reason: what was not, and why; empty when everything was.
-        results: what the checks found out.
         version: the release's version, with its distribution's name.
     """
 
@@ -125,14 +123,7 @@ def run_gate(
     """Run the gate over configs in a process of its own, with a release in place of the installed one.
 
     Where the release does not import here, because it needs what is not installed or because there is no torch, only
-    the checks run that import nothing of it.
-
-    Args:
-        project: the project.
-        configs: the configs' files.
-        release: the release.
-        echo: gets what the gate prints, as it comes.
-        color: whether that is to be in colour.
+    the checks run that import nothing of it. `echo` gets what the gate prints, as it comes.
 
     Raises:
         PatchgenError: no process can be started.

@@ -16,8 +16,7 @@ _WRITTEN = (".py", ".diff")
 def refuse_dirty(root: Path) -> None:
     """Make sure that everything below a folder is committed, so that git can take back what is written.
 
-    Args:
-        root: the folder. Files that git ignores do not count, nor do reports and the like that it does not know.
+    Files that git ignores do not count, nor do reports and the like that it does not know.
 
     Raises:
         PatchgenError: something is not committed; names the files. Or git cannot tell.

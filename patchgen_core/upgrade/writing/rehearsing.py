@@ -24,25 +24,14 @@ from patchgen_core.upgrade.writing.rewriting import rewrite
 
 @dataclass(frozen=True)
 class Made:
-    """What becomes of configs.
-
-    Attributes:
-        artifacts: what they make, by config.
-        problems: why others make nothing, by config.
-    """
+    """What configs make, and why others make nothing."""
 
     artifacts: dict[Key, Artifact]
     problems: dict[Key, tuple[Problem, ...]]
 
 
 class Rehearsal:
-    """The configs of a report, and what they make of a release.
-
-    Args:
-        project: the project.
-        report: the report.
-        folder, version: of the release.
-    """
+    """The configs of a report, and what they make of a release."""
 
     def __init__(self, project: Project, report: UpgradeReport, folder: Path, version: str) -> None:
         self.project = replace(project, upstream=(folder,))

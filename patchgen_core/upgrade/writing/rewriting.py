@@ -25,13 +25,8 @@ from patchgen_core.upgrade.writing.candidates import Candidate, FileChanges
 def rewrite(
     project: Project, files: ConfigFiles, candidates: Sequence[Candidate], pins: Iterable[FileChanges] = ()
 ) -> dict[Path, ConfigFile]:
-    """The files that candidates stand in, with their new texts and the imports that these need.
-
-    Args:
-        project: the project.
-        files: the files as they are.
-        candidates: the replacements to write.
-        pins: what pins configs to another version.
+    """The files that candidates stand in, with their new texts and the imports that these need; `pins` pins configs to
+    another version.
 
     Raises:
         PatchgenError: a file cannot be read.
