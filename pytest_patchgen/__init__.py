@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     is_asked = told.get("is_asked", _is_asked(config))
     is_on = told.get("is_on", is_asked or config.getini("patchgen"))
     if is_on or any(_is_config(argument) for argument in config.args):
-        from pytest_patchgen.start import start
+        from pytest_patchgen.reporter import start
 
         start(config, is_on, is_asked)
 

@@ -14,8 +14,7 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.gate import Gate
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
 from patchgen_core.checks.result import clean
-from patchgen_core.checks.session import DRIFT, Session
-from patchgen_core.checks.settings import DEVICES, Settings, read_device, read_time_limit
+from patchgen_core.checks.session import DEVICES, DRIFT, Session, Settings, read_device, read_time_limit
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
 from patchgen_core.project.pyproject import PYPROJECT, declares_project

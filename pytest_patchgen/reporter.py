@@ -14,19 +14,20 @@ import pytest
 from patchgen_core.checks.result import CheckResult, pack, retitled, unpack
 from patchgen_core.errors import PatchgenError, Problem, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX
-from patchgen_core.report.gate.closing import (
+from patchgen_core.report.gate.github import is_github, workflow_commands, write_step_summary
+from patchgen_core.report.gate.report import GateReport, with_unused
+from patchgen_core.report.gate.terminal import (
     Commands,
     Line,
     change_lines,
     file_lines,
+    gate_lines,
     mending_lines,
     print_closing,
     summary_line,
     warnings_of,
 )
-from patchgen_core.report.gate.github import is_github, workflow_commands, write_step_summary
-from patchgen_core.report.gate.report import GateReport, with_unused
-from patchgen_core.report.gate.terminal import gate_lines
+from pytest_patchgen.collection import Collection
 from pytest_patchgen.failure import console_for, make_failure, write_console, write_lines
 from pytest_patchgen.items import CheckItem
 
@@ -181,8 +182,7 @@ class Reporter:
 
     def _write(self, report: GateReport) -> None:
         if self.path is not None:
-            from patchgen_core.report.gate.formats import write_report
-            from patchgen_core.report.gate.pictures import with_pictures
+            from patchgen_core.report.gate.formats import with_pictures, write_report
 
             report, self.no_picture = with_pictures(report, self.path)
             self.pictures = [record.picture for record in report.results if record.picture]
@@ -252,3 +252,20 @@ def _report_path(config: pytest.Config) -> Path | None:
     path = Path(config.invocation_params.dir, value)
     check_report_name(path)
     return path
+
+
+def start(config: pytest.Config, is_on: bool, is_asked: bool) -> None:
+    """Register what collects and what reports; ``is_on`` and ``is_asked`` are those of :class:`Collection`.
+
+    Raises:
+        pytest.UsageError: an option is wrong, or the project is.
+    """
+    try:
+        collection = Collection(config, is_on, is_asked)
+        reporter = None if collection.is_worker else Reporter(config, collection)
+    except PatchgenError as error:
+        raise pytest.UsageError(f"patchgen: {error}") from None
+    config.add_cleanup(collection.session.close)
+    config.pluginmanager.register(collection, "patchgen_gate")
+    if reporter is not None:
+        config.pluginmanager.register(reporter, "patchgen_reporter")

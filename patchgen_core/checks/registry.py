@@ -46,7 +46,7 @@ BUILT_IN = (
     CheckInfo(
         "import",
         "the generated module imports and exports what upstream exports",
-        f"{_ROOM}.imports.check:ImportCheck",
+        f"{_ROOM}.imports.importing:ImportCheck",
         ("torch",),
     ),
     CheckInfo(

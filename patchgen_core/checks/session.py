@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -12,8 +14,7 @@ from patchgen_core.build.inputs import InputReader
 from patchgen_core.build.results import Artifact, ConfigResult, Outcome
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import bare, check
-from patchgen_core.checks.settings import Settings
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import PatchgenError, Problem, did_you_mean
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
 from patchgen_core.project.table import load_project
@@ -21,6 +22,52 @@ from patchgen_core.workers.collector import without_collector
 
 if TYPE_CHECKING:
     from patchgen_core.config.loading import Loader
+
+DEVICES = ("auto", "cpu", "cuda")
+"""Where models and kernels may run."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run of the gate goes.
+
+    Attributes:
+        fix: whether drifted files are rewritten.
+        prune: whether generated files that no config makes are removed.
+        device: where models and kernels run: "auto", "cpu" or "cuda".
+        isolate: whether each check of a model or kernel gets a process of its own.
+        time_limit: seconds that one of these may take; None for the default of the check.
+        caching: whether results of earlier runs are used, and those of this one kept.
+        toy_batches: references of builders of toy batches, beside those of the projects.
+    """
+
+    fix: bool = False
+    prune: bool = False
+    device: str = "auto"
+    isolate: bool = False
+    time_limit: float | None = None
+    caching: bool = True
+    toy_batches: tuple[str, ...] = ()
+
+
+def read_device(text: str) -> str:
+    """A device; a PatchgenError where there is none of that name."""
+    if text not in DEVICES:
+        hint = did_you_mean(text, DEVICES) or f"There are: {', '.join(DEVICES)}."
+        raise PatchgenError(f"there is no device '{text}' to run models on", None, hint)
+    return text
+
+
+def read_time_limit(flag: str, text: str) -> float:
+    """Seconds that one check of a model may take; a PatchgenError that names the flag where the text says none."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise PatchgenError(f"{flag} takes a number of seconds, not '{text}'")
+    return seconds
+
 
 DRIFT = "drift"
 """The check that tells of configs which make nothing, and rewrites what drifted."""

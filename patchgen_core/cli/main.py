@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from patchgen_core.cli.printing import add_printing, make_console, print_json, split_codes
-from patchgen_core.cli.progress import show_progress
+from patchgen_core.cli.printing import add_printing, make_console, print_json, show_progress, split_codes
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project

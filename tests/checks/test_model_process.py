@@ -14,7 +14,7 @@ from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.checks.model_process.answering import model_heads
-from patchgen_core.checks.model_process.beside import check_beside
+from patchgen_core.checks.model_process.check import check_beside
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.parity.check import compare_model
 from patchgen_core.checks.plan.check import PlanCheck

@@ -16,13 +16,12 @@ from rich.console import Console
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.tables import BACKWARD, LAYERS, TENSORS, Table
 from patchgen_core.errors import Location, Problem
-from patchgen_core.report.figures import shorten, table_markdown, table_text
+from patchgen_core.report.figures import find_layers, shorten, table_markdown, table_text
 from patchgen_core.report.gate.details import print_details
+from patchgen_core.report.gate.formats import with_pictures
 from patchgen_core.report.gate.json import gate_json, read_report
 from patchgen_core.report.gate.markdown import gate_markdown
-from patchgen_core.report.gate.pictures import with_pictures
 from patchgen_core.report.gate.report import GateReport, merge_reports, with_unused
-from patchgen_core.report.layers import find_layers
 
 FIGURES = ("shape", "dtype", "absolute", "relative", "allowed", "verdict")
 SVG = "{http://www.w3.org/2000/svg}"

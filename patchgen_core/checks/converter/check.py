@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from patchgen_core.checks.model_process.beside import BesideCheck
+from patchgen_core.checks.model_process.check import BesideCheck
 
 _ROOM = "patchgen_core.checks.converter"
 

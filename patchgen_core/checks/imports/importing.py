@@ -9,12 +9,15 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 
-from patchgen_core.build.results import Artifact
+from patchgen_core.build.results import Artifact, ConfigResult
+from patchgen_core.checks.check import Check
 from patchgen_core.checks.imports.forked_import import CAN_FORK, ImportReport, ImportRequest
-from patchgen_core.checks.result import CheckResult, make_result
+from patchgen_core.checks.result import CheckResult, make_result, with_errors
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
 from patchgen_core.files import read_text
@@ -34,9 +37,7 @@ class Importer:
 
     def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
         self.project = project
-        self.worker = Worker(
-            "patchgen_core.checks.imports.forked_import:import_in_fork", time_limit, project.import_roots
-        )
+        self.worker = Worker(_HANDLER, time_limit, project.import_roots)
 
     def __enter__(self) -> Importer:
         return self
@@ -150,3 +151,29 @@ def _hint(lacks: str) -> str:
     if not lacks or "." in lacks:
         return ""
     return f"Install it; if only some machines have it, add '{lacks}' to optional_packages in [tool.patchgen]."
+
+
+_DRIFTED = "The file has drifted: mend that first."
+
+
+class ImportCheck(Check):
+    """The generated module imports, and exports what upstream exports."""
+
+    name = "import"
+
+    def run(self, path: Path, item: str) -> Iterable[CheckResult]:
+        """Import what is checked in, or what a run that rewrites files puts there."""
+        return [self._import(result) for result in self.session.results(path)]
+
+    def _import(self, result: ConfigResult) -> CheckResult:
+        artifact = result.outcome.artifact
+        is_fixed = self.session.is_fixed(result)
+        if artifact is None or (not is_fixed and not artifact.path.exists()):
+            return self.nothing_made(result, "there is nothing to import: the drift check says why")
+        project = self.session.project(result.outcome.path)
+        importer = self.session.resource(project, Importer, lambda: Importer(project))
+        imported = importer.check(artifact, fresh=is_fixed)
+        if result.status == "drifted" and not is_fixed:
+            errors = (replace(error, hint=f"{error.hint} {_DRIFTED}".strip()) for error in imported.errors)
+            imported = with_errors(imported, errors)
+        return self.result(result, imported.status, reason=imported.reason, errors=imported.errors)

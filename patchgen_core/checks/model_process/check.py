@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -10,8 +10,10 @@ from typing import ClassVar
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.model_process.process import IMPORT_MODELS, TIME_LIMIT, ModelProcess
+from patchgen_core.checks.model_process.request import BesideRequest
 from patchgen_core.checks.result import CheckResult, with_errors
 from patchgen_core.checks.session import Session
+from patchgen_core.errors import Location
 from patchgen_core.project.project import Project
 
 DRIFTED = "The generated file has drifted: mend that first."
@@ -78,3 +80,41 @@ class ModelCheck(Check):
     def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
         """What the model of one config comes to; ``fresh`` runs the text that is about to be written."""
         raise NotImplementedError
+
+
+class BesideCheck(ModelCheck):
+    """A check of what a config makes together with another file of its folder.
+
+    ``function`` is the ``package.module:function`` of what does the check in the process that runs models.
+    """
+
+    file: ClassVar[str]
+    function: ClassVar[str]
+
+    def items(self, path: Path) -> Iterator[str]:
+        """One item, if the file is there."""
+        if (path.parent / self.file).is_file():
+            yield self.name
+
+    def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
+        """Have the check done; its problems lie in the file."""
+        file = path.parent / self.file
+        result = check_beside(process, self.function, artifact, file, fresh)
+        location = Location(str(file))
+        return replace(result, errors=tuple(replace(error, location=location) for error in result.errors))
+
+
+def check_beside(
+    process: ModelProcess, function: str, artifact: Artifact, file: Path, fresh: bool = False
+) -> CheckResult:
+    """Check a file beside a config against the module that the config makes; ``function`` is the
+    ``package.module:function`` of what does it in the process, ``fresh`` takes the text that was generated now."""
+    project = process.project
+    request = BesideRequest(
+        module=project.module_name(artifact.path),
+        path=str(artifact.path),
+        text=artifact.text if fresh else None,
+        upstream=artifact.plan.upstream.module,
+        beside=project.module_name(file),
+    )
+    return process.run(function, artifact.path.name, request)

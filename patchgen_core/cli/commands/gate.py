@@ -11,15 +11,17 @@ from pathlib import Path
 from patchgen_core.checks.gate import Gate, Item
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names
 from patchgen_core.checks.result import BAD, CheckResult
-from patchgen_core.checks.session import DRIFT, Session
-from patchgen_core.checks.settings import DEVICES, Settings, read_device, read_time_limit
-from patchgen_core.cli.printing import add_printing, make_console
-from patchgen_core.cli.progress import show_progress
+from patchgen_core.checks.session import DEVICES, DRIFT, Session, Settings, read_device, read_time_limit
+from patchgen_core.cli.printing import add_printing, make_console, show_progress
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.file_tree import walk_files
 from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
 from patchgen_core.project.table import load_project
-from patchgen_core.report.gate.closing import (
+from patchgen_core.report.gate.details import print_details, verdict_text
+from patchgen_core.report.gate.formats import check_report_name, with_pictures, write_report
+from patchgen_core.report.gate.json import gate_json
+from patchgen_core.report.gate.report import GateReport, with_unused
+from patchgen_core.report.gate.terminal import (
     Commands,
     change_lines,
     file_lines,
@@ -27,11 +29,6 @@ from patchgen_core.report.gate.closing import (
     print_closing,
     summary_line,
 )
-from patchgen_core.report.gate.details import print_details, verdict_text
-from patchgen_core.report.gate.formats import check_report_name, write_report
-from patchgen_core.report.gate.json import gate_json
-from patchgen_core.report.gate.pictures import with_pictures
-from patchgen_core.report.gate.report import GateReport, with_unused
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from patchgen_core.cli.printing import add_printing, make_console, print_json
-from patchgen_core.cli.progress import show_progress
+from patchgen_core.cli.printing import add_printing, make_console, print_json, show_progress
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project

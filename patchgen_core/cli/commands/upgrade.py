@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.cli.printing import add_printing, make_console, print_json
-from patchgen_core.cli.progress import show_progress
+from patchgen_core.cli.printing import add_printing, make_console, print_json, show_progress
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
-    from patchgen_core.report.upgrade.steps import Step
+    from patchgen_core.report.upgrade.texts import Step
     from patchgen_core.upgrade.moved_lines import MovedLines
     from patchgen_core.upgrade.package_configs import PackageConfigs
     from patchgen_core.upgrade.results import Rebase, UpgradeReport
@@ -151,7 +150,7 @@ class _Front:
         return self.applied.merged if self.applied is not None else ()
 
     def _steps(self) -> list[Step]:
-        from patchgen_core.report.upgrade.steps import next_steps
+        from patchgen_core.report.upgrade.texts import next_steps
 
         return next_steps(self.report, self._written, *([self.shifts.now] if self.shifts is not None else []))
 

@@ -10,7 +10,7 @@ from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.errors import display_path
 from patchgen_core.report.figures import table_markdown
 from patchgen_core.report.gate.report import GateReport
-from patchgen_core.report.gate.table import gate_rows
+from patchgen_core.report.gate.terminal import gate_rows
 from patchgen_core.report.markdown import details, diff_fence, escape, fence, table_head, table_row
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from patchgen_core.checks.registry import place
 from patchgen_core.checks.result import BAD, CheckResult, Status
 from patchgen_core.report.words import quantity
 
-_ORDER = ("drift", "import", "contract", "parity", "converter", "plan", "kernel")
 WORST_FIRST: tuple[Status, ...] = ("error", "drifted", "failed", "fixed", "skipped", "clean")
 
 
@@ -53,8 +53,7 @@ class GateReport:
     @property
     def checks(self) -> tuple[str, ...]:
         """The names of the checks that ran, each once, in the order in which a config's run."""
-        names = dict.fromkeys(result.check for result in self.results)
-        return tuple(sorted(names, key=_check_order))
+        return tuple(sorted(dict.fromkeys(result.check for result in self.results), key=place))
 
     @property
     def is_mendable(self) -> bool:
@@ -95,12 +94,6 @@ class GateReport:
         configs = len({(result.config, result.path) for result in self.results if is_config(result)})
         checks = len(self.results)
         return f"{quantity(configs, 'config')}, {quantity(checks, 'check')}: {', '.join(parts) or 'none ran'}."
-
-
-def _check_order(check: str) -> int:
-    """Where a check stands among the built-in ones; others come last."""
-    kind = check.partition("[")[0]
-    return _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
 
 
 def is_config(result: CheckResult) -> bool:

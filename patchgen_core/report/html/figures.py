@@ -6,11 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from patchgen_core.checks.tables import Table
-from patchgen_core.report.figures import is_wrong
+from patchgen_core.report.figures import find_layers, has_layers, is_wrong
 from patchgen_core.report.html.components import fact_list, scrolled_table, table_cell
 from patchgen_core.report.html.layer_plot import layers_plot
 from patchgen_core.report.html.markup import Markup, join_markup, tag
-from patchgen_core.report.layers import find_layers, has_layers
 
 _SHARE = "largest part of what is allowed"
 _NUMBERS = ("absolute", "relative", "allowed")

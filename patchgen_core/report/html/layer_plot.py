@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from patchgen_core.checks.tables import Table
+from patchgen_core.report.figures import Layer, decades, layers_of
 from patchgen_core.report.html.markup import Markup, tag
-from patchgen_core.report.layers import Layer, decades, layers_of
 
 _WIDTH, _HEIGHT = 760, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 22, 34

@@ -93,10 +93,6 @@ def upgrade_page(report: UpgradeReport) -> Page:
     )
 
 
-def _has_kind(sections: Iterable[Section], kind: Kind) -> bool:
-    return any(kind in section.values["kind"] for section in sections)
-
-
 def _old(report: UpgradeReport) -> str:
     """The release that all configs are compared from, if it is one."""
     versions = {config.old for config in report.configs}

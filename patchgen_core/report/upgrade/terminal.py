@@ -9,8 +9,8 @@ from rich.text import Text
 
 from patchgen_core.errors import Problem
 from patchgen_core.report.terminal import print_diff, print_problems, problem_text
-from patchgen_core.report.upgrade.steps import Step
 from patchgen_core.report.upgrade.texts import (
+    Step,
     applied_summary,
     config_problems,
     conflict_location,
