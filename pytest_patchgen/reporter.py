@@ -34,8 +34,6 @@ from pytest_patchgen.items import CheckItem
 if TYPE_CHECKING:
     from _pytest._io import TerminalWriter
 
-    from pytest_patchgen.collection import Collection
-
 _ORPHANS = "orphans"
 
 

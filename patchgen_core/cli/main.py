@@ -54,19 +54,14 @@ def run() -> NoReturn:
 def build_run_codegen_cli(project: Project, prog: str = "patchgen") -> Main:
     """A ``main(argv=None)`` with the arguments of ``patchgen``, for a project given here."""
 
-    def mounted(argv: Sequence[str] | None = None) -> int:
-        return _main(sys.argv[1:] if argv is None else argv, project, prog)
-
-    return mounted
+    return lambda argv=None: _main(sys.argv[1:] if argv is None else argv, project, prog)
 
 
 def build_check_cli(project: Project, prog: str = "patchgen-check") -> Main:
     """A ``main(argv=None)`` that is ``patchgen --check``, for a project given here."""
 
-    def mounted(argv: Sequence[str] | None = None) -> int:
-        return _main(["--check", *(sys.argv[1:] if argv is None else argv)], project, prog)
-
-    return mounted
+    mounted = build_run_codegen_cli(project, prog)
+    return lambda argv=None: mounted(["--check", *(sys.argv[1:] if argv is None else argv)])
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
@@ -113,7 +108,8 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
             return command.run(options, project)
         if options.watch:
             return _watch(options, project)
-        return _run(options, project or load_project())
+        project = project or load_project()
+        return _list(options, project) if options.list else (_check if options.check else _generate)(options, project)
     except PatchgenError as error:
         _print_error(error, options)
         return 2
@@ -153,37 +149,27 @@ def _options(arguments: list[str], prog: str) -> argparse.Namespace:
 
 
 def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    others = (options.check, options.fix, options.list, options.dry_run, options.diff, options.json)
-    if options.watch and any(others):
-        parser.error("--watch goes with none of --check, --fix, --list, --dry-run, --diff and --json")
-    if options.fix and not options.check:
-        parser.error("--fix goes with --check")
-    if options.html is not None and not options.check:
-        parser.error("--html goes with check")
-    if options.prune and not options.fix:
-        parser.error("--prune goes with --check --fix")
-    for option in ("select", "ignore"):
-        given = getattr(options, option)
-        if given is not None and not options.check:
-            parser.error(f"--{option} goes with check")
-        if given == []:
-            parser.error(f"--{option} names no rule")
-    if options.check and (options.list or options.dry_run or options.diff):
-        parser.error("--check goes with none of --list, --dry-run and --diff")
-    if (options.all or options.list) and options.patch_module:
-        parser.error("--all and --list take no patch module")
-    if options.output_dir is not None and not options.patch_module:
-        parser.error("--output-dir goes with patch modules that are named")
-    if not (options.patch_module or options.all or options.list or options.check or options.watch):
-        parser.error("name a patch module, or give --all, --list, --check or --watch")
-
-
-def _run(options: argparse.Namespace, project: Project) -> int:
-    if options.list:
-        return _list(options, project)
-    if options.check:
-        return _check(options, project)
-    return _generate(options, project)
+    o, shows = options, options.list or options.dry_run or options.diff
+    wrong_uses = {
+        "--watch goes with none of --check, --fix, --list, --dry-run, --diff and --json": o.watch
+        and (o.check or o.fix or shows or o.json),
+        "--fix goes with --check": o.fix and not o.check,
+        "--html goes with check": o.html is not None and not o.check,
+        "--prune goes with --check --fix": o.prune and not o.fix,
+        "--select goes with check": o.select is not None and not o.check,
+        "--select names no rule": o.select == [],
+        "--ignore goes with check": o.ignore is not None and not o.check,
+        "--ignore names no rule": o.ignore == [],
+        "--check goes with none of --list, --dry-run and --diff": o.check and shows,
+        "--all and --list take no patch module": (o.all or o.list) and o.patch_module,
+        "--output-dir goes with patch modules that are named": o.output_dir is not None and not o.patch_module,
+        "name a patch module, or give --all, --list, --check or --watch": not (
+            o.patch_module or o.all or o.list or o.check or o.watch
+        ),
+    }
+    for message, is_wrong in wrong_uses.items():
+        if is_wrong:
+            parser.error(message)
 
 
 def _watch(options: argparse.Namespace, project: Project | None) -> int:
@@ -204,8 +190,7 @@ def _selection(options: argparse.Namespace, project: Project) -> Selection:
 def _list(options: argparse.Namespace, project: Project) -> int:
     paths = project.find_configs()
     if options.json:
-        rows = [{"config": project.module_name(path), "path": display_path(path)} for path in paths]
-        print_json(rows)
+        print_json([{"config": project.module_name(path), "path": display_path(path)} for path in paths])
         return 0
     for path in paths:
         print(f"{project.module_name(path)}  {display_path(path)}" if options.verbose else project.module_name(path))

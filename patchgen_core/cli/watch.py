@@ -97,6 +97,7 @@ def print_update(console: Console, update: Update, changed: Iterable[Path], bega
     from rich.text import Text
 
     from patchgen_core.report.drift.summary import drift_summary
+    from patchgen_core.report.drift.terminal import print_orphans
     from patchgen_core.report.terminal import print_problems
 
     console.print(Text(f"\n{_names(changed)}", "dim"), soft_wrap=True)
@@ -105,9 +106,7 @@ def print_update(console: Console, update: Update, changed: Iterable[Path], bega
         console.print(Text.assemble(("gone     ", "yellow"), (label, "bold")), soft_wrap=True)
     for result in update.report.results:
         _print_result(console, result, result.outcome.label in update.repaired, verbose)
-    for path in update.report.orphans:
-        line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
-        console.print(line, soft_wrap=True)
+    print_orphans(console, update.report.orphans)
     summary = drift_summary(update.report) if update.report.results or update.report.orphans else ()
     for number, (text, style) in enumerate(summary):
         taken = f" Took {1000 * (time.perf_counter() - began):.0f} ms."

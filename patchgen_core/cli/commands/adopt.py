@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from patchgen_core.authoring.adopt.adopting import AdoptResult, adopt
-from patchgen_core.cli.printing import make_console, print_json
+from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
@@ -36,8 +36,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--import", dest="imports", action="append", default=[], metavar="MODULE", help=_IMPORT)
     add("-o", "--output", type=Path, help="file to write (default: <model>/<model>_gpu_patch_gen_config.py)")
     add("--force", action="store_true", help="write over a config that is there")
-    add("--json", action="store_true", help="print the result as JSON")
-    add("--no-color", action="store_true", help="print without colours")
+    add_printing(parser, "print the result as JSON")
     return parser
 
 
@@ -92,10 +91,8 @@ def print_adopted(console: Console, result: AdoptResult, generate: str) -> None:
     from patchgen_core.report.terminal import print_problems
 
     console.print(Text.assemble(("wrote    ", "green"), display_path(result.path)), soft_wrap=True)
-    for change in result.changes:
-        console.print(Text(f"         {change}", "dim"), soft_wrap=True)
-    for note in result.notes:
-        console.print(Text(f"         {note}", "dim"), soft_wrap=True)
+    for line in (*result.changes, *result.notes):
+        console.print(Text(f"         {line}", "dim"), soft_wrap=True)
     print_problems(console, result.findings, "warning")
     count = len(result.changes)
     text = Text(f"{count} patch{'es' * (count != 1)} of {result.patcher}", "yellow" if result.findings else "green")

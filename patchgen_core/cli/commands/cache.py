@@ -10,6 +10,7 @@ from patchgen_core.cli.printing import add_printing, print_json
 from patchgen_core.errors import display_path
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
+from patchgen_core.report.words import quantity
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
@@ -33,8 +34,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     if options.json:
         print_json(_cache_data(info, removed, releases))
     elif is_clearing:
-        others = f" and {_count(releases, 'release')}" if releases else ""
-        print(f"{_count(removed, 'result')}{others} removed from '{display_path(info.folder)}'")
+        others = f" and {quantity(releases, 'release')}" if releases else ""
+        print(f"{quantity(removed, 'result')}{others} removed from '{display_path(info.folder)}'")
     else:
         print(_cache_text(info))
     return 0
@@ -57,10 +58,6 @@ def _cache_text(info: CacheInfo) -> str:
     size = f"{info.size / 1024:,.0f} KiB" if info.results else "empty"
     lines = [f"'{display_path(info.folder)}': {info.results} of at most {LIMIT} results, {size}"]
     if info.releases:
-        count = _count(len(info.releases), "release")
+        count = quantity(len(info.releases), "release")
         lines.append(f"{count}, {info.release_size / 1024**2:,.1f} MiB: {', '.join(info.releases)}")
     return "\n".join(lines)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from patchgen_core.authoring.new.creating import NewResult, create_new
-from patchgen_core.cli.printing import make_console, print_json
+from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import display_path
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
@@ -33,20 +33,16 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--dry-run", action="store_true", help="show what would be written, and write nothing")
     add("--force", action="store_true", help="write over files that are there")
     add("--no-generate", action="store_true", help="write the config and what goes beside it alone")
-    add("--json", action="store_true", help="print the result as JSON")
-    add("--no-color", action="store_true", help="print without colours")
+    add_printing(parser, "print the result as JSON")
     return parser
 
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
     project = project or load_project()
+    is_generated = not options.no_generate
     result = create_new(
-        project,
-        options.model_type,
-        force=options.force,
-        generate=not options.no_generate,
-        dry_run=options.dry_run,
+        project, options.model_type, force=options.force, generate=is_generated, dry_run=options.dry_run
     )
     if options.json:
         print_json(new_data(result))

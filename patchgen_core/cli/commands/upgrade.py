@@ -81,7 +81,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
         from patchgen_core.upgrade.writing.git import refuse_dirty
 
         refuse_dirty(project.base)
-    selection = select_configs(project, _paths(options, project), options.package)
+    paths = list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
+    selection = select_configs(project, paths, options.package)
     if not selection.configs and not selection.failed:
         hint = f"{selection.skipped[0]}." if selection.skipped else ""
         raise PatchgenError(f"no config is about '{options.package}'", hint=hint)
@@ -94,16 +95,11 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 
 
 def _check_usage(options: argparse.Namespace) -> None:
-    only = ("allow_dirty", "write_conflicts", "no_gate")
-    for name in only:
+    for name in ("allow_dirty", "write_conflicts", "no_gate"):
         if getattr(options, name) and not options.apply:
             options.usage_error(f"--{name.replace('_', '-')} goes with --apply")
     if options.offline and options.to == "latest":
         options.usage_error("--offline cannot tell the latest release: name a version, or give --wheel or --source")
-
-
-def _paths(options: argparse.Namespace, project: Project) -> list[Path]:
-    return list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
 
 
 def _release(options: argparse.Namespace, releases: Releases, selection: PackageConfigs) -> Release:
@@ -163,12 +159,9 @@ class _Front:
         patches = [patch for config in configs for patch in config.patches]
         places = [p.location for p in patches] + [p.rebase.location for p in patches if p.rebase is not None]
         self.shifts = MovedLines([*(config.path for config in configs), *(place.file for place in places)])
+        marking = options.write_conflicts
         self.applied = apply(
-            self.project,
-            self.report,
-            self.release,
-            allow_dirty=options.allow_dirty,
-            conflicts=options.write_conflicts,
+            self.project, self.report, self.release, allow_dirty=options.allow_dirty, conflicts=marking
         )
         if not options.json:
             print_applied(self.console, self._shown(self.applied))

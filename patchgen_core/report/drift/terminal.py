@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -21,13 +22,18 @@ def print_drift(console: Console, report: DriftReport, verbose: bool = False) ->
         if result.status != "clean" or result.warnings or verbose:
             console.print(verdict_text(result), soft_wrap=True)
             print_details(console, result, verbose)
-    for path in report.orphans:
-        line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
-        console.print(line, soft_wrap=True)
+    print_orphans(console, report.orphans)
     for path in report.removed:
         console.print(Text.assemble(("removed  ", "yellow"), display_path(path)), soft_wrap=True)
     summary = (Text(text, style) for text, style in drift_summary(report))
     console.print(Text("\n").join(summary), soft_wrap=True)
+
+
+def print_orphans(console: Console, paths: Iterable[Path]) -> None:
+    """Print generated files that no config makes, a line each."""
+    for path in paths:
+        line = Text.assemble(("orphan   ", "red"), f"{display_path(path)}: no config makes it any more")
+        console.print(line, soft_wrap=True)
 
 
 def print_contracts(console: Console, results: Sequence[CheckResult], verbose: bool = False) -> None:

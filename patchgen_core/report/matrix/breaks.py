@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from patchgen_core.errors import Location
 from patchgen_core.project.project import CONFIG_SUFFIX
 from patchgen_core.upgrade.matrix.config_cells import BROKEN, NO_MODULE, reasons_of
-from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
+from patchgen_core.upgrade.results import Cell, MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upstream.versions import parse_version
 
 if TYPE_CHECKING:
@@ -109,6 +109,12 @@ def _sort_edges(edges: Iterable[Edge]) -> list[Edge]:
 
     groups = [[edge for edge in edges if edge.kind == kind] for kind in (_EVERYWHERE, _BREAKS, _WORKS)]
     return [*groups[0], *sorted(groups[1], key=version), *sorted(groups[2], key=version, reverse=True)]
+
+
+def span_text(cells: Iterable[Cell]) -> str:
+    """The versions of cells next to each other: ``5.1.0 to 5.4.0``, or the one that there is."""
+    versions = [cell.version for cell in cells]
+    return versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
 
 
 def label_version(label: str) -> Version:

@@ -23,7 +23,7 @@ from patchgen_core.report.html.components import (
 )
 from patchgen_core.report.html.markup import Child, Markup, join_markup, tag
 from patchgen_core.report.html.page import Facet, Page, Section, write_page
-from patchgen_core.report.matrix.breaks import Reason, find_breaks, label_version
+from patchgen_core.report.matrix.breaks import Reason, find_breaks, label_version, span_text
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import STATES, Cell, MatrixReport, MatrixRow, PatchRow, State
 
@@ -168,8 +168,7 @@ def _summary(row: MatrixRow) -> str:
 
 
 def _body(row: MatrixRow) -> Iterator[Child]:
-    facts = (("module", row.module), ("made for", row.base or "unknown"))
-    yield fact_list(facts)
+    yield fact_list((("module", row.module), ("made for", row.base or "unknown")))
     yield bullet_list(row.notes)
     versions = [entry.version for entry in row.cells]
     if row.patches:
@@ -219,9 +218,7 @@ def _reasons(title: str, cells: Sequence[Cell], patch: PatchRow | None = None) -
     for (state, reasons, problems), group in groupby(cells, key=lambda c: (c.state, c.reasons, c.problems)):
         if not (reasons or problems):
             continue
-        versions = [entry.version for entry in group]
-        span = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
-        line = tag("p", badge(state, _TONES[state]), f" {span}")
+        line = tag("p", badge(state, _TONES[state]), f" {span_text(group)}")
         parts.append(tag("li", line, bullet_list(reasons), problems_view(problems)))
     if not parts:
         return Markup()

@@ -6,7 +6,7 @@ from typing import Any
 
 from patchgen_core.errors import display_path
 from patchgen_core.report.data import SCHEMA, problem_data
-from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
+from patchgen_core.upgrade.results import Cell, MatrixReport, MatrixRow, PatchRow
 
 
 def matrix_data(report: MatrixReport) -> dict[str, Any]:
@@ -52,13 +52,10 @@ def _row_data(row: MatrixRow | PatchRow) -> dict[str, Any]:
         "last_broken": row.last_broken or None,
         "is_exact": row.is_exact,
         "reasons": list(row.reasons),
-        "cells": [
-            {
-                "version": cell.version,
-                "state": cell.state,
-                "reasons": list(cell.reasons),
-                "errors": problem_data(cell.problems),
-            }
-            for cell in row.cells
-        ],
+        "cells": [_cell_data(cell) for cell in row.cells],
     }
+
+
+def _cell_data(cell: Cell) -> dict[str, Any]:
+    errors = problem_data(cell.problems)
+    return {"version": cell.version, "state": cell.state, "reasons": list(cell.reasons), "errors": errors}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich.console import Console
 from rich.text import Text
 
 from patchgen_core.report.figures import shorten
-from patchgen_core.report.matrix.breaks import Break, Place, find_breaks, short_names
+from patchgen_core.report.matrix.breaks import Break, Place, find_breaks, short_names, span_text
 from patchgen_core.report.terminal import print_problems
+from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.matrix.config_cells import BROKEN
 from patchgen_core.upgrade.results import Cell, MatrixReport, PatchRow, State
 
@@ -63,7 +66,7 @@ def summary(report: MatrixReport) -> tuple[str, str]:
         return "There is nothing to show.", "yellow"
     newest = report.versions[-1]
     broken = sum(row.cells[-1].state in BROKEN for row in report.rows)
-    configs = f"{count} config{'s' * (count != 1)}"
+    configs = quantity(count, "config")
     if broken:
         return f"{configs}: {broken} cannot be generated from {newest} as they should.", "red"
     return f"{configs}: none breaks in {newest}.", "red" if report.failed else "green"
@@ -188,24 +191,14 @@ def _print_changes(console: Console, report: MatrixReport) -> None:
 
 def spans_of(patch: PatchRow) -> Iterator[tuple[str, tuple[str, ...]]]:
     """What upstream changed in a patch's target: versions next to each other with the same change, and the change."""
-    first = 0
-    for number, cell in enumerate(patch.cells):
-        following = patch.cells[number + 1] if number + 1 < len(patch.cells) else None
-        if following is not None and (following.state, following.reasons) == (cell.state, cell.reasons):
-            continue
-        if cell.state in ("changed", "cosmetic"):
-            start = patch.cells[first].version
-            yield start if start == cell.version else f"{start} to {cell.version}", cell.reasons
-        first = number + 1
+    for (state, reasons), cells in groupby(patch.cells, key=lambda cell: (cell.state, cell.reasons)):
+        if state in ("changed", "cosmetic"):
+            yield span_text(cells), reasons
 
 
 def _print_rest(console: Console, report: MatrixReport) -> None:
-    notes: dict[str, int] = {}
-    for row in report.rows:
-        for note in row.notes:
-            notes[note] = notes.get(note, 0) + 1
-    for note, count in notes.items():
-        console.print(Text(f"\nnote: {count} config{'s' * (count != 1)}: {note}", "yellow"), soft_wrap=True)
+    for note, count in Counter(note for row in report.rows for note in row.notes).items():
+        console.print(Text(f"\nnote: {quantity(count, 'config')}: {note}", "yellow"), soft_wrap=True)
     for skipped in report.skipped:
         console.print(Text(f"skipped: {skipped}", "yellow"), soft_wrap=True)
     if report.failed:

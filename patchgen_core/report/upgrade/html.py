@@ -21,6 +21,7 @@ from patchgen_core.report.html.components import (
 from patchgen_core.report.html.diffs import diff_view, text_view
 from patchgen_core.report.html.markup import Child, Markup, join_markup, tag
 from patchgen_core.report.html.page import Facet, Page, Section, write_page
+from patchgen_core.report.upgrade.texts import config_problems
 from patchgen_core.report.words import quantity
 from patchgen_core.upgrade.results import (
     RISKS,
@@ -165,8 +166,7 @@ def _body(config: ConfigVerdict) -> Iterator[Child]:
     origin = f" (from {config.origin})" if config.origin else ""
     facts = (("module", config.module), ("compared", f"{config.old or 'unknown'}{origin} \u2192 {config.new}"))
     yield fact_list(facts)
-    of_patches = {problem for patch in config.patches for problem in patch.problems}
-    yield problems_view([problem for problem in config.problems if problem not in of_patches])
+    yield problems_view(config_problems(config))
     yield _findings(config.findings)
     yield bullet_list(config.notes)
     others = [patch for patch in config.patches if not _has_verdict_only(patch)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -61,10 +62,7 @@ def headline(report: UpgradeReport) -> str:
 
 def origins(report: UpgradeReport) -> str:
     """Where the old and the new text are from, in one sentence; empty when nothing was compared."""
-    origins: dict[str, int] = {}
-    for config in report.configs:
-        if config.origin is not None:
-            origins[_ORIGINS[config.origin]] = origins.get(_ORIGINS[config.origin], 0) + 1
+    origins = Counter(_ORIGINS[config.origin] for config in report.configs if config.origin is not None)
     if not origins:
         return ""
     many = len(origins) > 1
@@ -150,9 +148,7 @@ def needs_nothing(patch: PatchVerdict) -> bool:
 
 def count_verdicts(patches: Iterable[PatchVerdict]) -> str:
     """Patches with nothing to say, by their verdicts: ``2 unchanged, 1 cosmetic``."""
-    counts: dict[str, int] = {}
-    for patch in patches:
-        counts[patch.verdict] = counts.get(patch.verdict, 0) + 1
+    counts = Counter(patch.verdict for patch in patches)
     return ", ".join(f"{number} {kind}" for kind, number in counts.items())
 
 
@@ -221,7 +217,7 @@ class Step:
     places: tuple[tuple[Location, str], ...]
 
 
-_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = (
+_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK = _STEPS = (
     "Delete these patches, upstream does the same now",
     "Change these patches, they do not fit any more",
     "Merge these by hand (--apply --write-conflicts marks the places)",
@@ -235,9 +231,7 @@ def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now
 
     ``written`` are the replacements that are carried over already; ``now`` says where a place is since then.
     """
-    places: dict[str, dict[tuple[Location, str], None]] = {
-        what: {} for what in (_DELETE, _CHANGE, _MERGE, _CHECK, _LOOK)
-    }
+    places: dict[str, dict[tuple[Location, str], None]] = {what: {} for what in _STEPS}
     for config in report.configs:
         for patch in config.patches:
             step = _step(patch, patch.rebase is not None and patch.rebase in written)
