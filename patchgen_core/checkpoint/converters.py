@@ -60,10 +60,10 @@ class PerExpertConverter:
     """Fuses ``experts.{j}.{projection}.weight`` into one tensor for all experts.
 
     With the default recipes, ``gate_proj [I, H]`` and ``up_proj [I, H]`` of each expert, gate first, become
-    ``gate_up_proj [E, 2I, H]``, and ``down_proj [H, I]`` becomes ``down_proj [E, H, I]``. The checkpoint may give
-    the tensors in any order; a fused tensor is handed over with the last of its experts, and only what is being
-    filled is kept: one layer's experts, when a checkpoint gives one layer after another. Fused tensors of a
-    checkpoint, which have other names, are not touched.
+    ``gate_up_proj [E, 2I, H]``, and ``down_proj [H, I]`` becomes ``down_proj [E, H, I]``. The checkpoint may give the
+    tensors in any order; a fused tensor is handed over with the last of its experts, and only what is being filled is
+    kept: one layer's experts, when a checkpoint gives one layer after another. Fused tensors of a checkpoint, which
+    have other names, are not touched.
 
     Args:
         sizes: the number of experts, by tensor where it differs.
@@ -111,14 +111,14 @@ class PerExpertConverter:
         return True
 
     def convert(self, name: str, tensor: torch.Tensor) -> ConvertedCheckpointTensor | None:
-        """Take one projection ``[out, in]`` of one expert.
+        """Take one projection ``[out, in]`` of one expert, and hand over the fused tensor when this was its last
+        part.
 
-        Returns:
-            The fused tensor, in the dtype and on the device of its experts, when this was its last part.
+        It has the dtype of its experts and lies on their device.
 
         Raises:
-            PatchgenError: the name is none of an expert, the model has no such expert, it was given before, or its
-                shape or dtype is not that of the other experts.
+            PatchgenError: the name is none of an expert, the model has no such expert, it was given before, or
+                its shape or dtype is not that of the other experts.
         """
         match = self._pattern.fullmatch(name)
         if match is None:
@@ -195,9 +195,6 @@ class TransposedFusedConverter:
 
     ``gate_up_proj [E, H, 2I]`` becomes ``[E, 2I, H]``, ``down_proj [E, I, H]`` becomes ``[E, H, I]``. Checkpoints
     saved in the model's layout have the same names: their tensors are handed on as they are, the same objects.
-
-    Args:
-        sizes: number of experts, hidden size H and intermediate size I, by tensor where they differ.
 
     Raises:
         PatchgenError: H is 2I or I, so that a shape would not tell the layouts apart.

@@ -34,13 +34,8 @@ def detect_layout(
 ) -> Layout:
     """Which layout the experts of a checkpoint are stored in, told by names and shapes: no tensor is read.
 
-    Args:
-        index_or_files: a folder, an index (``model.safetensors.index.json``), a safetensors file, or several.
-        config: the model's configuration, which tells fused layouts apart; without it, the ``config.json`` beside
-            the files is read if it is needed.
-
-    Returns:
-        The layout; ``Layout.NONE`` for a checkpoint without experts.
+    ``config`` tells fused layouts apart; without it, the ``config.json`` beside the files is read if it is needed. A
+    checkpoint without experts has ``Layout.NONE``.
 
     Raises:
         PatchgenError: the files cannot be read, the layouts are mixed, or the sizes do not tell which one it is.
@@ -90,10 +85,7 @@ def detect_layout_for(model_type: str) -> Layout:
 
 
 def converter_layout(converter: CheckpointTensorConverter | None) -> Layout:
-    """The layout that a converter converts from: what it says itself (``layout``), or the names it handles.
-
-    Without a converter it is ``Layout.DIRECT``.
-    """
+    """The layout that a converter converts from: its own ``layout``, or the names it handles; DIRECT without one."""
     if converter is None:
         return Layout.DIRECT
     declared = getattr(converter, "layout", None)
@@ -113,11 +105,7 @@ _PROJECTIONS = ("gate_proj", "up_proj", "down_proj", "w1", "w2", "w3", "fc1", "f
 
 
 def check_converter_layout(converter: CheckpointTensorConverter | None, model_type: str) -> None:
-    """Refuse a converter for another layout than the one that the hub has for ``model_type``.
-
-    Raises:
-        PatchgenError: they contradict each other, or transformers knows no such type.
-    """
+    """Refuse (PatchgenError) a converter for another layout than the hub has for ``model_type``, and unknown types."""
     expected, actual = conversion_of_type(model_type).layout, converter_layout(converter)
     if expected is None and getattr(converter, "layout", None) is None:
         return  # a converter of the project's own, for what has no name
@@ -131,11 +119,7 @@ def check_converter_layout(converter: CheckpointTensorConverter | None, model_ty
 
 
 def check_converter_of(model: nn.Module, converter: CheckpointTensorConverter | None) -> None:
-    """:func:`check_converter_layout` for the type of a model, where transformers knows it.
-
-    Raises:
-        PatchgenError: the converter is for another layout.
-    """
+    """:func:`check_converter_layout` for the type of a model, where transformers knows it."""
     model_type = model_type_of(model)
     if model_type is not None and is_known(model_type):
         check_converter_layout(converter, model_type)

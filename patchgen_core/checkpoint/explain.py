@@ -10,10 +10,7 @@ _SHOWN = 3
 
 
 def differences(expected: Mapping[str, torch.Tensor], actual: Mapping[str, torch.Tensor]) -> list[str]:
-    """What is wrong with each tensor of ``actual``, worst first: missing, left over, wrong shape, wrong values.
-
-    Equal means bit for bit, with the same dtype.
-    """
+    """What is wrong with each tensor of ``actual``, worst first; equal means bit for bit, with the same dtype."""
     problems: list[tuple[float, str]] = []
     for name, tensor in expected.items():
         if name not in actual:

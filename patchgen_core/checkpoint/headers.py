@@ -24,14 +24,7 @@ _MAX_HEADER = 100_000_000  # the format's own limit, in bytes
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A tensor of a safetensors file.
-
-    Attributes:
-        name: its key.
-        file: the shard that holds it.
-        shape: its sizes.
-        dtype: as the format spells it: ``BF16``, ``F32``, ``I64``...
-    """
+    """A tensor of a safetensors file; ``dtype`` is spelled as in the format: ``BF16``, ``F32``, ``I64``..."""
 
     name: str
     file: Path
@@ -42,12 +35,9 @@ class StoredTensor:
 def read_headers(files: CheckpointFiles) -> tuple[StoredTensor, ...]:
     """Every tensor of a checkpoint, in the natural order of names (layer 2 before layer 10).
 
-    Args:
-        files: a folder, an index (``*.index.json``), one safetensors file, or several of them in any order.
-
     Raises:
-        PatchgenError: a file is missing, is no whole safetensors file, or belies the index; or two shards have
-            a key of the same name.
+        PatchgenError: a file is missing, is no whole safetensors file, or belies the index; or two shards have a
+            key of the same name.
     """
     shards, index = find_shards(files)
     tensors: dict[str, StoredTensor] = {}
@@ -71,11 +61,7 @@ def read_headers(files: CheckpointFiles) -> tuple[StoredTensor, ...]:
 
 
 def read_tensors(files: CheckpointFiles) -> dict[str, torch.Tensor]:
-    """Every tensor of a checkpoint, all at once.
-
-    Raises:
-        PatchgenError: as :func:`read_headers`.
-    """
+    """Every tensor of a checkpoint, all at once, with the errors of :func:`read_headers`."""
     from safetensors.torch import load_file
 
     tensors: dict[str, torch.Tensor] = {}
@@ -91,11 +77,7 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
 
 
 def find_shards(files: CheckpointFiles) -> tuple[tuple[Path, ...], Path | None]:
-    """The safetensors files of a checkpoint, and its index if it was found by one.
-
-    Raises:
-        PatchgenError: there are none.
-    """
+    """The safetensors files of a checkpoint, and its index if it was found by one. None is a PatchgenError."""
     if not isinstance(files, (str, os.PathLike)):
         shards = tuple(dict.fromkeys(Path(file) for file in files))
         if not shards:
@@ -161,11 +143,7 @@ def _weight_map(index: Path) -> Mapping[str, str]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file.
-
-    Raises:
-        PatchgenError: there is no such file, or something else is in it.
-    """
+    """The object in a JSON file; PatchgenError when there is no such file, or something else is in it."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -56,27 +56,25 @@ def to_hub_layout(
 ) -> Path:
     """Write a checkpoint that plain Hugging Face ``from_pretrained`` and inference engines load.
 
-    The folder gets ``model-XXXXX-of-XXXXX.safetensors``, ``model.safetensors.index.json``, ``config.json`` and, for
-    a model that generates, ``generation_config.json``. It appears complete or not at all. Of tied weights one is
-    written. Memory: the tensors of one shard beyond the model. Tokenizers and processors are not written.
+    The folder, which must not exist or be empty, gets ``model-XXXXX-of-XXXXX.safetensors``,
+    ``model.safetensors.index.json`` (whose path is returned), ``config.json`` and, for a model that generates,
+    ``generation_config.json``. It appears complete or not at all. Of tied weights one is written. Memory: the tensors
+    of one shard beyond the model. Tokenizers and processors are not written.
 
     Args:
-        model_or_state_dict: a model of a generated or an upstream class, or its state dict. A model's tensors get the
-            hub's names as transformers maps them; of a state dict only the experts are renamed. What transformers
-            converts besides experts (kimi_linear's convolutions) is written as the model has it.
-        folder: where to write; must not exist, or be empty.
+        model_or_state_dict: a model of a generated or an upstream class, or its state dict. A model's tensors get
+            the hub's names as transformers maps them; of a state dict only the experts are renamed. What
+            transformers converts besides experts (kimi_linear's convolutions) is written as the model has it.
         layout: ``per_expert``, ``transposed`` or ``direct``; by default the one that transformers' conversion
             mapping converts from when it loads this model.
-        max_shard_size: in bytes, or with a unit (``"5GB"``, ``"500MB"``, ``"1GiB"``). A larger tensor gets a shard of
-            its own.
+        max_shard_size: in bytes, or with a unit (``"5GB"``, ``"500MB"``, ``"1GiB"``). A larger tensor gets a
+            shard of its own.
         config: the configuration to write; needed with a state dict, by default the model's own.
 
-    Returns:
-        The path of the index.
-
     Raises:
-        PatchgenError: the folder is not empty or cannot be written, a size or layout is not known, tensors have no
-            values (meta device) or are sharded, or no ready converter knows how the hub stores the model's experts.
+        PatchgenError: the folder is not empty or cannot be written, a size or layout is not known, tensors have
+            no values (meta device) or are sharded, or no ready converter knows how the hub stores the model's
+            experts.
     """
     target, limit = Path(os.path.abspath(folder)), _bytes(max_shard_size)
     _refuse_occupied(target)

@@ -28,7 +28,7 @@ class ExpertConversion:
     """How the experts of a model are stored on the hub.
 
     Attributes:
-        layout: the hub's layout; None when it is none of those that have a name.
+        layout: None when it is none of those that have a name.
         recipes: for PER_EXPERT, which projections of an expert make up a fused tensor, in their order:
             ``{"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}``.
         unsupported: the operations of transformers that no converter here does; no converter can be made then.
@@ -40,13 +40,10 @@ class ExpertConversion:
 
 
 def conversion_of_type(model_type: str) -> ExpertConversion:
-    """How the hub stores the experts of models of ``model_type``.
+    """How the hub stores the experts of models of ``model_type``; PatchgenError when transformers knows no such type.
 
-    A model that is made of others (text and vision) has the conversion of its parts, and a part (a text model on
-    its own) that of the whole, because that is what is on the hub.
-
-    Raises:
-        PatchgenError: transformers knows no such model type, or is older than version 5.
+    A model that is made of others (text and vision) has the conversion of its parts, and a part (a text model on its
+    own) that of the whole, because that is what is on the hub.
     """
     family = _family(model_type)
     for keys in family:
@@ -59,13 +56,8 @@ def conversion_of_type(model_type: str) -> ExpertConversion:
 def conversion_of_model(model: nn.Module, alone: bool = False) -> ExpertConversion:
     """How the hub stores the experts of ``model``, which may be a generated class or only a part of a model.
 
-    Args:
-        model: the model.
-        alone: what transformers converts when it loads this very model; otherwise a part of a model has the
-            conversion of the whole, which is what is on the hub.
-
-    Raises:
-        PatchgenError: as :func:`conversion_of_type`, for a model that has a configuration.
+    ``alone`` asks what transformers converts when it loads this very model; otherwise a part has the conversion of
+    the whole, which is what is on the hub. Errors are those of :func:`conversion_of_type`.
     """
     if not any(".experts." in f".{name}" for name, _ in model.named_parameters()):
         return ExpertConversion(Layout.NONE)

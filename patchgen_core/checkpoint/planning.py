@@ -44,12 +44,8 @@ _SHOWN = 4
 
 @dataclass(frozen=True)
 class LoadedTensor:
-    """A tensor that loading will give to the model.
-
-    Attributes:
-        origin: the checkpoint's key, or the converter's name for it.
-        shape: its sizes.
-        dtype: its dtype.
+    """A tensor that loading will give to the model; ``origin`` is the checkpoint's key, or the converter's name for
+    it.
     """
 
     origin: str
@@ -91,12 +87,12 @@ class LoadPlan:
     """What to read, and what comes of it.
 
     Attributes:
-        reads: the tensors to read, in the order in which the converter is to see them.
+        reads: in the order in which the converter is to see them.
         outputs: the model's name -> what it gets.
         twins: tensors of the checkpoint that the model ties, to be compared.
         missing: names of the model that nothing is loaded into.
         unexpected: names that the model has no tensor for.
-        ignored: keys of the checkpoint that are left out, because the caller or the model's class says so.
+        ignored: keys that are left out, because the caller or the model's class says so.
     """
 
     reads: tuple[StoredTensor, ...]
@@ -108,11 +104,7 @@ class LoadPlan:
 
 
 def target_of(model: nn.Module) -> LoadTarget:
-    """The tensors of ``model`` that a checkpoint can be loaded into.
-
-    Raises:
-        PatchgenError: some are on the meta device, or are sharded.
-    """
+    """The tensors that a checkpoint can be loaded into; PatchgenError when some are on the meta device, or sharded."""
     tensors = {
         name: value for name, value in model.state_dict(keep_vars=True).items() if isinstance(value, torch.Tensor)
     }
@@ -141,8 +133,7 @@ def make_plan(
 ) -> LoadPlan:
     """Find what each tensor of a checkpoint becomes, by converting tensors without values.
 
-    Raises:
-        PatchgenError: experts are incomplete, shapes or dtypes do not go together, or two tensors become one.
+    PatchgenError when experts are incomplete, shapes or dtypes do not go together, or two tensors become one.
     """
     class_ignored = [*(getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ()), _ALWAYS_IGNORED]
     ignored = {one.name for one in stored if _matches(one.name, ignore) or _elsewhere(one.name, target, class_ignored)}

@@ -36,12 +36,7 @@ class Layout(str, Enum):
 
 @dataclass(frozen=True)
 class ConvertedCheckpointTensor:
-    """A tensor as the model has it.
-
-    Attributes:
-        name: what it is called in the model's state dict.
-        tensor: its values, in the shape of that parameter.
-    """
+    """A tensor as the model has it, by its name in the model's state dict."""
 
     name: str
     tensor: torch.Tensor
@@ -61,18 +56,13 @@ class CheckpointTensorConverter(Protocol):
         ...
 
     def convert(self, name: str, tensor: torch.Tensor) -> ConvertedCheckpointTensor | None:
-        """Take one tensor that :meth:`can_handle` accepted.
-
-        Returns:
-            A tensor of the model that is now complete, or None when this one waits for others.
+        """Take one tensor that :meth:`can_handle` accepted; a tensor that is now complete, or None while it waits for
+        others.
         """
         ...
 
     def finalize(self) -> list[ConvertedCheckpointTensor]:
-        """Say that there are no more tensors.
-
-        Returns:
-            What is left to hand over.
+        """Say that there are no more tensors, and get what is left to hand over.
 
         Raises:
             PatchgenError: tensors still wait for others that never came; it names which are missing.
@@ -83,17 +73,10 @@ class CheckpointTensorConverter(Protocol):
 def maybe_convert_checkpoint_tensor(
     name: str, tensor: torch.Tensor, converter: CheckpointTensorConverter | None
 ) -> ConvertedCheckpointTensor | None:
-    """What becomes of one tensor of a checkpoint.
+    """What becomes of one tensor of a checkpoint, given by its name there.
 
-    Args:
-        name: its name in the checkpoint.
-        tensor: its values.
-        converter: the model's converter, or None when it has none.
-
-    Returns:
-        The tensor to load: the converted one, or this very tensor under its own name when there is no converter
-        or it is none of the converter's. None when the converter keeps it until others have come; call its
-        ``finalize`` after the last tensor.
+    The converted tensor, or this very tensor under its own name when there is no converter or it is none of the
+    converter's. None when the converter keeps it until others have come; call its ``finalize`` after the last tensor.
     """
     if converter is None or not converter.can_handle(name):
         return ConvertedCheckpointTensor(name, tensor)

@@ -28,13 +28,9 @@ class Dimensions:
 
 @dataclass(frozen=True)
 class ExpertSizes:
-    """The sizes of a model's experts.
+    """The sizes of a model's experts, by the parameter's name in ``tensors``; 0 where one is not known.
 
-    Attributes:
-        experts: the number of experts of every fused tensor that ``tensors`` does not name; 0 when there is no such.
-        hidden: their hidden size, 0 when unknown.
-        intermediate: their intermediate size, 0 when unknown.
-        tensors: sizes by the name of the parameter (``model.layers.0.mlp.experts.down_proj``).
+    ``experts`` is the number of experts of every fused tensor that ``tensors`` does not name.
     """
 
     experts: int
@@ -43,11 +39,7 @@ class ExpertSizes:
     tensors: Mapping[str, Dimensions] = field(default_factory=dict)
 
     def of(self, name: str) -> Dimensions:
-        """The sizes of a fused tensor, which the checkpoint may call by more or less of a prefix.
-
-        Raises:
-            PatchgenError: it is none of the model's.
-        """
+        """The sizes of a fused tensor, found by more or less of a prefix, or a PatchgenError."""
         if name in self.tensors:
             return self.tensors[name]
         near = {sizes for own, sizes in self.tensors.items() if own.endswith(f".{name}") or name.endswith(f".{own}")}
@@ -61,11 +53,7 @@ class ExpertSizes:
         )
 
     def shape_of(self, name: str) -> tuple[int, int, int]:
-        """The shape of a ``...gate_up_proj`` or ``...down_proj`` in the model.
-
-        Raises:
-            PatchgenError: it is none of the model's.
-        """
+        """The shape of a ``...gate_up_proj`` or ``...down_proj`` in the model, or a PatchgenError."""
         one = self.of(name)
         if name.endswith("gate_up_proj"):
             return one.experts, 2 * one.intermediate, one.hidden
@@ -80,14 +68,9 @@ class ExpertSizes:
 
 
 def expert_sizes(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> ExpertSizes:
-    """The sizes of a model's experts: from its fused parameters, or else from its configuration.
+    """The sizes of a model's experts: from its fused parameters, or else from its configuration, or a PatchgenError.
 
-    Args:
-        model: a model, or a part of one.
-        recipes: the fused parameters that a module of experts has, with the projections each is made of.
-
-    Raises:
-        PatchgenError: neither tells them.
+    ``recipes`` are the fused parameters of a module of experts, with the projections each is made of.
     """
     tensors = dict(_from_parameters(model, recipes))
     same = set(tensors.values())

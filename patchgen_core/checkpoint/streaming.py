@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoadReport:
-    """What loading a checkpoint did.
+    """What loading a checkpoint did, by the model's names.
 
     Attributes:
-        loaded: the model's tensors that were written, by their names in its state dict.
-        missing: those that keep what they had: the class says that checkpoints may lack them
+        missing: tensors that keep what they had: the class says that checkpoints may lack them
             (``_keys_to_ignore_on_load_missing``), or loading was not strict.
         unexpected: what the checkpoint has and the model does not; only when loading was not strict.
         ignored: keys of the checkpoint that were left out, as the caller or the model's class asked
@@ -149,11 +148,7 @@ class _Reader:
 
 
 def _compare_twins(plan: LoadPlan, reader: _Reader) -> set[str]:
-    """The tensors that need not be loaded, because the one that the model ties them to is.
-
-    Raises:
-        PatchgenError: the checkpoint has other values for them.
-    """
+    """The tensors that need not be loaded, because the one that the model ties them to is, or a PatchgenError."""
     stored = {one.name: one for one in plan.reads}
     for first, second in plan.twins:
         one, other = (stored.get(plan.outputs[name].origin) for name in (first, second))

@@ -31,14 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Binding:
-    """A slot that was bound.
-
-    Attributes:
-        module: dotted name of the generated module.
-        name: the slot's name there.
-        op_name, variant: what the slot asks for.
-        implementation: what it got.
-    """
+    """A slot that was bound; `name` is what it is called in the generated module."""
 
     module: str
     name: str
@@ -51,24 +44,18 @@ class Binding:
 
 
 def bind_ops(target: ModuleType | nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> tuple[Binding, ...]:
-    """Bind every slot of a generated module, or those of one model.
+    """Bind every slot of a generated module, or those of one model; ops that a mapping leaves out are eager.
 
     A module's bindings hold for all its models, those that exist and those to come, but for models that were bound by
     themselves. A model's hold for that model alone (and for what is copied or unpickled from it), whatever its module
-    or other models of the same classes are bound to, at no cost per call. Methods and functions of the module that are
-    patched by hand must be patched before; parts that are added to the model later follow their module until the model
-    is bound again.
-
-    Args:
-        target: the module, or a model whose classes are of such modules.
-        ops_config: the implementation of each op; ops that a mapping leaves out are eager.
-
-    Returns:
-        What was bound, one entry a slot.
+    or other models of the same classes are bound to, at no cost per call. Methods and functions of the module that
+    are patched by hand must be patched before; parts that are added to the model later follow their module until the
+    model is bound again.
 
     Raises:
-        PatchgenError: there is no slot, or no part of the model reads one; an implementation is unknown or cannot run
-            here; or the model uses its slots in a way that only its whole module can be bound. Nothing is bound then.
+        PatchgenError: there is no slot, or no part of the model reads one; an implementation is unknown or cannot
+            run here; or the model uses its slots in a way that only its whole module can be bound. Nothing is
+            bound then.
     """
     torch = sys.modules.get("torch")
     if isinstance(target, ModuleType):

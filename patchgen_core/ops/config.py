@@ -30,14 +30,9 @@ class OpsConfig:
 
 
 def implementations(ops_config: OpsConfig | Mapping[str, str], ops: Iterable[str]) -> dict[str, str]:
-    """What an ops config says by op; an op it does not name is eager.
+    """The implementation of each op (mapping keys are ``<op>_implementation``); an op that is not named is eager.
 
-    Args:
-        ops_config: an :class:`OpsConfig`, or a mapping of ``<op>_implementation`` to names.
-        ops: the ops of the slots to bind, which a mapping may name beside the registered ones.
-
-    Raises:
-        PatchgenError: it is neither, or names an op that nobody knows; names the nearest.
+    A mapping may name ``ops`` beside the registered ones. Any other name, and any other type, is a PatchgenError.
     """
     if isinstance(ops_config, OpsConfig):
         given = {field.name: getattr(ops_config, field.name) for field in fields(ops_config)}

@@ -73,12 +73,7 @@ def cell_content(cell: CellType) -> Any:
 
 
 def readers(namespace: Namespace, slots: Mapping[str, KernelSlot] | None = None) -> frozenset[str]:
-    """The names of a module's slots, and of what runs code of the module that reads one of these names.
-
-    Args:
-        namespace: the module's.
-        slots: the slots by name; all that the namespace has by default.
-    """
+    """The names of a module's slots (by default all in the namespace), and of what runs code of it that reads them."""
     if slots is None:
         slots = {name: value for name, value in list(namespace.items()) if isinstance(value, KernelSlot)}
     if not slots:
@@ -160,14 +155,9 @@ def _looks_up(step: dis.Instruction) -> bool:
 
 
 def rename_globals(code: CodeType, names: Mapping[str, str]) -> CodeType:
-    """A code object that reads other globals.
+    """A code object, with what is nested in it, that reads other globals: the new names by the old ones.
 
-    Args:
-        code: the code; what is nested in it is renamed as well.
-        names: the new names by the old ones.
-
-    Raises:
-        PatchgenError: one of the names is an attribute's as well, which shares the name's place in the code.
+    A name that is an attribute's as well, and so shares its place in the code, is a PatchgenError.
     """
     read = names.keys() & _own_reads(code)
     for step in dis.get_instructions(code):

@@ -21,9 +21,9 @@ class HardwareRequirement:
 
     Attributes:
         device_type: torch's name of it: "cpu", "cuda", "npu", "xpu" or "mps".
-        min_compute_capability: for CUDA, the lowest compute capability (major, minor); any when None.
-        interpretable: the kernel is written in Triton, so that Triton's interpreter (TRITON_INTERPRET=1, set before
-            triton is imported) can stand in for the device.
+        min_compute_capability: for CUDA (major, minor); any when None.
+        interpretable: the kernel is written in Triton, so that Triton's interpreter (TRITON_INTERPRET=1, set
+            before triton is imported) can stand in for the device.
     """
 
     device_type: str

@@ -10,16 +10,7 @@ from patchgen_core.ops.registry import KERNEL_REGISTRY
 
 
 class KernelSlot:
-    """An op's variant, and the kernel that is bound to it.
-
-    Args:
-        op_name: the op, such as "rms_norm".
-        variant: the formula or calling convention that the generated code needs.
-
-    Attributes:
-        implementation: the name that the slot is bound to; None before.
-        has_kernel: whether it is bound to something other than eager.
-    """
+    """An op's variant, and the kernel that is bound to it; ``implementation`` is None before it is bound."""
 
     def __init__(self, op_name: str, variant: str = "standard") -> None:
         for given in (op_name, variant):
@@ -73,11 +64,7 @@ class KernelSlot:
 
 
 def find_kernel(slot: KernelSlot, implementation: str) -> Kernel | None:
-    """The kernel that binding ``implementation`` to ``slot`` would run.
-
-    Raises:
-        PatchgenError: there is none, or it cannot run here.
-    """
+    """The kernel that binding ``implementation`` would run; PatchgenError when there is none or it cannot run here."""
     if not isinstance(implementation, str):
         raise PatchgenError(f"an implementation of {slot.op_name}/{slot.variant} is a name, not {implementation!r}")
     if implementation == EAGER:

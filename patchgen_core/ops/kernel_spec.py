@@ -20,12 +20,10 @@ class KernelSpec:
 
     Attributes:
         name: what a user writes in ``<op>_implementation`` to get it: "liger_kernel", "npu", ...
-        op_name: the op: "rms_norm", "rotary_pos_emb", ...
         variant: which formula or calling convention of the op it has; a slot asks for one. All implementations of
             a variant take the same arguments and return the same values.
-        factory: makes the kernel, a callable. Called once, when the kernel is first bound: what the kernel needs is
-            imported here.
-        hardware: what it needs of the machine; None when it runs wherever torch does.
+        factory: makes the kernel when it is first bound: what the kernel needs is imported here.
+        hardware: None when it runs wherever torch does.
         description: one line for lists.
         packages: what must be installed: import names, with a lowest version where there is one ("torch>=2.10").
     """

@@ -30,26 +30,24 @@ def causal_lm_loss(
 ) -> Tensor:
     """Cross entropy of predicting each next token; the numbers of transformers' ``ForCausalLMLoss``.
 
+    A scalar of float32 (float64 for hidden states of float64).
+
     Args:
         hidden_states: the last hidden states, [B, S, H], of all positions, whatever ``logits_to_keep`` is.
         weights: ``lm_head.weight``, [V, H].
         labels: token ids, [B, S], as they stand in the input: they are shifted here, once.
         bias: ``lm_head.bias``, [V].
-        logits_to_keep: 0 for all positions, n for the last n, or a 1-D tensor of positions. Labels are shifted first:
-            the loss is of the predictions that are made at these positions.
+        logits_to_keep: 0 for all positions, n for the last n, or a 1-D tensor of positions. Labels are shifted
+            first: the loss is of the predictions that are made at these positions.
         num_items_in_batch: what the sum of the losses is divided by, such as the number of labels of all
-            micro-batches; without it the loss is the mean over the labels that are not ignored.
-        ignore_index: the label that counts for nothing. Without ``num_items_in_batch`` the loss is NaN when no other
-            is left.
+            micro-batches; without it the loss is the mean over the labels that are not ignored, NaN when none is
+            left.
         shift_labels: instead of ``labels``, labels that are shifted already: position t holds what it predicts.
         softcap: logits become ``softcap * tanh(logits / softcap)``, in float32.
 
-    Returns:
-        The loss: a scalar of float32 (float64 for hidden states of float64).
-
     Raises:
-        PatchgenError: labels and hidden states differ in shape, both or none of ``labels`` and ``shift_labels`` are
-            given, or ``logits_to_keep`` is neither a number nor a 1-D tensor of positions.
+        PatchgenError: labels and hidden states differ in shape, both or none of ``labels`` and ``shift_labels``
+            are given, or ``logits_to_keep`` is neither a number nor a 1-D tensor of positions.
     """
     states, targets = causal_targets(hidden_states, weights, labels, shift_labels, logits_to_keep, ignore_index)
     return cross_entropy(_logits(states, weights, bias, softcap), targets, ignore_index, num_items_in_batch)
@@ -69,23 +67,19 @@ def seq_cls_loss(
 ) -> Tensor:
     """Loss of a classification head; the numbers of transformers' ``ForSequenceClassificationLoss`` in float32.
 
+    A scalar of float32 (float64 for hidden states of float64). What is not listed is as in :func:`causal_lm_loss`.
+
     Args:
-        hidden_states: one row for each thing to classify: [B, H], the hidden state of each sequence's last token that
-            is no padding; or [B, S, H] where every position has a label, all but one of which may be ignored.
+        hidden_states: one row for each thing to classify: [B, H], the hidden state of each sequence's last token
+            that is no padding; or [B, S, H] where every position has a label, all but one of which may be
+            ignored.
         weights: ``score.weight``, [C, H].
         labels: classes, of the shape of ``hidden_states`` without H; nothing is shifted. Numbers of the shape
             [..., C] for several labels or regression.
         bias: ``score.bias``, [C].
-        logits_to_keep: of hidden states of [B, S, H] the positions to take, as in :func:`causal_lm_loss`.
-        num_items_in_batch: what the sum of the losses is divided by; the loss is the mean without it.
-        ignore_index: the class that counts for nothing.
-        softcap: as in :func:`causal_lm_loss`.
-        problem_type: "single_label_classification", "multi_label_classification" or "regression". Told from the number
-            of classes and the labels when it is None: one class is regression, integer labels are classes. The fused
-            implementations have "single_label_classification" alone and refuse the others.
-
-    Returns:
-        The loss: a scalar of float32 (float64 for hidden states of float64).
+        problem_type: "single_label_classification", "multi_label_classification" or "regression". Told from the
+            number of classes and the labels when it is None: one class is regression, integer labels are classes.
+            The fused implementations have "single_label_classification" alone and refuse the others.
 
     Raises:
         PatchgenError: labels and hidden states do not fit, or there is no such problem type.
@@ -154,11 +148,7 @@ def class_targets(
 
 
 def problem(weights: Tensor, labels: Tensor, problem_type: str | None) -> str:
-    """The kind of problem of :func:`seq_cls_loss`.
-
-    Raises:
-        PatchgenError: there is none of that name.
-    """
+    """The kind of problem of :func:`seq_cls_loss`; PatchgenError when there is none of that name."""
     if problem_type is None:
         if weights.shape[0] == 1:
             return REGRESSION

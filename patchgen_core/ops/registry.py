@@ -23,11 +23,9 @@ _Key = tuple[str, str, str]
 class KernelRegistry:
     """Kernels that can be bound to op slots.
 
-    Args:
-        fill: registers the kernels that are there from the start, when the registry is first asked or told something.
-        entry_points: name of the group of entry points by which other packages register kernels; they are loaded
-            when the registry is first asked for something. An entry point is a function that takes the registry, or
-            a module that registers at import.
+    ``fill`` registers the kernels that are there from the start, when the registry is first asked or told something.
+    ``entry_points`` is the group by which other packages register kernels, loaded when it is first asked: functions
+    that take the registry, or modules that register at import.
     """
 
     def __init__(self, fill: Callable[[KernelRegistry], None] | None = None, entry_points: str = "") -> None:
@@ -39,11 +37,7 @@ class KernelRegistry:
         self._lock = threading.RLock()
 
     def register(self, spec: KernelSpec, force: bool = False) -> KernelSpec:
-        """Add a kernel.
-
-        Args:
-            spec: the kernel.
-            force: replace one of the same op, variant and name. Slots that are bound keep what they have.
+        """Add a kernel; ``force`` replaces one of the same op, variant and name, but not in slots that are bound.
 
         Raises:
             PatchgenError: there is one of the same op, variant and name; names both places.

@@ -29,10 +29,7 @@ class OpSlot(KernelSlot):
     def bind(self, implementation: str) -> None:
         """Bind a kernel for every model of the modules that hold the slot, but for models with bindings of their own.
 
-        Rebinding to something else warns and names these models.
-
-        Args:
-            implementation: name of a registered kernel; "eager" always can be bound.
+        Rebinding to something else warns and names these models. "eager" always can be bound.
 
         Raises:
             PatchgenError: there is no such kernel for the slot, or it cannot run here; nothing has changed.

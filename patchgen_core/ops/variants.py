@@ -85,8 +85,7 @@ def follows_module(cls: type) -> bool:
 def find_variant(module: ModuleType, key: Key) -> Variant:
     """The variant of a module with these bindings, made when it is first asked for.
 
-    Raises:
-        PatchgenError: the module uses slots in a way that only the module as a whole can be bound, or has other slots.
+    PatchgenError when only the module as a whole can be bound, for how it uses slots, or when it has other slots.
     """
     with LOCK:
         known: dict[Key, Variant] = vars(module).setdefault(_ATTRIBUTE, {})
@@ -99,7 +98,6 @@ class Variant:
     """One set of slots of a module.
 
     Attributes:
-        module: the module.
         key: what it binds.
         slots: its slots, by the names that the module's own have.
         names: the second names of slots and of functions that read them, by their names in the module.
@@ -144,8 +142,7 @@ class Variant:
     def class_for(self, cls: type) -> type:
         """The class whose instances have this variant's slots; ``cls`` itself when it reads none of the module's.
 
-        Raises:
-            PatchgenError: the class reaches slots in a way that only the module as a whole can be bound.
+        PatchgenError when the class reaches slots in a way that only the module as a whole can be bound.
         """
         with LOCK:
             cls = origin(cls)
@@ -260,10 +257,8 @@ class Variant:
 
 
 def methods_held(model: Any) -> list[tuple[Any, str, MethodType]]:
-    """Methods of a model's parts that parts keep as attributes of their own, as wrappers of ``forward`` do.
-
-    Returns:
-        The part that keeps it, the attribute's name, and the method: what its class has by that name.
+    """Methods that a model's parts keep as attributes of their own, as wrappers of ``forward`` do: (part, name,
+    method).
     """
     parts = {id(part) for part in model.modules()}
     return [
@@ -277,12 +272,10 @@ def methods_held(model: Any) -> list[tuple[Any, str, MethodType]]:
 
 
 def refuse_strays(model: Any, variants: Iterable[Variant]) -> None:
-    """Refuse a model that reads slots which none of the variants can replace.
+    """Refuse, by a PatchgenError, a model that reads slots which none of the variants can replace.
 
-    Raises:
-        PatchgenError: a method reads slots of a module that is not the variants', or calls a function of another
-            module that does; or a part keeps a function that reads slots as its own attribute, other than a method
-            (:func:`methods_held`).
+    A method reads slots of a module that is not the variants', or calls a function of another module that does; or a
+    part keeps a function that reads slots as its own attribute, other than a method (:func:`methods_held`).
     """
     namespaces = [vars(variant.module) for variant in variants]
     for cls in dict.fromkeys(base for part in model.modules() for base in type(part).__mro__ if not is_variant(base)):

@@ -113,11 +113,8 @@ class ParallelPlan:
         sharded exists and divides by the sizes that shard it; every expert parameter has a placement, and the experts
         of one module are split in all of these or in none. Expert parameters are, below a module that is called
         ``experts`` or whose class name ends in ``Experts``, the three-dimensional ones and the biases whose first
-        dimension is as long as theirs. ``Replicate()`` says of one that it stays whole.
-
-        Args:
-            model: the model, its parameters whole (or applied to a mesh: their global shapes count).
-            sizes: the number of ranks of each dimension, as :meth:`resolve_sizes` takes them.
+        dimension is as long as theirs. ``Replicate()`` says of one that it stays whole. Of a model that is applied to
+        a mesh the global shapes count. ``sizes`` are those of :meth:`resolve_sizes`.
 
         Raises:
             PatchgenError: :meth:`resolve_sizes` refuses the sizes.
@@ -158,14 +155,11 @@ class ParallelPlan:
         """Replace every parameter that the plan matches by a ``DTensor`` parameter; the others stay as they are.
 
         A collective operation: every rank of the mesh calls it with the same model, whose values are those of the
-        first rank of each mesh dimension; they move to the mesh's device. Parameters on the meta device stay there, to
-        be filled after ``to_empty``. The ``DTensor`` s lie on the plan's dimensions of the mesh only, which leaves the
-        mesh's other dimensions to data parallelism (FSDP 2 takes such parameters). A kernel that works on its own
-        rank's experts takes ``parameter.to_local()``. Parameters that are tied stay tied.
-
-        Args:
-            model: the model; changed in place, and only if nothing is wrong.
-            mesh: a device mesh with named dimensions, among them the plan's.
+        first rank of each mesh dimension; they move to the mesh's device. Parameters on the meta device stay there,
+        to be filled after ``to_empty``. The ``DTensor`` s lie on the plan's dimensions of the mesh only, which leaves
+        the mesh's other dimensions to data parallelism (FSDP 2 takes such parameters). A kernel that works on its own
+        rank's experts takes ``parameter.to_local()``. Parameters that are tied stay tied. The model changes only if
+        nothing is wrong.
 
         Raises:
             PatchgenError: the mesh lacks a dimension, :meth:`check` finds a problem with the mesh's sizes, or a

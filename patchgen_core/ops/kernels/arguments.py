@@ -17,8 +17,7 @@ class Case:
 
     Attributes:
         label: what is special about it, for the report.
-        arguments: the positional arguments by name, in order: tensors, sequences of tensors, and whatever else.
-        keywords: the keyword arguments.
+        arguments: the positional arguments by name, in order.
         constant: names of floating tensors that want no gradient; all others are differentiated.
     """
 
@@ -29,15 +28,7 @@ class Case:
 
 
 class Draw:
-    """Random tensors of one dtype, the same ones for the same seed on every machine.
-
-    Args:
-        dtype: of the floating tensors.
-        seed: any text.
-
-    Attributes:
-        dtype: as given.
-    """
+    """Random tensors, floating ones of one dtype, the same for the same seed (any text) on every machine."""
 
     def __init__(self, dtype: dtype, seed: str) -> None:
         import torch

@@ -16,12 +16,9 @@ _REGISTERED: dict[tuple[str, str], Maker] = {}
 
 
 def register_cases(op_name: str, variant: str, maker: Maker) -> None:
-    """Say with which arguments the kernels of an op's variant are checked.
+    """Say with which arguments the kernels of an op's variant are checked; ``maker`` is called once a dtype.
 
-    Args:
-        op_name, variant: those of the kernels.
-        maker: makes the cases; called once a dtype. Cases should be small, some of odd sizes, of one row, of tensors
-            that are not contiguous (:func:`strided`).
+    Cases should be small, some of odd sizes, of one row, of tensors that are not contiguous (:func:`strided`).
 
     Raises:
         PatchgenError: there are cases for them already.

@@ -18,15 +18,9 @@ from patchgen_core.ops.losses import IGNORE, cross_entropy, widen
 
 
 def rms_norm(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """``rms_norm/standard``: Llama's RMSNorm.
+    """``rms_norm/standard``: Llama's RMSNorm of [..., H] with a weight [H]; ``eps`` is added to the mean of squares.
 
-    Args:
-        hidden_states: [..., H].
-        weight: [H].
-        eps: added to the mean of squares.
-
-    Returns:
-        [..., H] in the dtype of ``hidden_states``: normalized in float32, cast back, multiplied by the weight.
+    [..., H] in the dtype of ``hidden_states``: normalized in float32, cast back, multiplied by the weight.
     """
     return (weight * _normalize(hidden_states, eps).to(hidden_states.dtype)).to(hidden_states.dtype)
 
@@ -40,32 +34,23 @@ def rms_norm_one_plus_weight(hidden_states: Tensor, weight: Tensor, eps: float) 
 
 
 def layer_norm(hidden_states: Tensor, weight: Tensor, bias: Tensor | None, eps: float) -> Tensor:
-    """``layer_norm/standard``: ``torch.nn.LayerNorm`` over the last dimension.
+    """``layer_norm/standard``: ``torch.nn.LayerNorm`` over the last dimension of [..., H]; weight and bias are [H].
 
-    Args:
-        hidden_states: [..., H].
-        weight: [H].
-        bias: [H], or None for a norm without.
-        eps: added to the variance.
-
-    Returns:
-        [..., H] in the dtype of ``hidden_states``.
+    ``eps`` is added to the variance. The result is [..., H] in the dtype of ``hidden_states``.
     """
     return F.layer_norm(hidden_states, weight.shape, weight, bias, eps)
 
 
 def rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
-    """``rotary_pos_emb/full``: Llama's rotation of whole heads by halves.
+    """``rotary_pos_emb/full``: Llama's rotation of whole heads by halves; ``q`` and ``k`` keep values and dtypes.
 
     Args:
         q: queries, [B, heads, S, D]; [B, S, heads, D] with ``unsqueeze_dim=2``.
         k: keys, likewise, with as many heads as there are of keys.
         cos, sin: [B, S, D], or [1, S, D] for all of the batch. The second half of D repeats the first, as
-            ``cat((freqs, freqs), -1)`` makes it; implementations may read the first half alone, and give no gradient.
+            ``cat((freqs, freqs), -1)`` makes it; implementations may read the first half alone, and give no
+            gradient.
         unsqueeze_dim: the dimension of q and k that counts heads, 1 or 2.
-
-    Returns:
-        The rotated q and k, in their dtypes. ``q`` and ``k`` keep their values.
 
     Raises:
         PatchgenError: the shapes do not fit, such as a rotation of part of a head.
@@ -94,17 +79,10 @@ def cross_entropy_loss(
     ignore_index: int = IGNORE,
     num_items_in_batch: int | Tensor | None = None,
 ) -> Tensor:
-    """``cross_entropy_loss/standard``: cross entropy of logits that are there.
+    """``cross_entropy_loss/standard``: of logits [N, V], which keep their values, and int64 labels [N], not shifted.
 
-    Args:
-        logits: [N, V].
-        labels: classes, [N], of int64; nothing is shifted.
-        ignore_index: the label that counts for nothing. Without ``num_items_in_batch`` the loss is NaN when no other
-            is left.
-        num_items_in_batch: what the sum of the losses is divided by; the loss is the mean without it.
-
-    Returns:
-        The loss: a scalar of float32. ``logits`` keep their values.
+    A scalar of float32: the sum divided by ``num_items_in_batch``, or without it the mean, which is NaN when every
+    label is ``ignore_index``.
     """
     return cross_entropy(logits, labels, ignore_index, num_items_in_batch)
 
@@ -112,22 +90,19 @@ def cross_entropy_loss(
 def moe_load_balancing_loss(
     router_logits: Sequence[Tensor], num_experts: int, top_k: int, attention_mask: Tensor | None = None
 ) -> Tensor:
-    """``moe_load_balancing_loss/standard``: the auxiliary loss of the Switch Transformer, as Mixtral and Qwen3-MoE do.
+    """``moe_load_balancing_loss/standard``: the auxiliary loss of the Switch Transformer, as Mixtral and Qwen3-MoE
+    do.
 
     The share of all assignments that each expert gets times its mean probability, summed over experts, times their
-    number; over the tokens of all layers together.
+    number; over the tokens of all layers together. A scalar tensor of float32.
 
     Args:
         router_logits: one tensor [T, E] for each layer.
-        num_experts: E.
-        top_k: how many experts a token is given to.
         attention_mask: [B, S] with B * S = T; tokens where it is 0 are not counted.
 
-    Returns:
-        The loss: a scalar tensor of float32.
-
     Raises:
-        PatchgenError: there are no router logits (upstream returns the number 0 then), or they are of other experts.
+        PatchgenError: there are no router logits (upstream returns the number 0 then), or they are of other
+            experts.
     """
     if isinstance(router_logits, Tensor) or not router_logits:
         what = "one tensor" if isinstance(router_logits, Tensor) else repr(router_logits)

@@ -52,11 +52,7 @@ def layer_norm(hidden_states: Tensor, weight: Tensor, bias: Tensor | None, eps: 
 
 
 def rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
-    """``rotary_pos_emb/full``, as :func:`patchgen_core.ops.kernels.eager.rotary_pos_emb`; reads half of cos and sin.
-
-    Raises:
-        PatchgenError: the shapes do not fit, or cos or sin want a gradient.
-    """
+    """``rotary_pos_emb/full``; reads half of cos and sin, and refuses (PatchgenError) those that want a gradient."""
     check_rotary(q, k, cos, sin, unsqueeze_dim)
     refuse_float64(q)
     if torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad):

@@ -76,11 +76,7 @@ def seq_cls_loss(
     softcap: float | None = None,
     problem_type: str | None = None,
 ) -> Tensor:
-    """``cross_entropy_loss/seq_cls``, as :func:`patchgen_core.ops.losses.seq_cls_loss`, for single labels.
-
-    Raises:
-        PatchgenError: as that does, or the problem is of another type.
-    """
+    """``cross_entropy_loss/seq_cls``, for single labels; a problem of another type is a PatchgenError."""
     kind = problem(weights, labels, problem_type)
     if kind != SINGLE_LABEL:
         raise PatchgenError(

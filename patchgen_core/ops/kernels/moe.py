@@ -27,7 +27,7 @@ def eager_experts(
 ) -> Tensor:
     """``moe_experts/standard``: each token's weighted sum of ``down(act(gate) * up)`` of its experts.
 
-    This is upstream's loop over the experts that got tokens.
+    This is upstream's loop over the experts that got tokens. It returns [T, H] in the dtype of ``hidden_states``.
 
     Args:
         hidden_states: [T, H].
@@ -37,9 +37,6 @@ def eager_experts(
         gate_up_proj: [E, 2 * I, H]; an expert's gate is the first I rows.
         down_proj: [E, H, I].
         act_fn: the activation of the gate, elementwise.
-
-    Returns:
-        [T, H] in the dtype of ``hidden_states``.
     """
     num_experts = _check(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj)
     output = torch.zeros_like(hidden_states)
@@ -84,15 +81,10 @@ def grouped_mm_experts(
 
 
 def grouped_linear(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
-    """Rows, sorted by group, times the transposed weight of their group.
+    """Rows [N, in], sorted by group, times the transposed weight [groups, out, in] of their group.
 
-    Args:
-        rows: [N, in].
-        weight: [groups, out, in].
-        ends: where each group's rows end, [groups], of int32.
-
-    Returns:
-        [N, out], in the dtype of the weight, or autocast's where that is on.
+    ``ends``, [groups] of int32, says where each group's rows end. The result is [N, out], in the dtype of the weight,
+    or autocast's where that is on.
     """
     device = weight.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype

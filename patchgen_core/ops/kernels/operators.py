@@ -16,10 +16,7 @@ def operator(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callabl
     Compiled code calls it without looking inside, so that it may wait for the device and launch any kernel. It costs
     a call some 2 µs, a tenth of what :func:`torch.library.custom_op` does; in turn nothing checks that the function
     leaves its arguments as they are, that it returns none of them, and that it is not differentiated: call it from a
-    :class:`torch.autograd.Function`.
-
-    Args:
-        fake: takes the same arguments, and returns empty tensors of the shapes, dtypes and strides of the results.
+    :class:`torch.autograd.Function`. ``fake`` returns empty tensors of the results' shapes, dtypes and strides.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
