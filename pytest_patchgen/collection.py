@@ -284,8 +284,9 @@ def _toy_batches(config: pytest.Config) -> tuple[str, ...]:
 
 def _choose_checks(config: pytest.Config) -> tuple[CheckInfo | type[CheckItem], ...]:
     """The checks of this run; a PatchgenError that names the nearest where a chosen one is unknown."""
-    known: dict[str, CheckInfo | type[CheckItem]] = {info.name: info for info in all_checks()}
-    meanings = {info.name: info.meaning for info in all_checks()}
+    infos = all_checks()
+    known: dict[str, CheckInfo | type[CheckItem]] = {info.name: info for info in infos}
+    meanings = {info.name: info.meaning for info in infos}
     for added in reversed(config.hook.pytest_patchgen_checks(config=config)):
         for check in added:
             if check.check in known:

@@ -46,7 +46,7 @@ def pytest_patchgen_toy_batches(config: pytest.Config) -> Sequence[Callable[[Toy
     """More batches for the toy models of the check ``parity``, beside the built-in ones.
 
     Called where torch has not been imported. The builders are not called here: the process that runs models imports
-    them, and calls each with a :class:`patchgen_core.models.batches.ToyModel` for every head of every model. What a
+    them, and calls each with a :class:`patchgen_core.parity.batches.ToyModel` for every head of every model. What a
     builder returns is run forward and backward; a batch takes the place of the built-in one of its name. It returns
     an empty list for models that it has no batch for.
 

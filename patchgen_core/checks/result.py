@@ -82,7 +82,7 @@ class CheckResult:
     loading_reason: str = ""
     notes: tuple[str, ...] = ()
     reason: str = ""
-    figures: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, int | float] = field(default_factory=dict)
     tables: tuple[Table, ...] = ()
     unused: tuple[Problem, ...] = ()
     siblings: tuple[str, ...] = ()

@@ -112,7 +112,7 @@ def _own_batches(toy: ToyModel, builders: Sequence[Builder]) -> dict[str, ToyBat
 
 
 def _built(toy: ToyModel, builder: Builder) -> list[ToyBatch]:
-    hint = "Return a list of patchgen_core.models.batches.ToyBatch."
+    hint = "Return a list of patchgen_core.parity.batches.ToyBatch."
     try:
         result: Any = builder(toy)
         given = [result] if isinstance(result, ToyBatch) else list(result or ())

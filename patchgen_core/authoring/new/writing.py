@@ -279,7 +279,7 @@ def plan_text(written: Written) -> str:
     lines = [
         f'"""Which parameters of {written.title} are split over the ranks of a parallel dimension."""',
         "",
-        "from patchgen_core.parallel_plan.plan import ParallelPlan",
+        "from patchgen_core.parallel_plan import ParallelPlan",
         "from torch.distributed.tensor import Shard",
         "",
         "",

@@ -60,7 +60,7 @@ class ModelProcess:
         """Raise a PatchgenError where torch has not the device, does not import, or takes its process with it."""
         device = self._ask(f"{_ANSWERING}:name_device", f"the device '{self.device}'")
         if isinstance(device, CheckResult):
-            raise PatchgenError.from_problems(device.errors)
+            raise _refusal(device)
         if self.device not in ("auto", device):
             message = f"models are to run on '{self.device}', and torch has only '{device}' here"
             hint = "Run with '--patchgen-device auto'; 'patchgen doctor' tells what is here."
@@ -87,7 +87,7 @@ class ModelProcess:
         if self._kernels is None:
             self._kernels = self._ask(f"{_ANSWERING}:list_kernels", "the modules that register kernels")
         if isinstance(self._kernels, CheckResult):
-            raise PatchgenError.from_problems(self._kernels.errors)
+            raise _refusal(self._kernels)
         return list(self._kernels)
 
     def run(self, function: str, label: str, subject: object) -> CheckResult:
@@ -117,6 +117,11 @@ class ModelProcess:
             return make_result(skipped=f"optional package '{raised.lacks}' is not installed")
         trace = "\n".join(raised.trace.rstrip().splitlines()[-_LINES_SHOWN:])
         return make_result([Problem(f"checking {label} raises {raised.error}", excerpt=trace)], notes=raised.notes)
+
+
+def _refusal(result: CheckResult) -> PatchgenError:
+    """The error that tells why the process has no answer."""
+    return PatchgenError.from_problems(result.errors) if result.errors else PatchgenError(result.reason)
 
 
 def _last(output: str) -> str:
