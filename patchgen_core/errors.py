@@ -13,12 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Location:
-    """A line of a file.
-
-    Attributes:
-        file: absolute path.
-        line: 1-based; 0 when the problem concerns the file as a whole.
-    """
+    """A line of a file, 1-based; 0 when the problem concerns the file as a whole."""
 
     file: str
     line: int = 0
@@ -42,7 +37,6 @@ class Problem:
 
     Attributes:
         message: what is wrong, naming the name that is wrong. One sentence.
-        location: where the user declared it, if that is known.
         hint: what to do about it.
         excerpt: source lines that show the problem, as they should be printed.
         code: the contract rule that found it; empty for what is no rule's.
@@ -75,10 +69,7 @@ class Problem:
 
 
 class PatchgenError(Exception):
-    """A run cannot go on; carries every :class:`Problem` that was found.
-
-    ``str()`` of it is what a front end prints: no traceback is needed to act on it.
-    """
+    """A run cannot go on; ``str()`` of it is what a front end prints: no traceback is needed to act on it."""
 
     def __init__(
         self, message: str, location: Location | None = None, hint: str = "", excerpt: str = "", code: str = ""

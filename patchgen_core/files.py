@@ -12,11 +12,7 @@ from patchgen_core.errors import Location, PatchgenError
 
 
 def read_text(path: Path) -> str | None:
-    """A file's text with its newlines as they are, or None when there is no such file.
-
-    Raises:
-        PatchgenError: something else stands there, or it cannot be read.
-    """
+    """A file's text with its newlines as they are, None when there is none; a PatchgenError when it cannot be read."""
     try:
         return path.read_bytes().decode("utf-8", errors="surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
@@ -50,13 +46,10 @@ def file_digest(path: Path) -> str | None:
 
 
 def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
-    """Write the files whose text differs from what is there, and return them.
+    """Write the files whose text differs from what is there, and return them; a PatchgenError when one cannot be.
 
     Each is replaced as a whole: a reader, or a run that is killed, finds the old or the new text. All are
     prepared before the first one is replaced, so that a full disk or a missing permission shows before.
-
-    Raises:
-        PatchgenError: one cannot be written.
     """
     prepared: list[tuple[Path, str]] = []
     tidied: set[Path] = set()
@@ -80,10 +73,7 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
 
 
 def _prepare(path: Path, text: str, tidied: set[Path]) -> str:
-    """Write ``text`` beside ``path`` with the permissions it will have; returns the temporary file.
-
-    ``tidied`` holds the folders that leftovers were removed from.
-    """
+    """Write ``text`` beside ``path``, with its permissions; ``tidied`` are the folders that have no leftovers."""
     import tempfile
 
     target = Path(os.path.realpath(path))

@@ -40,18 +40,10 @@ class _Draft:
 def make_artifacts(
     selection: Selection, loader: Loader | None = None, progress: Progress | None = None
 ) -> list[Outcome]:
-    """Load and generate configs; nothing is written.
+    """Load and generate configs, one outcome for each in the order of the files; nothing is written.
 
-    Args:
-        selection: which configs.
-        loader: how to load them.
-        progress: called with how many of how many config files are done.
-
-    Returns:
-        One outcome for each config, in the order of the files. A problem of one does not touch the others.
-
-    Raises:
-        PatchgenError: there is no config, or ruff cannot run.
+    A problem of one does not touch the others. ``progress`` is called with how many of how many config files are done.
+    A PatchgenError when there is no config, or ruff cannot run.
     """
     loader = loader or Loader(selection.project, SourceCache())
     paths = selection.find_configs()
@@ -64,18 +56,9 @@ def make_artifacts(
 
 
 def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: SourceCache) -> list[Outcome]:
-    """Generate configs that are loaded already; nothing is written.
+    """Generate loaded configs against the project's ``upstream``, one outcome for each; nothing is written.
 
-    Args:
-        project: the project they belong to; its ``upstream`` says which release they are generated against.
-        configs: the configs.
-        sources: parsed files.
-
-    Returns:
-        One outcome for each config, in the order given.
-
-    Raises:
-        PatchgenError: ruff cannot run.
+    A PatchgenError when ruff cannot run.
     """
     selection = Selection(project)
     outcomes = (_loaded_outcome(project, loaded) for loaded in configs)

@@ -42,14 +42,9 @@ _RESULTS = "results"
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What a cache holds.
+    """What a cache holds: how many results, and the other releases of upstream, such as ``transformers 5.9.0``.
 
-    Attributes:
-        folder: where it is.
-        results: how many results.
-        size: of their files, in bytes.
-        releases: the other releases of upstream that are kept, such as ``transformers 5.9.0``.
-        release_size: of their files, in bytes.
+    Sizes are in bytes.
     """
 
     folder: Path
@@ -69,15 +64,9 @@ class _Kept:
 
 
 class Cache:
-    """The kept results of a project.
+    """The kept results of a project, in the folder that ``PATCHGEN_CACHE_DIR`` or the project says by default.
 
-    Args:
-        project: the project.
-        folder: where they are; by default what ``PATCHGEN_CACHE_DIR`` or the project says.
-
-    Attributes:
-        folder: where they are.
-        failure: why results could not be kept; empty when they could.
+    ``failure`` says why results could not be kept; empty when they could.
     """
 
     def __init__(self, project: Project, folder: Path | None = None) -> None:
@@ -86,13 +75,7 @@ class Cache:
         self.failure = ""
 
     def find(self, selection: Selection, path: Path, reader: InputReader) -> list[ConfigResult]:
-        """The results of a config file whose generated files are what they should be; none unless all are known.
-
-        Args:
-            selection: what is wanted of the file.
-            path: the config file.
-            reader: reads what the results depend on.
-        """
+        """The results of a config file whose generated files are what they should be; none unless all are known."""
         try:
             file = self._file(path, selection.name, reader)
             with open(file, "rb") as stream:
@@ -109,13 +92,7 @@ class Cache:
         return [result for result in results if result is not None] if None not in results else []
 
     def keep(self, selection: Selection, outcomes: Sequence[Outcome], reader: InputReader) -> None:
-        """Keep what config files make, as far as it is known what that depends on.
-
-        Args:
-            selection: what was wanted of the files.
-            outcomes: what became of each config.
-            reader: reads the files, unless it has before they were loaded.
-        """
+        """Keep what config files make, as far as it is known what that depends on."""
         by_path: dict[Path, list[Outcome]] = {}
         for outcome in outcomes:
             by_path.setdefault(outcome.path, []).append(outcome)
@@ -151,21 +128,13 @@ class Cache:
         )
 
     def clear(self) -> int:
-        """Remove every result, and nothing else that lies in the folder; returns how many there were.
-
-        Raises:
-            PatchgenError: one cannot be removed.
-        """
+        """Remove every result and nothing else, and return how many; a PatchgenError when one cannot be removed."""
         paths = self._paths()
         _remove(paths)
         return len(paths)
 
     def clear_releases(self) -> int:
-        """Remove every release of upstream that is kept, and nothing else; returns how many there were.
-
-        Raises:
-            PatchgenError: one cannot be removed.
-        """
+        """Remove every kept release of upstream and return how many; a PatchgenError when one cannot be removed."""
         from patchgen_core.upstream.release_cache import remove_releases
 
         return remove_releases(self.folder / RELEASES)
@@ -217,11 +186,7 @@ def _hash_generator() -> str:
 
 
 def _remove(files: Iterable[Path]) -> None:
-    """Remove files; another process may have been here.
-
-    Raises:
-        PatchgenError: one cannot be removed.
-    """
+    """Remove files, which another process may have done; a PatchgenError when one cannot be removed."""
     for path in files:
         try:
             path.unlink(missing_ok=True)

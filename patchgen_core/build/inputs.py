@@ -41,11 +41,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))", 
 
 
 class InputReader:
-    """Reads the states of inputs as they are now, each once.
-
-    Args:
-        project: whose files they are about.
-    """
+    """Reads the states of a project's inputs as they are now, each once."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -65,11 +61,7 @@ class InputReader:
         self._trails: dict[tuple[str, str], str] = {}
 
     def read(self, kind: str, name: str) -> Any:
-        """The state of an input.
-
-        Raises:
-            KeyError: there is no such kind of input.
-        """
+        """The state of an input; a KeyError where there is no such kind."""
         if (kind, name) not in self._states:
             self._states[kind, name] = self._kinds[kind](name)
         return self._states[kind, name]
@@ -129,13 +121,7 @@ def _module_kind(stem: str) -> str:
 
 
 def ruff_inputs(reader: InputReader, module: Path, *texts: str) -> list[Input]:
-    """What ruff sees beside the text of a module: its settings there, and where the imported modules lie.
-
-    Args:
-        reader: knows how paths are written.
-        module: the file that the text is for.
-        texts: the text, before and after.
-    """
+    """What ruff sees beside a module's texts before and after: its settings there, and where imported modules lie."""
     folder = reader.name_of(module.parent) or ""
     modules = {
         name for text in texts for names in _IMPORT.findall(text) for name in re.findall(r"[\w.]+", "".join(names))

@@ -22,12 +22,7 @@ from patchgen_core.project.project import Project
 
 @dataclass(frozen=True)
 class Text:
-    """One text to normalize.
-
-    Attributes:
-        path: the file it is for; decides which ruff settings apply and is never written.
-        text: its source.
-    """
+    """One text to normalize; its path decides which ruff settings apply and is never written."""
 
     path: Path
     text: str
@@ -35,13 +30,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Complaint:
-    """A syntax error or an undefined name in a text, as it was before ruff's fixes.
-
-    Attributes:
-        line: 1-based.
-        message: ruff's words.
-        name: the undefined name; empty for a syntax error.
-    """
+    """A syntax error or an undefined name in a text, as it was before ruff's fixes; no ``name`` for a syntax error."""
 
     line: int
     message: str
@@ -57,11 +46,7 @@ class Normalized:
 
 
 def normalize(texts: Sequence[Text], project: Project) -> list[Normalized]:
-    """Normalize texts with the project's ruff settings.
-
-    Raises:
-        PatchgenError: ruff is missing or cannot run with these settings.
-    """
+    """Normalize texts with the project's ruff settings; a PatchgenError when ruff cannot run with these."""
     results: list[Normalized | None] = [None] * len(texts)
     ruff_settings = RuffSettings(project)
     groups: dict[Path | None, list[int]] = {}
@@ -112,12 +97,7 @@ def _write(texts: Sequence[Text], base: Path, root: Path) -> list[Path]:
 
 
 class _Inspection(Thread):
-    """Looks for syntax errors and undefined names, whatever the project's settings and comments ignore.
-
-    Args:
-        paths: where the texts are written for that, in one folder.
-        texts: the texts.
-    """
+    """Looks for syntax errors and undefined names in texts at ``paths``, whatever settings and comments ignore."""
 
     def __init__(self, paths: Sequence[Path], texts: Sequence[Text]) -> None:
         super().__init__(daemon=True)
@@ -137,11 +117,7 @@ class _Inspection(Thread):
             self._error = error
 
     def complaints(self) -> list[tuple[Complaint, ...]]:
-        """What it has found in each file.
-
-        Raises:
-            PatchgenError: ruff cannot be run.
-        """
+        """What it has found in each file; a PatchgenError when ruff cannot be run."""
         self.join()
         if self._error is not None:
             raise self._error

@@ -24,11 +24,8 @@ Progress = Callable[[int, int], None]
 class Cause:
     """Why a file is not what its config makes.
 
-    Attributes:
-        kind: which kind of cause.
-        detail: what exactly.
-        upstream_diff: when upstream moved, what it changed in the very targets that the config patches. The
-            generated file does not show that: the patches stand there.
+    When upstream moved, ``upstream_diff`` is what it changed in the very targets that the config patches. The
+    generated file does not show that: the patches stand there.
     """
 
     kind: CauseKind
@@ -41,13 +38,9 @@ class Cause:
 
 @dataclass(frozen=True)
 class Artifact:
-    """The files of one config, as they should be.
+    """The files of one config, as they should be; ``diff`` is of upstream against ``text``.
 
-    Attributes:
-        plan: what went in.
-        path, text: the generated module.
-        diff_path, diff: the unified diff of upstream against it.
-        base: upstream's text as the diff has it: what the project would generate without a patch, no header.
+    ``base`` is upstream's text as the diff has it: what the project would generate without a patch, no header.
     """
 
     plan: Plan
@@ -72,7 +65,6 @@ class Outcome:
     """What became of one config: an artifact, or the problems that prevented it.
 
     Attributes:
-        path: the config's file.
         label: what reports call it.
         output: where its generated module goes; None when that is not known.
         line: 1-based line that it is declared on; 0 when that is not known.
@@ -80,7 +72,6 @@ class Outcome:
         loading_reason: why it was imported for real.
         loaded: the config itself; None when it could not be loaded, or did not have to be.
         artifact: what it makes; None when there are problems, or when it did not have to be made.
-        problems: why it makes nothing.
         inputs: what the artifact depends on, see :mod:`patchgen_core.build.inputs`; None when that is not known.
         uncacheable: why it depends on more than that; empty for no such reason.
     """
@@ -100,13 +91,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FileDrift:
-    """A file that differs.
-
-    Attributes:
-        path: the file.
-        old: its text; None when it does not exist.
-        new: what it should be.
-    """
+    """A file that differs from ``new``, what it should be; ``old`` is None when it does not exist."""
 
     path: Path
     old: str | None
@@ -147,13 +132,7 @@ class ConfigResult:
 
 @dataclass(frozen=True)
 class DriftReport:
-    """The gate's verdict on a project.
-
-    Attributes:
-        results: one for each config.
-        orphans: generated files that no config makes.
-        removed: orphans that were removed.
-    """
+    """The gate's verdict on a project; ``orphans`` are generated files that no config makes."""
 
     results: tuple[ConfigResult, ...]
     orphans: tuple[Path, ...] = ()

@@ -15,11 +15,7 @@ _HINT = "Install it: pip install ruff."
 
 
 def find_ruff() -> str:
-    """The path of ruff's binary.
-
-    Raises:
-        PatchgenError: ruff is not installed.
-    """
+    """The path of ruff's binary; a PatchgenError when it is not installed."""
     try:
         from ruff.__main__ import find_ruff_bin  # type: ignore[import-untyped]
 
@@ -29,15 +25,7 @@ def find_ruff() -> str:
 
 
 def run_ruff(arguments: list[str], folder: Path) -> str:
-    """What ruff prints.
-
-    Args:
-        arguments: of the command line.
-        folder: where it runs.
-
-    Raises:
-        PatchgenError: it cannot be run, or fails.
-    """
+    """What ruff prints; a PatchgenError when it cannot be run, or fails."""
     import subprocess
 
     command = [find_ruff(), *arguments]
@@ -53,11 +41,7 @@ def run_ruff(arguments: list[str], folder: Path) -> str:
 
 
 class RuffSettings:
-    """The ruff settings of a project's folders; each file is read once.
-
-    Args:
-        project: the project.
-    """
+    """The ruff settings of a project's folders; each file is read once, and one that cannot be is a PatchgenError."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -65,13 +49,7 @@ class RuffSettings:
         self._found: dict[Path, Path | None] = {}
 
     def file(self, folder: Path) -> Path | None:
-        """The file that ruff takes its settings from in a folder; None for its defaults.
-
-        It is the nearest one, up to the project's root.
-
-        Raises:
-            PatchgenError: a ``pyproject.toml`` on the way cannot be read.
-        """
+        """The file with ruff's settings for a folder, the nearest up to the project's root; None for its defaults."""
         if self.project.ruff_isolated:
             return None
         if folder not in self._found:
@@ -88,11 +66,7 @@ class RuffSettings:
         return None if folder in (self.project.base, folder.parent) else self.file(folder.parent)
 
     def table(self, path: Path) -> dict[str, Any]:
-        """The ruff settings that a file holds.
-
-        Raises:
-            PatchgenError: it cannot be read.
-        """
+        """The ruff settings that a file holds."""
         if path not in self._tables:
             data: Any = read_toml(path)
             for key in ("tool", "ruff") if path.name == "pyproject.toml" else ():
@@ -101,11 +75,7 @@ class RuffSettings:
         return self._tables[path]
 
     def chain(self, settings: Path | None) -> list[Path]:
-        """A settings file and the ones that it extends, one after the other.
-
-        Raises:
-            PatchgenError: one cannot be read.
-        """
+        """A settings file and the ones that it extends, one after the other."""
         files: list[Path] = []
         while settings is not None and settings not in files:
             files.append(settings)
@@ -114,11 +84,7 @@ class RuffSettings:
         return files
 
     def source_roots(self, settings: Path | None) -> list[str]:
-        """Folders whose modules ruff's import sorting takes for the project's own: its ``src`` setting, absolute.
-
-        Raises:
-            PatchgenError: a settings file cannot be read.
-        """
+        """Folders whose modules ruff's import sorting takes for the project's own: its ``src`` setting, absolute."""
         base = settings.parent if settings else self.project.base
         for path in self.chain(settings):
             listed = self.table(path).get("src")

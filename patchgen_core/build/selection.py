@@ -14,7 +14,6 @@ class Selection:
     """Configs of a project, and what is wanted of them.
 
     Attributes:
-        project: the project.
         configs: config files; None for all of the project's.
         name: the variable to take from each file; None for all configs that the file makes.
         output: output folder instead of ``generated/`` beside each config. Changes no byte of the result.
@@ -31,11 +30,7 @@ class Selection:
         return self.configs is None and self.name is None and self.output is None
 
     def find_configs(self) -> list[Path]:
-        """The config files, at least one.
-
-        Raises:
-            PatchgenError: there is none.
-        """
+        """The config files; a PatchgenError when there is none."""
         configs = self.project.find_configs() if self.configs is None else list(self.configs)
         if not configs:
             raise no_configs(self.project)

@@ -23,12 +23,9 @@ SHADOWING = "PG207"
 
 @dataclass(frozen=True)
 class AddedImports:
-    """Checks added imports against what upstream binds.
+    """Checks added imports against what upstream binds, less the names that the config takes out.
 
-    Attributes:
-        tree, index: upstream's module.
-        package: the package its relative imports start from.
-        dropped, excluded: the names that the config takes out.
+    Their relative imports start from ``package``.
     """
 
     tree: ast.Module

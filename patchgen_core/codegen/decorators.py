@@ -17,12 +17,7 @@ from patchgen_core.syntax.source import SourceFile
 
 @dataclass(frozen=True)
 class DroppedDecorator:
-    """A decorator of upstream's that the config takes off.
-
-    Attributes:
-        target: what it decorates, as upstream names it.
-        decorator: its expression.
-    """
+    """A decorator of upstream's that the config takes off ``target``, as upstream names it."""
 
     target: str
     decorator: ast.expr

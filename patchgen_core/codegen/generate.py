@@ -19,12 +19,7 @@ from patchgen_core.syntax.source import SourceFile
 
 @dataclass(frozen=True)
 class RawModule:
-    """A generated module before normalizing.
-
-    Attributes:
-        text: its source.
-        written: which lines come from which declaration; the others are upstream's.
-    """
+    """A generated module before normalizing; lines that ``written`` does not give to a declaration are upstream's."""
 
     text: str
     written: tuple[Written, ...]

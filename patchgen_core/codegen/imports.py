@@ -20,11 +20,7 @@ _PREFIX = re.compile(r"from[\s\\]*\.(?:[\s\\]*\.)*[\s\\]*")
 
 
 def absolute_import_edits(source: SourceFile, package: str, first_line: int = 1) -> list[Edit]:
-    """The edits that turn a file's relative imports into absolute ones.
-
-    Raises:
-        PatchgenError: an import leads above the top of ``package``.
-    """
+    """The edits that make relative imports absolute; a PatchgenError for one above the top of ``package``."""
     edits = []
     for node in _relative_imports(source):
         location = Location(str(source.path), node.lineno + first_line - 1)

@@ -31,12 +31,7 @@ RULE = f"# {'=' * 70}"
 
 @dataclass(frozen=True)
 class Origin:
-    """What a line of a generated module comes from.
-
-    Attributes:
-        label: the declaration, as errors name it.
-        location: its line in the config.
-    """
+    """The declaration, as errors name it, and the config's line that a line of a generated module comes from."""
 
     label: str
     location: Location | None

@@ -29,14 +29,7 @@ from patchgen_core.upstream.module import UpstreamModule
 
 @dataclass(frozen=True)
 class Plan:
-    """All that goes into a generated module.
-
-    Attributes:
-        label: what the config is called.
-        config: what was declared.
-        upstream, source, index: the module that is patched.
-        patches, helpers, imports, post_import_blocks, dropped, excluded, decorators: what to do to it.
-    """
+    """All that goes into a generated module; ``label`` is what the config is called."""
 
     label: str
     config: PatchConfig
@@ -83,17 +76,9 @@ def make_plan(
     modules: Modules,
     label: str = "",
 ) -> Plan:
-    """Resolve everything a config declares.
+    """Resolve everything a config declares; a PatchgenError has every problem found.
 
-    Args:
-        config: the declarations.
-        upstream: the module they are about.
-        sources: the run's parsed files.
-        modules: the project's modules, which need not be in ``sys.modules``.
-        label: what the header calls the config.
-
-    Raises:
-        PatchgenError: with every problem found.
+    ``modules`` are the project's, which need not be in ``sys.modules``; ``label`` is what the header calls the config.
     """
     return _Planner(config, upstream, sources, modules).plan(label)
 

@@ -25,8 +25,7 @@ def map_prefixes(text: str, name_map: Mapping[str, str]) -> str:
 
     A prefix counts where a word starts with it and goes on with a capital, an underscore or nothing:
     ``Qwen3`` is the prefix of ``Qwen3Model`` but neither of ``Qwen35Model`` nor of ``Qwen3_5Model``.
-    A word is renamed once, and where the new prefix continues the old one, a word that has the new
-    prefix already stays.
+    A word is renamed once; one that has the new prefix already, where that continues the old one, stays.
     """
     if not name_map:
         return text
@@ -51,12 +50,9 @@ def rename_definition(replacement: Replacement, name: str) -> Replacement:
 
 
 def rename_globals(replacement: Replacement, names: Mapping[str, str]) -> Replacement:
-    """Rename every reference to a global name in the replacement's scope.
+    """Rename every reference to a global name in the replacement's scope; ``names`` maps to dotted names.
 
-    A local variable, parameter or attribute of the same name stays. ``names`` maps to dotted names.
-
-    Raises:
-        PatchgenError: a local name would hide a new one.
+    A local of the same name stays; a PatchgenError when one would hide a new name.
     """
     wanted = {old: new for old, new in names.items() if old in replacement.words and old != new}
     if not wanted:
@@ -75,8 +71,7 @@ def rename_globals(replacement: Replacement, names: Mapping[str, str]) -> Replac
 def wrap_init(replacement: Replacement, cls: str) -> Replacement:
     """Turn a ``modify_init`` function into an ``__init__``: its first parameter becomes upstream's method.
 
-    Raises:
-        PatchgenError: it has no such parameter, assigns it, or never uses it.
+    A PatchgenError when it has no such parameter, assigns it, or never uses it.
     """
     source = _parse(replacement)
     function = source.tree.body[0]

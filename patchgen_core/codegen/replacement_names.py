@@ -43,12 +43,7 @@ def settle_names(
 def generated_names(
     patch: PlannedPatch, patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelper]
 ) -> dict[str, str]:
-    """What the generated module calls the globals of a replacement that stand for declared objects.
-
-    Args:
-        patch: the patch whose replacement is meant; its names are not settled yet.
-        patches, helpers: all of its config.
-    """
+    """What the generated module calls the globals of an unsettled replacement that stand for declared objects."""
     if patch.replacement is None:
         return {}
     names_by_id = _name_objects(patches, helpers)

@@ -32,9 +32,7 @@ class PlannedPatch:
     """A patch whose target was found.
 
     Attributes:
-        patch: what the config declared.
         nodes: upstream's definitions that it changes; for a method, the classes.
-        method: name of the method, for patches of one.
         accessor: ``setter`` or ``deleter``, for a property's.
         replacement: the new source with its names settled; None for an external one.
         added: whether it adds a method that the class itself lacks.
@@ -81,13 +79,7 @@ class PlannedHelper:
 
 @dataclass(frozen=True)
 class Targets:
-    """Resolves patches against one upstream module.
-
-    Attributes:
-        module: upstream's name, for errors.
-        tree, index: what it defines.
-        sources, modules: where replacements are read from.
-    """
+    """Resolves patches against one upstream module."""
 
     module: str
     tree: ast.Module
@@ -96,11 +88,7 @@ class Targets:
     modules: Modules
 
     def resolve(self, patch: Patch) -> PlannedPatch:
-        """Find a patch's target and read its replacement.
-
-        Raises:
-            PatchgenError: upstream has no such target, or the replacement does not fit it.
-        """
+        """Find a patch's target and read its replacement; a PatchgenError when there is none or the two do not fit."""
         name, *rest = patch.target.split(".")
         if rest and patch.kind in ("class_replacement", "function_replacement", "init_modification"):
             hint = f"Write '{name}'." if patch.kind == "init_modification" else "Use override_method."

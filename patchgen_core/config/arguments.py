@@ -43,12 +43,7 @@ def shown(value: Any) -> str:
 
 
 def text(label: str, value: Any, location: Location, empty: bool = False) -> str:
-    """``value``, if it is a string; ``empty`` lets it be empty.
-
-    Raises:
-        PatchgenError: it is none.
-        StubValueError: it is a stub, whose text only the real object has.
-    """
+    """``value``, if it is a string; ``empty`` lets it be empty. Raises :class:`StubValueError` for a stub."""
     _refuse_stub(value)
     if isinstance(value, str) and (empty or value.strip()):
         odd = re.search(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", value)
@@ -60,11 +55,7 @@ def text(label: str, value: Any, location: Location, empty: bool = False) -> str
 
 
 def target(call: str, value: Any, location: Location) -> str:
-    """The target that a patch names.
-
-    Raises:
-        PatchgenError: it is no string; with what to do when the call was used as a bare decorator.
-    """
+    """The target that a patch names; a call that was used as a bare decorator gets an error that says what to do."""
     if isinstance(value, (type, types.FunctionType)):
         hint = f'Write @config.{call}("Name") with upstream\'s name.'
         raise PatchgenError(f"{call}: no target is named", decorated_at(value, location), hint)

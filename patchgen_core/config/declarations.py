@@ -16,8 +16,7 @@ class Patch:
     """One declared change to one target.
 
     Attributes:
-        kind: which kind of change it is. ``external`` stands for a class or a function, whichever
-            upstream's target is.
+        kind: ``external`` stands for a class or a function, whichever upstream's target is.
         target: ``Class``, ``Class.method``, ``Class.property.setter`` or ``function``, as upstream names it.
         replacement: the class or function whose source takes the target's place; None for ``external``.
         replacement_module, replacement_name: where ``external`` imports from.
@@ -25,7 +24,6 @@ class Patch:
         description: why; shown in the generated header and at the patch.
         keep_decorators: for methods, whether upstream's decorators stay.
         add: for methods, that a name upstream lacks is meant, even if it looks like a slip.
-        location: where it was declared.
     """
 
     kind: PatchKind
@@ -45,11 +43,9 @@ class ImportSpec:
     """An import that the generated module needs.
 
     Attributes:
-        module: absolute module name.
-        names: what to import from it, each ``name`` or ``name as other``.
+        names: what to import from ``module``, each ``name`` or ``name as other``.
         alias: ``import module as alias``, or the alias of a single name.
         is_from_import: False for ``import module``.
-        location: where it was declared.
     """
 
     module: str
@@ -63,11 +59,8 @@ class ImportSpec:
 class Helper:
     """A class or function of the config that is copied into the generated module.
 
-    Attributes:
-        definition: the class or function.
-        after: the upstream class or function it follows; None puts it below the imports.
-        name_map: class prefixes to rename in it.
-        location: where it was declared.
+    It stands below the upstream class or function ``after``, by default below the imports. ``name_map`` holds the
+    class prefixes to rename in it.
     """
 
     definition: Any
@@ -78,14 +71,7 @@ class Helper:
 
 @dataclass(frozen=True)
 class Allowance:
-    """A contract rule that a config breaks on purpose.
-
-    Attributes:
-        code: the rule.
-        reason: why that is right.
-        target: the class, method or function it is limited to; None for all of the module.
-        location: where it was declared.
-    """
+    """A contract rule that a config breaks on purpose, in ``target`` alone if that is given."""
 
     code: str
     reason: str
@@ -104,10 +90,8 @@ class Tolerance:
 
     Attributes:
         multiple: of the error that eager itself has in the same dtype; 0 for the same bits.
-        reason: why that is right.
         implementation: the implementation that it is limited to; None for all of them, "eager" among them.
         dtype: the dtype that it is limited to; None for all.
-        location: where it was declared.
     """
 
     multiple: float

@@ -48,11 +48,9 @@ _DSL = frozenset(("patchgen_core.config.spec", "patchgen_core.config.declaration
 
 
 class RecordedInputs:
-    """What went into a result, collected while it is made.
+    """The inputs that went into a result, collected while it is made, each with its state.
 
-    Attributes:
-        states: the inputs, each with its state.
-        uncacheable: why the result may be another one although no state changes; empty for no such reason.
+    ``uncacheable`` says why the result may be another one although no state changes; empty for no such reason.
     """
 
     def __init__(self) -> None:

@@ -38,10 +38,8 @@ class LoadedConfig:
     """A config and how it was loaded.
 
     Attributes:
-        path: its file.
         module: its dotted name.
         name: the variable that holds the config.
-        config: the config.
         modules: namespaces of the project's modules that were executed to load it, by dotted name.
         mode: ``stubbed``, or ``imported`` when third-party modules were imported for real.
         reason: why it was imported for real.
@@ -64,13 +62,7 @@ class LoadedConfig:
 
 
 class Loader:
-    """Loads the configs of a project; parses each file once.
-
-    Args:
-        project: where modules are looked for.
-        sources: the run's parsed files.
-        full: import everything for real, as Python would.
-    """
+    """Loads the configs of a project; parses each file once. ``full`` imports everything for real, as Python would."""
 
     def __init__(self, project: Project, sources: SourceCache, full: bool = False) -> None:
         self.project, self.sources, self.full = project, sources, full
@@ -79,9 +71,7 @@ class Loader:
         """The configs that a file makes; the one in variable ``name`` if that is given.
 
         Without a name: ``config`` and every other public :class:`PatchConfig` that the file itself makes.
-
-        Raises:
-            PatchgenError: the file cannot be executed, or holds no such config.
+        A PatchgenError when the file cannot be executed, or holds no such config.
         """
         path = Path(os.path.abspath(path))
         self.sources.get(path)

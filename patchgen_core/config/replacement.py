@@ -33,15 +33,12 @@ class Replacement:
     """The source of one class or function of a config, moved to column 0.
 
     Attributes:
-        name: its name in the config.
-        is_class: whether it is a class.
         package: the package of the file it stands in, where its relative imports start from.
         comments: the comment lines directly above it.
         decorators: its own decorators, without the ones that declare patches; one text each.
         text: from ``def`` or ``class`` to its last line.
         string_lines: lines of ``text``, counted from 0, that start inside a string literal.
         namespace: the module it stands in, by name.
-        location: where it stands.
     """
 
     name: str
@@ -93,17 +90,10 @@ Modules = Mapping[str, Mapping[str, Any]]
 def read_replacement(
     definition: Any, sources: SourceCache, modules: Modules, location: Location, accessor: str = ""
 ) -> Replacement:
-    """Find and read the source of a class or function.
+    """Find and read the source of a class or function that a config passed at ``location``.
 
-    Args:
-        definition: the object a config passed.
-        sources: the run's parsed files.
-        modules: the project's modules, which need not be in ``sys.modules``.
-        location: where the config passed it, for errors.
-        accessor: for a property, which of its functions is meant; the getter by default.
-
-    Raises:
-        PatchgenError: its source cannot be read.
+    ``modules`` are the project's, which need not be in ``sys.modules``. ``accessor`` says which function of a property
+    is meant; the getter by default. A PatchgenError when its source cannot be read.
     """
     obj = _plain_definition(definition, accessor, modules)
     name = shown(obj)

@@ -32,7 +32,6 @@ class Sandbox:
 
     Args:
         project: what lies below its search root is executed from its files.
-        sources: the run's parsed files.
         files: of other modules to execute, by dotted name.
         inputs: gets to know what the execution depends on, beside the files that ``sources`` reads.
 
@@ -77,8 +76,7 @@ class Sandbox:
     def find(self, name: str) -> types.ModuleType:
         """The module of an import: executed from its file, a bare package or a stub.
 
-        Raises:
-            ModuleNotFoundError: the project's package has no such module.
+        A ModuleNotFoundError when the project's package has no such module.
         """
         if name in self.modules:
             return self.modules[name]

@@ -225,19 +225,13 @@ class PatchConfig:
     @overload
     def add_helper(self, *, name_map: Mapping[str, str] | None = ...) -> Callable[[T], T]: ...
     def add_helper(self, definition: Any = _MISSING, *, name_map: Mapping[str, str] | None = None) -> Any:
-        """Copy a class or function into the generated module, below the imports.
-
-        ``@config.add_helper``, ``@config.add_helper()`` and ``config.add_helper(fn)`` are the same.
-        """
+        """Copy a class or function below the imports; a decorator with or without parentheses, or a call."""
         return self._add_helper(self.helpers, definition, None, name_map)
 
     def add_helper_after(
         self, target: str, definition: Any = _MISSING, *, name_map: Mapping[str, str] | None = None
     ) -> Any:
-        """Copy a class or function into the generated module, right below upstream's ``target``.
-
-        For helpers that need ``target`` when they are defined, as a subclass does.
-        """
+        """Copy a class or function right below upstream's ``target``, for those that need it when they are defined."""
         arguments.target("add_helper_after", target, caller())
         return self._add_helper(self.positioned_helpers, definition, target, name_map)
 
@@ -301,7 +295,6 @@ class PatchConfig:
 
         Args:
             multiple: of the error that eager itself has against float64, in the same dtype; 0 for the same bits.
-            reason: why that is right.
             implementation: the one it is limited to, such as "eager" or "liger_kernel"; all by default.
             dtype: "float32" or "bfloat16"; both by default.
         """

@@ -20,11 +20,7 @@ _NOTES = {
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make a folder for what is kept, with notes for git and for backups; one that is there stays as it is.
-
-    Raises:
-        PatchgenError: it cannot be made.
-    """
+    """Make a folder for what is kept, with notes for git and for backups; one that is there stays as it is."""
     if not folder.exists():
         write_files((folder / note, text) for note, text in _NOTES.items())
 

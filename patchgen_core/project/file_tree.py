@@ -11,11 +11,7 @@ from patchgen_core.project.pyproject import PYPROJECT, declares_project
 
 
 def walk_files(folder: Path) -> Iterator[Path]:
-    """Files below ``folder``, through links as well, without hidden folders, ``__pycache__`` and other projects.
-
-    Raises:
-        PatchgenError: a folder cannot be read.
-    """
+    """Files below ``folder``, links included, without hidden folders, ``__pycache__`` and other projects."""
 
     start = os.fspath(folder)
     visited: set[str] = set()

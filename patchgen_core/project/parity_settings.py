@@ -22,7 +22,6 @@ class ParitySettings:
         toy_root: absolute path of the folder of toy configurations, ``<model_type>_toy/config.json``.
         tolerance: pairs of what is tolerated and the multiple of the error of eager: ``float32``, ``bfloat16``, an
             implementation such as ``liger_kernel``, or both as in ``liger_kernel-bfloat16``.
-        dtypes: what models run in.
         batches: builders of toy batches, each ``package.module:function``.
     """
 
@@ -33,15 +32,9 @@ class ParitySettings:
 
 
 def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> ParitySettings:
-    """The settings that a table holds.
+    """The settings under ``[tool.patchgen.parity]``; ``at`` says where a key stands, ``root`` where paths start.
 
-    Args:
-        table: what stands under ``[tool.patchgen.parity]``.
-        root: folder that ``toy_root`` is relative to.
-        at: where a key stands.
-
-    Raises:
-        PatchgenError: it is no table, a key is unknown, or a value is of the wrong type.
+    A PatchgenError when it is no table, a key is unknown, or a value is of the wrong type.
     """
     if not isinstance(table, Mapping):
         raise PatchgenError("[tool.patchgen] parity must be a table", at("parity"))

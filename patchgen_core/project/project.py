@@ -121,11 +121,7 @@ class Project:
         return None
 
     def config_path(self, name: str) -> Path:
-        """The config file that a user's word means: a dotted module, ``patches.<name>`` or a path.
-
-        Raises:
-            PatchgenError: there is no such file; names the nearest config.
-        """
+        """The config file that a dotted module, ``patches.<name>`` or a path means; an error names the nearest."""
         if name.endswith(".py") or os.sep in name:
             path = Path(os.path.abspath(name))
             if path.is_file():
@@ -161,11 +157,7 @@ class Project:
         return folder / OUTPUT_FOLDER
 
     def find_configs(self) -> list[Path]:
-        """Every config file of the project, in path order; those of projects inside it are not its own.
-
-        Raises:
-            PatchgenError: ``search_root`` is not a folder.
-        """
+        """Every config file of the project, in path order; those of projects inside it are not its own."""
         if not self.search_root.is_dir():
             raise PatchgenError(
                 f"search_root '{display_path(self.search_root)}' is not a folder",

@@ -28,11 +28,7 @@ def declares_project(path: Path) -> bool:
 
 
 def read_table(path: Path) -> dict[str, Any] | None:
-    """The table ``[tool.patchgen]`` of a file; None when it has none.
-
-    Raises:
-        PatchgenError: it cannot be read, or that is no table.
-    """
+    """The table ``[tool.patchgen]`` of a file that has it; a PatchgenError when it cannot be read or is no table."""
     tool = read_toml(path).get("tool", {})
     table = tool.get("patchgen") if isinstance(tool, dict) else None
     if table is not None and not isinstance(table, dict):
@@ -41,11 +37,7 @@ def read_table(path: Path) -> dict[str, Any] | None:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file.
-
-    Raises:
-        PatchgenError: it cannot be read.
-    """
+    """The tables of a TOML file; a PatchgenError when it cannot be read."""
     try:
         with path.open("rb") as file:
             tables: dict[str, Any] = tomllib.load(file)

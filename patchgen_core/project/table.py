@@ -17,8 +17,7 @@ from patchgen_core.project.pyproject import PYPROJECT, key_line, read_table
 def load_project(start: Path | None = None) -> Project:
     """The project of the nearest ``pyproject.toml`` with a ``[tool.patchgen]`` table, from ``start`` upwards.
 
-    Raises:
-        PatchgenError: there is none, or a key in it is unknown or of the wrong type.
+    A PatchgenError when there is none, or a key in it is unknown or of the wrong type.
     """
     start = Path(os.path.abspath(start or os.getcwd()))
     for folder in (start, *start.parents):

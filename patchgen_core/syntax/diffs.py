@@ -17,8 +17,7 @@ _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a hunk: its kind (space, ``+``, ``-``, or ``\\`` for a remark) and its numbers before and after; 0
-    where it has none."""
+    """A line of a hunk: space, ``+``, ``-``, or ``\\`` for a remark, and its numbers before and after, 0 for none."""
 
     kind: str
     text: str
@@ -89,12 +88,7 @@ def added_lines(diff: str) -> Iterator[int]:
 
 
 def with_owners(diff: str, new: str) -> str:
-    """A unified diff of Python whose ``@@`` lines name the class, method or function that the first change is in.
-
-    Args:
-        diff: the diff.
-        new: the text that it leads to, valid Python.
-    """
+    """A unified diff leading to ``new``, its ``@@`` lines naming the class, method or function of the first change."""
     source = parse_source(Path(), new)
     rows = diff.split("\n")
     for number, row in enumerate(rows):

@@ -8,13 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace ``text[start:end]`` by ``new``.
-
-    Attributes:
-        start, end: offsets in the original text.
-        new: what takes their place.
-        origin: what asked for it; reported for the lines it wrote.
-    """
+    """Replace ``text[start:end]`` by ``new``; ``origin`` asked for it and is reported for the lines it wrote."""
 
     start: int
     end: int

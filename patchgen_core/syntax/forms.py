@@ -33,12 +33,9 @@ def is_same_syntax(ours: Any, theirs: Any) -> bool:
 def is_same_code(
     ours: ast.AST, theirs: ast.AST, packages: tuple[str, str] = ("", ""), ignore: Collection[Ignored] = ()
 ) -> bool:
-    """Whether two nodes have the same form.
+    """Whether two nodes have the same form; ``packages`` are where the relative imports of each start from.
 
-    Args:
-        ours, theirs: the nodes.
-        packages: where the relative imports of each start from.
-        ignore: what may differ beside layout, comments and the spelling of imports.
+    ``ignore`` is what may differ beside layout, comments and the spelling of imports.
     """
     return form(ours, packages[0], ignore) == form(theirs, packages[1], ignore)
 
@@ -46,10 +43,7 @@ def is_same_code(
 def form(node: ast.AST, package: str = "", ignore: Collection[Ignored] = ()) -> str:
     """What a node says: equal for two nodes that differ in layout, comments and the spelling of imports only.
 
-    Args:
-        node: the node.
-        package: where its relative imports start from.
-        ignore: what else does not count. Decorators are those of the node itself.
+    ``ignore`` is what else does not count; decorators are those of the node itself.
     """
     if "decorators" in ignore and isinstance(node, DEFINITIONS):
         node = type(node)(**{**dict(ast.iter_fields(node)), "decorator_list": []})

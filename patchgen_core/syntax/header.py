@@ -23,16 +23,9 @@ _SOURCE = re.compile(r"^#  Source: (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a generated file says about its making.
+    """What a generated file says of its making, with hashes of upstream's text, of the declarations and of its own.
 
-    Attributes:
-        format: the generator's output format.
-        source: upstream's module.
-        version: upstream's version.
-        upstream: hash of upstream's text.
-        config: hash of what the config declared.
-        output: hash of the file's own text.
-        sealed: whether the text still has that hash; if not, it was edited.
+    ``sealed`` says whether the text still has the last; if not, it was edited.
     """
 
     format: int

@@ -14,10 +14,7 @@ ImportStatement = ast.Import | ast.ImportFrom
 class ModuleIndex:
     """Top-level names by how they are bound, in ``if``, ``try``, ``with`` and loops as well.
 
-    Attributes:
-        definitions: classes and functions; more than one where branches define the same name.
-        imports: the statements and aliases that import a name.
-        assigned: the statements that assign a name.
+    Branches may define the same name more than once.
     """
 
     definitions: dict[str, list[Definition]] = field(default_factory=dict)

@@ -39,14 +39,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Callee:
-    """What a call calls.
+    """What a call calls; a dataclass has no ``function``.
 
-    Attributes:
-        name: how messages call it.
-        module: where it stands.
-        signature: what it takes.
-        function: its definition; None for a dataclass.
-        dotted: ``Class.method``, ``function``, or the class for a dataclass.
+    ``name`` is how messages call it, ``dotted`` is ``Class.method``, ``function``, or the class for a dataclass.
     """
 
     name: str
@@ -57,13 +52,7 @@ class Callee:
 
 
 class Inference:
-    """Answers questions about one module.
-
-    Args:
-        module: the module.
-        follow: the class or function behind a name that the module imports, with the module it stands in; None
-            for what is not to be looked into.
-    """
+    """Answers questions about one module; ``follow`` gives the definition behind an import, None where none is."""
 
     def __init__(self, module: Module, follow: Callable[[str], tuple[Module, ast.AST] | None] = lambda name: None):
         self.module, self._follow = module, follow
@@ -122,10 +111,7 @@ class Inference:
     def find_method(self, cls: Class, name: str, after: Class | None = None) -> tuple[Class, Function] | None:
         """A method of a class or of its bases in the module; None when there is none or a base outside may have it.
 
-        Args:
-            cls: the class.
-            name: the method.
-            after: start behind this class, as ``super()`` in it does.
+        The search starts behind ``after``, as ``super()`` in it does.
         """
         key = (cls, name, after)
         if key not in self._methods:

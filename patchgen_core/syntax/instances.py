@@ -18,12 +18,7 @@ _ADDING_METHODS = frozenset(["append", "extend", "insert"])
 
 @dataclass(frozen=True)
 class InstanceAttributes:
-    """Attributes of ``self``.
-
-    Attributes:
-        assigned: what they are assigned.
-        growth: what lists in them get beside what they are made of, each a ``Growth``.
-    """
+    """What attributes of ``self`` are assigned, and what lists in them get beside what they are made of."""
 
     assigned: ClassAttributes = field(default_factory=dict)
     growth: ClassAttributes = field(default_factory=dict)

@@ -26,12 +26,7 @@ class Located:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Something an expression depends on that takes several values: a loop's item, or a helper's call.
-
-    Attributes:
-        key: what takes them: the expression that is looped over, or the function.
-        options: the values; none when they cannot be told.
-    """
+    """A loop's item or a helper's call, which takes several values; no ``options`` when they cannot be told."""
 
     key: ast.AST
     options: tuple[Located | Call, ...]
@@ -42,11 +37,7 @@ _Reduced = Located | _Choice | None
 
 
 class Literals:
-    """Evaluates expressions of one or several modules.
-
-    Args:
-        callers: the calls of a function, given its name, that may give its parameters their values.
-    """
+    """Evaluates expressions of modules; ``callers`` gives the calls of a function, by its name."""
 
     def __init__(self, callers: Callable[[str], Sequence[Call]] = lambda name: ()) -> None:
         self._callers = callers

@@ -14,12 +14,7 @@ from patchgen_core.syntax.source import SourceFile
 
 
 class Module:
-    """A module that rules look at.
-
-    Attributes:
-        source: its text and tree.
-        name: dotted name; empty for one that was generated.
-    """
+    """A module that rules look at; one that was generated has no name."""
 
     def __init__(self, source: SourceFile, name: str = "") -> None:
         self.source, self.name = source, name

@@ -45,8 +45,6 @@ class Scope:
         parent: the scope around it; None for the module's.
         owner: the class, method or function it is in, as ``Class.method``; empty at the top level.
         cls: name of the class that ``self_name`` is an instance of; empty outside of methods.
-        self_name: what a method calls its instance.
-        bound: the names that code in it binds, and how they get their values.
         outer_names: names that it declares with ``nonlocal``.
         global_names: names that it declares with ``global``; what it binds of these, the module's scope has.
     """
@@ -93,8 +91,6 @@ class Reference:
     """A name that is read, or a string in an annotation.
 
     Attributes:
-        node: where it stands.
-        scope: the scope that it is evaluated in.
         owner: the class, method or function it is in, as ``Class.method``; empty at the top level.
         moment: when it is evaluated.
         is_ahead: whether it stands in a class body that has not bound the name by then, and so reads a global one.
@@ -138,13 +134,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Assignment:
-    """An assignment to an attribute or item.
-
-    Attributes:
-        target: what is assigned to.
-        value: what it gets; None when that cannot be told.
-        scope: the scope that the names of both mean something in.
-    """
+    """An assignment to an attribute or item; no ``value`` when that cannot be told."""
 
     target: ast.expr
     value: ast.expr | None
@@ -156,11 +146,9 @@ class Scopes:
     """What a syntax tree binds and refers to, in the order of evaluation.
 
     Attributes:
-        top: the scope of the module.
-        inner: the others, by the ``id`` of their nodes.
+        inner: the scopes below ``top``, by the ``id`` of their nodes.
         references: the names that are read, and the strings of annotations, without those in ``Literal[...]``.
         bindings: each binding of a name, with the scope that it is written in.
-        calls: every call.
         assignments: those to attributes and items.
         strings: string literals that are neither docstrings nor annotations, each with its owner.
         rebound: names of the top level that functions assign.

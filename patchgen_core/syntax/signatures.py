@@ -12,14 +12,7 @@ from patchgen_core.syntax.nodes import Function, decorator_names
 
 @dataclass(frozen=True)
 class Parameter:
-    """One named parameter.
-
-    Attributes:
-        name: its name.
-        kind: how it may be passed.
-        default: the value that it has when it is not passed; None when it has to be.
-        node: where it stands; None for the field of a dataclass.
-    """
+    """One named parameter; no ``default`` when it has to be passed, no ``node`` for the field of a dataclass."""
 
     name: str
     kind: Literal["position", "either", "keyword"]
@@ -34,13 +27,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function may be called with.
-
-    Attributes:
-        parameters: named parameters in order, without the one that an instance or class is bound to.
-        takes_args, takes_kwargs: whether it has ``*args`` and ``**kwargs``.
-        kwargs_name: what it calls ``**kwargs``.
-    """
+    """What a function may be called with, without the parameter that an instance or class is bound to."""
 
     parameters: tuple[Parameter, ...]
     takes_args: bool = False
@@ -87,12 +74,7 @@ def instance_name(function: Function) -> str:
 
 
 def signature_of(function: Function, bound: bool) -> Signature:
-    """The signature of a function.
-
-    Args:
-        function: its definition.
-        bound: whether its first parameter is passed by the call itself, as ``self`` is.
-    """
+    """The signature of a function; ``bound`` says that the call itself passes the first parameter, as ``self`` is."""
     parameters = read_parameters(function)
     if bound and parameters and parameters[0].kind != "keyword":
         del parameters[0]
@@ -103,10 +85,7 @@ def signature_of(function: Function, bound: bool) -> Signature:
 def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) -> str:
     """Why a call does not fit a signature; empty when it does, or when its stars may make it fit.
 
-    Args:
-        call: the call.
-        signature: what it calls.
-        accepted: more keywords that are accepted, as by a decorator, which may pass ``image_sizes`` on as ``sizes``.
+    ``accepted`` are more keywords, as of a decorator, which may pass ``image_sizes`` on as ``sizes``.
     """
     has_args = any(isinstance(argument, ast.Starred) for argument in call.args)
     has_kwargs = any(keyword.arg is None for keyword in call.keywords)

@@ -30,11 +30,7 @@ from patchgen_core.syntax.nodes import (
 class SourceFile:
     """Source text with ``\\n`` newlines and no byte order mark, and its syntax tree.
 
-    Attributes:
-        path: the file.
-        text: the source.
-        tree: its syntax tree.
-        digest: a hash of the file's contents; empty for a text that only stands for a file.
+    ``digest`` is a hash of the file's contents; empty for a text that only stands for a file.
     """
 
     path: Path
@@ -161,13 +157,9 @@ class SourceFile:
 
 
 def shift(lines: Iterable[str], indent: str, new_indent: str, keep: Container[int]) -> list[str]:
-    """Move lines from one indentation to another.
+    """Move lines from one indentation to another; a line with less than ``indent`` loses what it has, empty ones stay.
 
-    Args:
-        lines: the lines, the first of them number 0.
-        indent: what they are indented by; a line with less (a comment, a continuation) loses what it has.
-        new_indent: what they get instead. Empty lines stay empty.
-        keep: numbers of lines that start inside a string literal and so stay as they are.
+    ``keep`` are numbers, from 0, of lines that start inside a string literal and so stay as they are.
     """
     cut = len(indent)
     moved = []
@@ -199,11 +191,7 @@ class SourceCache:
         self._recorded = {}
 
     def get(self, path: Path) -> SourceFile:
-        """The parsed file.
-
-        Raises:
-            PatchgenError: it cannot be read, decoded or parsed.
-        """
+        """The parsed file; a PatchgenError when it cannot be read, decoded or parsed."""
         if path not in self._files:
             self._files[path] = read_source(path)
         self._recorded[path] = self._files[path]
@@ -225,21 +213,13 @@ class SourceCache:
         return path in self._files or path.is_file()
 
     def put(self, path: Path, text: str) -> SourceFile:
-        """Let a text stand for a file, which need not be there.
-
-        Raises:
-            PatchgenError: it is not valid Python.
-        """
+        """Let a text, which has to be valid Python, stand for a file, which need not be there."""
         self._files[path] = parse_source(path, text)
         return self._files[path]
 
 
 def read_source(path: Path) -> SourceFile:
-    """Read and parse a Python file as the interpreter would: encoding cookie, byte order mark, any newlines.
-
-    Raises:
-        PatchgenError: it cannot be read, decoded or parsed.
-    """
+    """Read and parse a Python file as the interpreter would: encoding cookie, byte order mark, any newlines."""
     try:
         data = path.read_bytes()
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
@@ -253,8 +233,7 @@ def read_source(path: Path) -> SourceFile:
 def parse_source(path: Path, text: str, contents: str = "") -> SourceFile:
     """Parse source text that came from, or stands for, ``path``; ``contents`` is the hash of what the file holds.
 
-    Raises:
-        PatchgenError: it is not valid Python; with the line.
+    A PatchgenError has the line that is not valid Python.
     """
     try:
         return SourceFile(path, text, ast.parse(text, filename=str(path)), contents)

@@ -27,12 +27,9 @@ _GRACE = 0.2
 
 @dataclass(frozen=True)
 class Batch:
-    """What happened.
+    """Files that were written, made or removed, and folders that were made or removed.
 
-    Attributes:
-        files: files that were written, made or removed.
-        folders: folders that were made or removed.
-        is_lost: whether more may have happened, because the folders were not watched for a moment.
+    ``is_lost`` says that more may have happened, because the folders were not watched for a moment.
     """
 
     files: frozenset[Path] = field(default_factory=frozenset)
@@ -47,11 +44,7 @@ class Batch:
 
 
 class Watcher:
-    """Watches folders, each without those inside it.
-
-    Raises:
-        PatchgenError: watchfiles is not installed.
-    """
+    """Watches folders, each without those inside it; a PatchgenError when watchfiles is not installed."""
 
     def __init__(self) -> None:
         try:
@@ -64,11 +57,7 @@ class Watcher:
         self._events: Iterator[set[tuple[Change, str]]] = iter(())
 
     def follow(self, folders: Collection[Path]) -> bool:
-        """Watch these folders from now on, as far as they exist; whether they were not watched before.
-
-        Raises:
-            PatchgenError: they cannot be watched.
-        """
+        """Watch these folders from now on, as far as they exist; whether they were not watched before."""
         wanted = frozenset(folder for folder in folders if folder.is_dir())
         if wanted <= self._folders:
             return False
@@ -97,11 +86,7 @@ class Watcher:
         self._folders = frozenset()
 
     def wait(self, outputs: Collection[Path]) -> Batch:
-        """What has happened since the last call; nothing when nothing happens for a moment.
-
-        Args:
-            outputs: generated files, which do not tell that more is to come.
-        """
+        """What has happened since the last call, nothing after a moment; ``outputs`` are not waited for."""
         batch = more = self._next()
         while more and (batch.folders or len(batch.files.difference(outputs)) > 1):
             more = self._next()

@@ -70,11 +70,6 @@ class Session:
         select: which of its configs are kept up to date.
         is_caching: whether results of earlier runs are used, and new ones kept for later runs.
 
-    Attributes:
-        project: the project.
-        outputs: the generated files that are known.
-        cache_failure: why results cannot be kept for later runs; empty when they can.
-
     Raises:
         PatchgenError: there is no project, or what is selected is not in it.
     """
@@ -106,11 +101,7 @@ class Session:
         return watched_folders(self.project) | {path.parent for path in files}
 
     def start(self) -> DriftReport:
-        """Check all configs, and write what drifted.
-
-        Raises:
-            PatchgenError: there is none, or ruff cannot run.
-        """
+        """Check all configs, and write what drifted; a PatchgenError when there is none, or ruff cannot run."""
         report = self._check()
         self._remember(report)
         return report

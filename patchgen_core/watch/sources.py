@@ -22,11 +22,7 @@ class ParsedFiles(SourceCache):
         self._states: dict[Path, _State | None] = {}
 
     def get(self, path: Path) -> SourceFile:
-        """The parsed file, of which :meth:`forget_changed` has not found a change.
-
-        Raises:
-            PatchgenError: it cannot be read, decoded or parsed.
-        """
+        """The parsed file, of which :meth:`forget_changed` has not found a change."""
         if path not in self._files:
             self._states[path] = _state(path)
         source = super().get(path)

@@ -37,7 +37,6 @@ class _ImportedOnly(pickle.Unpickler):
 def load_answer(data: bytes) -> Any:
     """The value of a pickle that imports nothing: an answer does not bring torch into the process that asked.
 
-    Raises:
-        pickle.UnpicklingError: it has an object of a module that is not imported here.
+    A pickle.UnpicklingError when it has an object of a module that is not imported here.
     """
     return _ImportedOnly(BytesIO(data)).load()

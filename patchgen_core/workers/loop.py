@@ -17,12 +17,9 @@ from patchgen_core.workers.phases import take
 
 
 def serve(handler: str) -> None:
-    """Answer requests until the process that asks is gone.
+    """Answer requests with ``handler``, a ``package.module:function``, until the process that asks is gone.
 
-    Args:
-        handler: ``package.module:function`` of the function that takes a request and returns its answer. Problems
-            that it raises as a PatchgenError are raised where the request came from; any other exception ends this
-            process.
+    A PatchgenError that it raises is raised where the request came from; any other exception ends this process.
     """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer

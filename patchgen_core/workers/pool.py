@@ -20,14 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class WorkerPool:
-    """Workers that answer requests beside each other; a context manager that ends them.
-
-    A worker is started by the first request that it gets.
-
-    Args:
-        handler: as for :class:`~patchgen_core.workers.worker.Worker`.
-        size: how many workers.
-    """
+    """Workers that answer requests beside each other, each started by its first; a context manager that ends them."""
 
     def __init__(self, handler: str, size: int) -> None:
         self._stack = ExitStack()
@@ -46,12 +39,7 @@ class WorkerPool:
         self._stack.close()
 
     def ask(self, request: object, instead: Callable[[], Answer]) -> Answer:
-        """The answer of the next worker that is idle.
-
-        Args:
-            request: the request.
-            instead: gives the answer here when the worker dies of it or raises a PatchgenError.
-        """
+        """The answer of the next idle worker; ``instead`` gives it when that dies of it or raises a PatchgenError."""
         worker = self._idle.get()
         try:
             answer: Answer = worker.ask(request)

@@ -31,12 +31,7 @@ _SECONDS_TO_DUMP = 0.5
 
 
 class WorkerDied(Exception):
-    """A worker has ended, or was killed because it took too long, and has not answered.
-
-    Attributes:
-        how: what happened.
-        output: the last that it wrote, and what it was doing.
-    """
+    """A worker has ended, or took too long, and has not answered; ``output`` is its last and what it was doing."""
 
     def __init__(self, how: str, output: str) -> None:
         super().__init__(how)
@@ -87,10 +82,7 @@ class Worker:
             output.close()
 
     def tell(self, request: object) -> None:
-        """Send a request whose answer is not looked at, and do not wait for it.
-
-        Whatever goes wrong is left for the next :meth:`ask` to meet.
-        """
+        """Send a request and do not wait; whatever goes wrong is left for the next :meth:`ask` to meet."""
         with contextlib.suppress(OSError):
             self._send(self._running(), request)
             self._unread_answers += 1

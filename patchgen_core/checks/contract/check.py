@@ -30,11 +30,7 @@ class ContractCheck(Check):
             self.contracts(session.home)  # settings that name no rule are told before anything runs
 
     def contracts(self, project: Project) -> Contracts:
-        """What runs the rules over a project's modules.
-
-        Raises:
-            PatchgenError: the project's settings name no rule.
-        """
+        """What runs the rules over a project's modules; a PatchgenError when its settings name no rule."""
         if project not in self._contracts:
             self._contracts[project] = Contracts(project, self.session.loader(project).sources)
         return self._contracts[project]

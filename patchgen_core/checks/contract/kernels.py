@@ -31,12 +31,7 @@ _SLOT_FIELDS = ("op_name", "variant")
 
 @dataclass(frozen=True)
 class Kernels:
-    """Registered kernels.
-
-    Attributes:
-        modules: the modules that register them, as the project names them.
-        found: pairs of op and variant; ``ANY`` for what the text does not tell.
-    """
+    """The modules that register kernels, and pairs of op and variant; ``ANY`` for what the text does not tell."""
 
     modules: tuple[str, ...] = ()
     found: frozenset[tuple[str, str]] = frozenset()
@@ -57,12 +52,7 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Slot:
-    """One ``OpSlot(...)``.
-
-    Attributes:
-        call: the call that makes it.
-        op, variant: what it asks for; ``ANY`` for what the text does not tell.
-    """
+    """One ``OpSlot(...)`` with the op and variant it asks for; ``ANY`` for what the text does not tell."""
 
     call: Call
     op: str
@@ -82,9 +72,7 @@ def read_kernels(project: Project, sources: SourceCache) -> Kernels:
     """Read every module of ``[tool.patchgen] kernels``; a package with all modules in it.
 
     The kernels of this package count as well, and those of modules that installed packages name as entry points.
-
-    Raises:
-        PatchgenError: there is no such module.
+    A PatchgenError when there is no such module.
     """
     installed = [point.module for point in entry_points(group=ENTRY_POINTS)]
     there = [name for name in installed if is_installed(name.partition(".")[0])]

@@ -14,12 +14,7 @@ from patchgen_core.upstream.module import find_upstream
 
 
 class Library:
-    """Reads each module once.
-
-    Args:
-        project: whose own modules it finds as well, and whose ``upstream`` comes before what is installed.
-        sources: the run's parsed files.
-    """
+    """Reads each module once: the project's own, and its ``upstream`` before what is installed."""
 
     def __init__(self, project: Project, sources: SourceCache) -> None:
         self.project, self.sources = project, sources

@@ -25,8 +25,6 @@ class Construction:
     """A call that constructs an output.
 
     Attributes:
-        name: the class.
-        call: the call.
         fields: what it passes, by field; without what is None for sure.
         unnamed: how many arguments it passes by position to fields whose names are not known.
         is_open: whether stars pass what cannot be told.
@@ -42,13 +40,7 @@ class Construction:
 
 
 class Outputs:
-    """Finds what the functions of a module construct.
-
-    Args:
-        module: the module.
-        inference: what its expressions are.
-        library: where classes of other modules are looked up.
-    """
+    """Finds what the functions of a module construct; ``library`` is where classes of other modules are looked up."""
 
     def __init__(self, module: Module, inference: Inference, library: Library) -> None:
         self.module, self._inference, self._library = module, inference, library

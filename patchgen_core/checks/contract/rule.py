@@ -29,7 +29,6 @@ class Finding:
 
     Attributes:
         message: what is wrong, naming the names. One sentence without a full stop.
-        hint: how to mend it.
         node: where it shows in the generated module; None when it does not.
         target: what it is about: ``Class.method``, ``function`` or a name.
         declared: the declaration that is to blame, when it is not the one that ``node`` comes from.
@@ -50,8 +49,7 @@ class Example:
 
     Attributes:
         text: the config below ``config = PatchConfig(...)``.
-        upstream: upstream's module.
-        old: upstream's module when the checked-in files were made; the same by default.
+        old: upstream's module when the checked-in files were made; the same as ``upstream`` by default.
         files: more files, by path: ``upstream/...`` beside upstream's module, others in the project.
         settings: more lines of ``[tool.patchgen]``.
         module: the module of transformers that is upstream, instead of ``upstream``.
@@ -71,10 +69,8 @@ class Rule:
 
     Attributes:
         code: ``PG2xx``, or ``PG3xx`` for what parity finds; never given to another rule.
-        name: one or two words.
         severity: an error makes a run red.
         reason: why what it finds breaks training, in one paragraph.
-        failing, passing: examples.
         check: what looks for it in the text.
     """
 
@@ -91,11 +87,7 @@ class Rule:
 class Replaced:
     """A function whose text comes from the config.
 
-    Attributes:
-        dotted: ``Class.method`` or ``function``.
-        node: its definition in the generated module.
-        upstream: what upstream has in its place, in the class itself or in a base; None when it has nothing.
-        patch: the patch that put it there.
+    ``upstream`` is what upstream has in its place, in the class itself or in a base; None when it has nothing.
     """
 
     dotted: str
@@ -108,13 +100,7 @@ class Replaced:
 class Subject:
     """What rules look at: one generated module beside upstream's and the config that made it.
 
-    Attributes:
-        project: the project that the config belongs to.
-        artifact: what the config makes.
-        generated: its module.
-        upstream: upstream's module, as upstream has it.
-        library: other modules on disk.
-        kernels: the kernels that the project's modules register.
+    ``library`` holds other modules on disk, ``kernels`` those that the project's modules register.
     """
 
     project: Project

@@ -30,11 +30,7 @@ EVERY_RULE: tuple[Rule, ...] = (*RULES, *PARITY_RULES)
 
 
 def find_rules(code: str) -> tuple[Rule, ...]:
-    """The rules of a code, or of the beginning of codes.
-
-    Raises:
-        PatchgenError: there is none; names the nearest.
-    """
+    """The rules of a code, or of the beginning of codes; a PatchgenError where there is none names the nearest."""
     rules = tuple(rule for rule in EVERY_RULE if _is_selected(rule.code, [code.upper()]))
     if not code or not rules:
         raise PatchgenError(f"there is no rule '{code}'", None, _nearest(code))
@@ -44,15 +40,9 @@ def find_rules(code: str) -> tuple[Rule, ...]:
 def choose_rules(
     project: Project, select: Sequence[str] | None = None, ignore: Sequence[str] = ()
 ) -> tuple[Rule, ...]:
-    """The static rules that a project runs.
+    """The static rules that a project runs, or of ``select`` instead of its own, less ``ignore``.
 
-    Args:
-        project: whose settings count.
-        select: codes or beginnings of codes to run instead of the project's ``select``.
-        ignore: more of them to leave out.
-
-    Raises:
-        PatchgenError: one of them, in the settings or here, fits no rule; or those given here leave none.
+    A PatchgenError when a code, in the settings or here, fits no rule, or those given here leave none.
     """
     for key, entries in (("select", project.select), ("ignore", project.ignore)):
         _check_codes(entries, f"[tool.patchgen] {key}", project.key_location(key))
@@ -81,12 +71,7 @@ def _check_codes(entries: Iterable[str], where: str, location: Location | None =
 
 
 def wanted_codes(project: Project, path: Path, label: str) -> frozenset[str]:
-    """The codes of all rules that a project wants for one config, by its settings.
-
-    Args:
-        project: the project.
-        path, label: the config's file and its dotted name.
-    """
+    """The codes of all rules that a project wants for one config, by its settings."""
     left_out = [*project.ignore, *_ignored(project, path, label)]
     wanted = [rule.code for rule in EVERY_RULE if _is_selected(rule.code, project.select)]
     return frozenset(code for code in wanted if not _is_selected(code, left_out))
@@ -123,13 +108,7 @@ def _nearest(word: str) -> str:
 class Contracts:
     """Runs rules over the configs of a project; what they share is read once.
 
-    Args:
-        project: the project.
-        sources: the run's parsed files.
-        select, ignore: as for :func:`choose_rules`.
-
-    Raises:
-        PatchgenError: a setting names no rule.
+    ``select`` and ``ignore`` are as for :func:`choose_rules`; a PatchgenError when a setting names no rule.
     """
 
     def __init__(
@@ -150,15 +129,9 @@ class Contracts:
 
     @without_collector()
     def examine(self, artifact: Artifact, path: Path, codes: Container[str] | None = None) -> CheckResult:
-        """Run the rules over what a config makes.
+        """Run the rules, or those of ``codes`` among them, over what a config makes.
 
-        Args:
-            artifact: what it makes.
-            path: the config's file.
-            codes: those of the chosen rules to run; all by default.
-
-        Raises:
-            PatchgenError: the project's settings name a module that is not there, or a rule has a defect.
+        A PatchgenError when the project's settings name a module that is not there, or a rule has a defect.
         """
         rules = tuple(r for r in self._rules_for(path, artifact.plan.label) if codes is None or r.code in codes)
         subject = self.subject(artifact)

@@ -52,11 +52,7 @@ class Layer:
 
 
 class Keywords:
-    """The keywords that a function's decorators take for themselves.
-
-    Attributes:
-        are_known: whether all of its decorators are known to hand on what else they are given.
-    """
+    """The keywords that decorators take for themselves; ``are_known`` if all hand on what else they get."""
 
     def __init__(self, function: Function | None) -> None:
         names = [decorator_name(d) for d in function.decorator_list] if function else []

@@ -54,13 +54,7 @@ def _dummies(subject: Subject) -> Iterator[tuple[str, Function]]:
 
 @dataclass(frozen=True)
 class _Dummy:
-    """One ``dummy_forward``.
-
-    Attributes:
-        module: the module that it stands in.
-        dotted: how messages call it.
-        function, scope: its definition and its names.
-    """
+    """One ``dummy_forward``; ``dotted`` is how messages call it."""
 
     module: Module
     dotted: str

@@ -35,12 +35,7 @@ class ForCausalLM:
 
 @dataclass(frozen=True)
 class _State:
-    """Where a way through a function has come to.
-
-    Attributes:
-        is_cut: whether something was cut to the positions to keep.
-        is_early: whether the loss was computed before that.
-    """
+    """Whether a way through a function has cut to the positions to keep, or computed the loss before that."""
 
     is_cut: bool = False
     is_early: bool = False
@@ -110,7 +105,6 @@ class _Walk:
     """Follows every way through a function.
 
     Args:
-        function: the function.
         keep: its parameter of the positions to keep.
         handed: the calls that are given it and do not cut.
         has_labels: whether it is called with labels.

@@ -61,13 +61,7 @@ def apply_rotary_pos_emb(q, k, cos, sin):
 
 @dataclass(frozen=True)
 class _Use:
-    """A kernel that a function calls with whole heads.
-
-    Attributes:
-        name: what the module calls the kernel.
-        node: the call.
-        covers: ways of rotating that it is told, or able, to take care of.
-    """
+    """A kernel that is called with whole heads; ``covers`` are ways of rotating that it handles, told or not."""
 
     name: str
     node: ast.AST
@@ -109,13 +103,7 @@ def _kernel_findings(subject: Subject, name: str, where: str, use: _Use, upstrea
 
 
 class _Kernels:
-    """The rotary kernels that a module knows.
-
-    Args:
-        subject: where other modules are found.
-        module: the module.
-        depth: how many modules it was reached through.
-    """
+    """The rotary kernels that a module knows, which was reached through ``depth`` others."""
 
     def __init__(self, subject: Subject, module: Module, depth: int = 0) -> None:
         self.subject, self.module, self.depth = subject, module, depth
