@@ -107,12 +107,12 @@ class _Upgrade:
     def _config_verdict(
         self,
         loaded: LoadedConfig,
-        old: ReleaseModule,
+        old: ReleaseModule | None,
         comparison: Comparison,
         patches: tuple[PatchVerdict, ...],
         problems: tuple[Problem, ...],
     ) -> ConfigVerdict:
-        risks: list[Risk] = [patch.risk for patch in patches]
+        risks: list[Risk] = ["review"] if old is None else [patch.risk for patch in patches]
         risks += [finding.risk for finding in comparison.findings]
         risks += ["must change"] * bool(problems)
         return ConfigVerdict(
@@ -120,9 +120,9 @@ class _Upgrade:
             str(loaded.path),
             loaded.config.location.line,
             loaded.config.source_module,
-            old.version,
+            old.version if old is not None else "",
             self.release.version,
-            old.origin,
+            old.origin if old is not None else None,
             worst(risks),
             patches,
             comparison.findings,
@@ -134,18 +134,7 @@ class _Upgrade:
         """Nothing to compare with: what can be told is whether the config generates."""
         problems = tuple(dict.fromkeys(entry.problem for entry in self._new_problems(loaded, None)))
         notes = tuple(f"nothing is compared: {problem.message}" for problem in error.problems)
-        return ConfigVerdict(
-            loaded.label,
-            str(loaded.path),
-            loaded.config.location.line,
-            loaded.config.source_module,
-            "",
-            self.release.version,
-            None,
-            "must change" if problems else "review",
-            problems=problems,
-            notes=notes,
-        )
+        return self._config_verdict(loaded, None, Comparison((), notes=notes), (), problems)
 
     def _old(self, loaded: LoadedConfig) -> tuple[ReleaseModule, _ReleaseRun | None]:
         """Upstream as the config's generated file has it, and the release, when that is at hand.

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +56,13 @@ def remove_releases(folder: Path) -> int:
     releases = kept_releases(folder)
     for release in releases:
         for wheel in release.folder.glob("*.whl"):
-            _unlink(wheel)
-        _remove(release.folder / FILES)
-        _remove_empty(release.folder)
+            with _removing(wheel):
+                wheel.unlink()
+        if (release.folder / FILES).is_dir():
+            with _removing(release.folder / FILES):
+                shutil.rmtree(release.folder / FILES)
+        with suppress(OSError):  # it holds something else
+            release.folder.rmdir()
     for home in _homes(folder):
         remove_stale(home, age=0)
     return len(releases)
@@ -109,25 +113,10 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _remove(folder: Path) -> None:
-    if folder.is_dir():
-        try:
-            shutil.rmtree(folder)
-        except FileNotFoundError:  # another process removes it, too
-            return
-        except OSError as error:
-            raise PatchgenError(f"cannot be removed: {error.strerror}", Location(str(folder))) from None
-
-
-def _unlink(path: Path) -> None:
+@contextmanager
+def _removing(path: Path) -> Iterator[None]:
     try:
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another process removes it, too
+            yield
     except OSError as error:
         raise PatchgenError(f"cannot be removed: {error.strerror}", Location(str(path))) from None
-
-
-def _remove_empty(folder: Path) -> None:
-    try:
-        folder.rmdir()
-    except OSError:  # it holds something else
-        return

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.errors import Location, PatchgenError, display_path
+from patchgen_core.upstream.module import normal_name
 
 if TYPE_CHECKING:
     from zipfile import ZipFile
@@ -78,7 +79,7 @@ def read_wheel(path: Path, distribution: str) -> Wheel:
         name, version = _name_and_version(archive.read(metadata[0]).decode("utf-8", "replace"))
     if not name or not version:
         raise DamagedWheel(f"'{shown}' is not a wheel: its metadata lacks a name or a version")
-    if _normal(name) != _normal(distribution):
+    if normal_name(name) != normal_name(distribution):
         raise PatchgenError(
             f"'{shown}' is a wheel of {name} {version}, not of {distribution}",
             hint=f"Give a wheel of {distribution}.",
@@ -125,10 +126,6 @@ def _name_and_version(metadata: str) -> tuple[str, str]:
 
     head = HeaderParser().parsestr(metadata)
     return str(head.get("Name", "")).strip(), str(head.get("Version", "")).strip()
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _size(path: Path) -> int | None:

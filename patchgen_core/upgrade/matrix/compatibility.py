@@ -72,15 +72,14 @@ class CompatibilityChecker:
         wanted = list(keys)
         present = {key: self.configs[key] for key in wanted if project.module(self.configs[key]) is not None}
         generations = project.generate(present)
-        results = {key: self._compatibility(key, project, generations.get(key)) for key in wanted}
+        results = dict.fromkeys(wanted, Compatibility(None))
+        for key, generation in generations.items():
+            results[key] = Compatibility(generation, self._targets(key, project))
         project.sources.clear()
         view_of.cache_clear()
         if gc.get_count()[0] > _MANY:
             gc.collect()
         return results
-
-    def _compatibility(self, key: ConfigKey, project: ReleaseProject, generation: Generation | None) -> Compatibility:
-        return Compatibility(generation, self._targets(key, project) if generation is not None else ())
 
     def _targets(self, key: ConfigKey, project: ReleaseProject) -> tuple[Finding | None, ...]:
         patches = patches_of(self.configs[key])

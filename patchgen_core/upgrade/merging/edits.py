@@ -11,10 +11,6 @@ from patchgen_core.upgrade.merging.text import Text
 from patchgen_core.upgrade.results import Conflict
 
 
-def _conflict_line(conflict: Conflict) -> int:
-    return conflict.line
-
-
 @dataclass
 class Edits:
     """Edits of our text that can be taken back.
@@ -65,14 +61,13 @@ class Edits:
 
     def placed(self) -> tuple[Conflict, ...]:
         """The conflicts in order, each with its line in the result."""
-        return tuple(
-            replace(c, merged_line=self._merged_line(c.line)) for c in sorted(self.conflicts, key=_conflict_line)
-        )
+        ordered = sorted(self.conflicts, key=lambda conflict: conflict.line)
+        return tuple(replace(c, merged_line=self._merged_line(c.line)) for c in ordered)
 
     def _merged_line(self, line: int) -> int:
         source = self.text.source
         start = source.line_starts[min(line, len(source.lines)) - 1]
-        before = [edit for edit in self.edits if edit.end <= start and (edit.start < start or edit.end == start)]
+        before = [edit for edit in self.edits if edit.end <= start]
         return line + sum(edit.new.count("\n") - source.text.count("\n", edit.start, edit.end) for edit in before)
 
     @property

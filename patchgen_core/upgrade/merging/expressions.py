@@ -11,6 +11,8 @@ from patchgen_core.upgrade.merging.text import Text
 
 _ATOMS = (ast.Name, ast.Constant, ast.JoinedStr, ast.FormattedValue)
 _LISTS = (ast.List, ast.Set, ast.Tuple, ast.Dict)
+_OPERATIONS = (ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp)
+_LOOSE = (*_OPERATIONS, ast.IfExp, ast.Lambda, ast.Await, ast.NamedExpr, ast.Tuple)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def _merge_wrapped(edits: Edits, base: Spot, ours: Spot, theirs: Spot) -> bool:
     """One side has the old expression as a part of a new one, and the other another in its place."""
     if isinstance(base.node, _ATOMS) or not isinstance(base.node, ast.expr):
         return False
-    changed = ours if _contains(theirs, base) else theirs
+    changed = ours if any(theirs.text.dump(node) == base.dump for node in ast.walk(theirs.node)) else theirs
     if type(changed.node) is not type(base.node) or _called(changed.node) != _called(base.node):
         return False  # not that expression with a change, but another one
     inside = [[node for node in ast.walk(s.node) if s.text.dump(node) == base.dump] for s in (ours, theirs)]
@@ -95,28 +97,13 @@ def _merge_wrapped(edits: Edits, base: Spot, ours: Spot, theirs: Spot) -> bool:
     return False
 
 
-def _contains(spot: Spot, other: Spot) -> bool:
-    return any(spot.text.dump(node) == other.dump for node in ast.walk(spot.node))
-
-
 def _called(node: ast.AST) -> str:
     return ast.dump(node.func) if isinstance(node, ast.Call) else ""
 
 
 def _bracketed(text: str, node: ast.AST) -> str:
     """An expression's text, in brackets where it may need them inside another one."""
-    loose = (
-        ast.BinOp,
-        ast.BoolOp,
-        ast.Compare,
-        ast.IfExp,
-        ast.Lambda,
-        ast.UnaryOp,
-        ast.Await,
-        ast.NamedExpr,
-        ast.Tuple,
-    )
-    return f"({text})" if isinstance(node, loose) and not text.startswith("(") else text
+    return f"({text})" if isinstance(node, _LOOSE) and not text.startswith("(") else text
 
 
 def _indent(spot: Spot) -> str:

@@ -76,7 +76,8 @@ class Flow:
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, values: _Values) -> _Values:
         once = joined([values, self.block(node.body, values)]) or values
-        again = joined([once, self.block(node.body, self._assign(node, _targets(node), once))]) or once
+        targets = [] if isinstance(node, ast.While) else [node.target]
+        again = joined([once, self.block(node.body, self._assign(node, targets, once))]) or once
         return joined([again, self.block(node.orelse, again)]) or again
 
     def _other(self, node: ast.stmt, values: _Values) -> _Values | None:
@@ -96,7 +97,8 @@ class Flow:
 
     def _assign(self, node: ast.stmt, parts: Iterable[ast.AST], values: _Values) -> _Values:
         parts = list(parts)
-        bound = {n.id for part in parts for n in ast.walk(part) if isinstance(n, ast.Name) and _is_stored(n)}
+        names = [node for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)]
+        bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
         bound |= {f"**{name}" for name in bound}
         result = dict(values)
         for name in effects(parts).writes:
@@ -106,14 +108,6 @@ class Flow:
 
 
 _PARTS = (ast.ExceptHandler, ast.match_case)
-
-
-def _targets(node: ast.For | ast.AsyncFor | ast.While) -> list[ast.AST]:
-    return [] if isinstance(node, ast.While) else [node.target]
-
-
-def _is_stored(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def joined(states: Iterable[_Values | None]) -> _Values | None:

@@ -40,7 +40,6 @@ class Element:
 
 
 Merge = Callable[[Edits, Element, Element, Element], bool]
-_Known = dict[str, Element]
 
 
 def read_elements(text: Text, limits: tuple[int, int], nodes: Sequence[ast.AST]) -> list[Element]:
@@ -49,12 +48,10 @@ def read_elements(text: Text, limits: tuple[int, int], nodes: Sequence[ast.AST])
     if len(nodes) == 1 and isinstance(nodes[0], ast.GeneratorExp):
         limits = limits[0] - 1, limits[1] + 1
     assert len(chunks) == len(nodes), "every element has its chunk"
-    elements = []
-    for chunk, node in zip(chunks, nodes):
-        elements.append(
-            Element(text, node, _element_key(text, node), _dump(text, node), chunk.lead, chunk.start, chunk.end)
-        )
-    return elements
+    return [
+        Element(text, node, _element_key(text, node), text.dump(node), chunk.lead, chunk.start, chunk.end)
+        for chunk, node in zip(chunks, nodes)
+    ]
 
 
 def _element_key(text: Text, node: ast.AST) -> str:
@@ -65,10 +62,6 @@ def _element_key(text: Text, node: ast.AST) -> str:
     if isinstance(node, ast.Tuple) and not hasattr(node, "lineno"):
         return f"{text.dump(node.elts[0])}:"
     return ""
-
-
-def _dump(text: Text, node: ast.AST) -> str:
-    return ast.dump(node) if isinstance(node, ast.Tuple) else text.dump(node)
 
 
 def merge_elements(
@@ -92,9 +85,8 @@ def merge_elements(
         return False  # a name twice
     old, mine, new = known
     for key in old:
-        if any(
-            key in side and key not in other and differs(old[key], side[key]) for side, other in _both_ways(mine, new)
-        ):
+        sides_with = [side for side in (mine, new) if key in side]
+        if len(sides_with) == 1 and differs(old[key], sides_with[0][key]):
             return False
     for key in (key for key in mine if key in new):
         if key in old:
@@ -110,10 +102,6 @@ def merge_elements(
     return True
 
 
-def _both_ways(one: _Known, other: _Known) -> tuple[tuple[_Known, _Known], ...]:
-    return (one, other), (other, one)
-
-
 def _differ(one: Element, other: Element) -> bool:
     return one.dump != other.dump
 
@@ -124,9 +112,8 @@ def _keyed(*sides: list[Element]) -> list[list[Element]]:
     keyed = []
     for number, side in enumerate(sides):
         bare = [element for element in side if not element.key]
-        names = _places(base, bare, "bot"[number])
-        free_names = iter(names)
-        keyed.append([e if e.key else replace(e, key=next(free_names)) for e in side])
+        names = iter(_places(base, bare, "bot"[number]))
+        keyed.append([e if e.key else replace(e, key=next(names)) for e in side])
     return _joined(keyed)
 
 
@@ -145,10 +132,8 @@ def _joined(keyed: list[list[Element]]) -> list[list[Element]]:
     known = {element.key for element in keyed[0]}
     theirs = []
     for element in keyed[2]:
-        key = (
-            mine.get(element.dump, element.key) if element.key not in known and element.key[0] == "t" else element.key
-        )
-        theirs.append(replace(element, key=key) if not element.key.endswith("=") else element)
+        is_added = element.key not in known and element.key[0] == "t" and not element.key.endswith("=")
+        theirs.append(replace(element, key=mine.get(element.dump, element.key)) if is_added else element)
     return [keyed[0], keyed[1], theirs]
 
 

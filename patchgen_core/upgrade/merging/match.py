@@ -31,7 +31,7 @@ class Matches:
 def match(left: Sequence[Unit], right: Sequence[Unit], in_class: bool) -> Matches:
     """Match two blocks: equal statements, then similar ones in order, then equal ones elsewhere."""
     matches = Matches()
-    for one, other in _aligned([_scores(unit, right, in_class) for unit in left], len(right)):
+    for one, other in _aligned([[likeness(one, other, in_class) for other in right] for one in left], len(right)):
         matches.add(one, other)
     for one in range(len(left)):
         if one in matches.pairs:
@@ -48,10 +48,6 @@ def _is_same(one: Unit, other: Unit, in_class: bool) -> bool:
     if in_class and (name := _bound_name(one.node)) is not None:
         return name == _bound_name(other.node)
     return one.dump == other.dump and len(one.dump) > 60  # `pass` or `break` elsewhere is another one
-
-
-def _scores(unit: Unit, others: Sequence[Unit], in_class: bool) -> list[float]:
-    return [likeness(unit, other, in_class) for other in others]
 
 
 def _aligned(scores: list[list[float]], width: int) -> list[tuple[int, int]]:

@@ -38,7 +38,8 @@ def merge_definition(base: str, ours: str, theirs: str) -> Merged:
     try:
         merged = read_text(edits.result)
     except PatchgenError as error:
-        return Merged(ours, "syntax", (_broken(str(error), base, ours, theirs),))
+        broken = Conflict(1, f"the merged text cannot be trusted: {error}", base, ours, theirs)
+        return Merged(ours, "syntax", (broken,))
     conflicts = edits.placed() or tuple(_conflicting_uses(edits, merged, aligned.theirs))
     how: Literal["same", "lines", "syntax"] = "syntax"
     result = merged.source.text
@@ -109,10 +110,6 @@ def _at(ours: Text, merged: Text, line: int, reason: str) -> Conflict:
     known = [number for number, other in enumerate(ours.source.lines, 1) if other.strip() == text]
     at = min(known, key=lambda number: abs(number - line), default=min(line, len(ours.source.lines)))
     return Conflict(at, reason, "", text, "", merged_line=line)
-
-
-def _broken(why: str, base: str, ours: str, theirs: str) -> Conflict:
-    return Conflict(1, f"the merged text cannot be trusted: {why}", base, ours, theirs)
 
 
 def _renamed(text: Text, name: str) -> str:

@@ -107,9 +107,8 @@ def _origins(edits: Edits, merged: Text, labels: dict[ast.stmt, object]) -> dict
         number = next(n for n, piece in enumerate(pieces) if piece.start <= start < piece.end)
         piece = pieces[number]
         if piece.edit is None or not piece.edit.origin:
-            results[node] = ours.get(
-                piece.offset if piece.edit is not None else start - piece.start + piece.offset, node
-            )
+            offset = piece.offset if piece.edit is not None else start - piece.start + piece.offset
+            results[node] = ours.get(offset, node)
         else:
             results[node] = labels[next(inserted[number])]
     return results

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from patchgen_core.syntax.nodes import Function
+from patchgen_core.syntax.nodes import Function, decorator_name
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.expressions import Spot, merge_expression
 from patchgen_core.upgrade.merging.lists import REST, Element, merge_elements
@@ -218,7 +218,7 @@ def _renamed_kernels(lists: list[list[ast.expr]]) -> tuple[str, str] | None:
 
 def _kernels(new: list[str], nodes: list[ast.expr], known: list[str]) -> list[ast.expr]:
     """The decorators that upstream added and that let a kernel take the definition's place."""
-    return [node for dump, node in zip(new, nodes) if dump not in known and _name(node).startswith(_KERNELS)]
+    return [node for dump, node in zip(new, nodes) if dump not in known and decorator_name(node).startswith(_KERNELS)]
 
 
 def _replace_decorators(edits: Edits, ours: Unit, theirs: Unit) -> None:
@@ -227,11 +227,6 @@ def _replace_decorators(edits: Edits, ours: Unit, theirs: Unit) -> None:
     text = other.moved_lines(theirs.start, theirs.node.lineno - 1, source.indent(ours.node.lineno))
     text = text + "\n" if theirs.start < theirs.node.lineno else ""
     edits.replace(source.line_starts[ours.start - 1], source.line_starts[ours.node.lineno - 1], text)
-
-
-def _name(decorator: ast.expr) -> str:
-    node = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _write_decorators(edits: Edits, ours: Unit, theirs: Unit, changes: tuple[list[ast.expr], list[int]]) -> None:

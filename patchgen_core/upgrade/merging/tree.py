@@ -33,13 +33,10 @@ class TreeMerge:
         """Merge the definitions."""
         old, mine, new = (text.definition for text in self.texts)
         if not type(old) is type(mine) is type(new):
-            self._whole_conflict("one is a class and another a function, or one is async")
+            texts = [text.source.text.rstrip("\n") for text in self.texts]
+            self.edits.conflict(1, "one is a class and another a function, or one is async", *texts)
             return
         self._definition(*(units(text, text.source.tree.body)[0] for text in self.texts))
-
-    def _whole_conflict(self, reason: str) -> None:
-        texts = [text.source.text.rstrip("\n") for text in self.texts]
-        self.edits.conflict(1, reason, *texts)
 
     def _definition(self, base: Unit, ours: Unit, theirs: Unit) -> None:
         if reason := merge_decorators(self.edits, base, ours, theirs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen_core.config.declarations import Patch
@@ -10,9 +10,12 @@ from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import RISKS, Finding, PatchVerdict, Risk
+from patchgen_core.upgrade.verdicts.callers import base_findings, caller_findings
+from patchgen_core.upgrade.verdicts.config_fields import config_field_findings
 from patchgen_core.upgrade.verdicts.config_wide import config_wide_findings
-from patchgen_core.upgrade.verdicts.dependencies import dependency_findings
+from patchgen_core.upgrade.verdicts.module_names import name_findings
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, read_target_name, view_of
+from patchgen_core.upgrade.verdicts.own_class import self_findings
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 from patchgen_core.upgrade.verdicts.similar_code import moved_module, new_code_findings
 from patchgen_core.upgrade.verdicts.target_verdicts import TargetVerdict, target_verdict
@@ -56,13 +59,20 @@ def compare_config(
     new_code = new_code_findings(patched, before, after, [verdict.new_name for _, verdict in targets])
     verdicts = []
     for entry, verdict in targets:
-        findings = [
-            verdict.finding,
-            *dependency_findings(entry, patched, before, after),
-            *new_code.get(id(entry.patch), []),
-        ]
-        verdicts.append(_verdict(entry, verdict, findings))
+        relied_on = dict.fromkeys(_dependency_findings(entry, patched, before, after))
+        verdicts.append(_verdict(entry, verdict, [verdict.finding, *relied_on, *new_code.get(id(entry.patch), [])]))
     return Comparison(tuple(verdicts), tuple(config_wide_findings(patched, before, after)), _notes(before, after))
+
+
+def _dependency_findings(
+    entry: PatchReplacement, patched: ConfigReplacements, old: ModuleView, new: ModuleView
+) -> Iterator[Finding]:
+    """What a release did to what a patch relies on."""
+    yield from name_findings(entry, patched, old, new)
+    yield from self_findings(entry, patched, old, new)
+    yield from config_field_findings(entry, old, new)
+    yield from caller_findings(entry, patched, old, new)
+    yield from base_findings(entry, old, new)
 
 
 def compare_target(old: ReleaseModule, new: ReleaseModule, patch: Patch) -> TargetVerdict:

@@ -89,20 +89,15 @@ def _configurations(function: Function, entry: PatchReplacement, view: ModuleVie
         name = _annotated_config(parameter.node.annotation if parameter.node else None)
         if parameter.name == "config" and (name or own):
             results["config"] = ((), name or own)
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            results.pop(node.id, None)
+    names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+    stored = [node.id for node in names if isinstance(node.ctx, ast.Store)]
+    results = {name: chain for name, chain in results.items() if name not in stored}
     for node in function.body:
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            if ast.unparse(node.value) in results and _stores(function, name) == 1:
+            if ast.unparse(node.value) in results and stored.count(name) == 1:
                 results[name] = results[ast.unparse(node.value)]
     return results
-
-
-def _stores(function: Function, name: str) -> int:
-    names = (n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    return sum(node.id == name for node in names)
 
 
 def config_class(view: ModuleView, cls: str) -> str:
@@ -142,13 +137,8 @@ def _annotated_config(annotation: ast.expr | None) -> str:
 
 def fields_of(view: ModuleView, cls: str) -> Fields | None:
     """The fields of a configuration class that the module knows; None when it cannot be looked up."""
-    imported = view.imported(view.module, cls)
-    own = view.module.cls(cls)
-    if own is not None:
-        return _fields(view, ClassInModule(view.module, own))
-    if imported is None or not isinstance(imported[1], ast.ClassDef):
-        return None
-    return _fields(view, ClassInModule(imported[0], imported[1]))
+    home = view.class_named(view.module, cls)
+    return _fields(view, home) if home is not None else None
 
 
 @lru_cache(maxsize=512)

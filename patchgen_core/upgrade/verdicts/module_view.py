@@ -164,13 +164,10 @@ class ModuleView:
         if results:
             return TargetDefinitions(tuple(results), self.source, self.package)
         for home in self.inherited(target_name.name):
-            inherited = (
-                methods(home.node, target_name.method, target_name.accessor)
-                if target_name.method in method_names(home.node)
-                else []
-            )
-            if inherited:
-                return TargetDefinitions(tuple(inherited), home.module.source, package_of(home.module), home)
+            if target_name.method in method_names(home.node):
+                inherited = tuple(methods(home.node, target_name.method, target_name.accessor))
+                if inherited:
+                    return TargetDefinitions(inherited, home.module.source, package_of(home.module), home)
         return None
 
     def inherited(self, name: str) -> list[ClassInModule]:
@@ -200,17 +197,15 @@ class ModuleView:
     def class_of(self, module: Module, base: ast.expr) -> ClassInModule | None:
         """The class behind an expression that names a base; None for one outside of upstream's package."""
         node = base.value if isinstance(base, ast.Subscript) else base
-        if not isinstance(node, ast.Name):
-            return None
-        own = module.cls(node.id)
+        return self.class_named(module, node.id) if isinstance(node, ast.Name) else None
+
+    def class_named(self, module: Module, name: str) -> ClassInModule | None:
+        """The class of upstream's package that a module has or imports under a name."""
+        own = module.cls(name)
         if own is not None:
             return ClassInModule(module, own)
-        imported = self.imported(module, node.id)
-        return (
-            ClassInModule(imported[0], imported[1])
-            if imported is not None and isinstance(imported[1], ast.ClassDef)
-            else None
-        )
+        home, node = self.imported(module, name) or (module, None)
+        return ClassInModule(home, node) if isinstance(node, ast.ClassDef) else None
 
     def imported(self, module: Module, name: str) -> tuple[Module, ast.AST] | None:
         """The class or function of upstream's package that a module imports under a name."""

@@ -143,22 +143,18 @@ def self_findings(
     reads = reads_of([function for _, function in entry.functions], entry.cls)
     given = _given(entry, patched, lines[1])
     yield from _lost(entry, reads, given, lines, (old, new))
-    yield from _set_otherwise(entry, reads, given, patched, lines)
-    for about, relation, calls, start in (("self", "used", reads.calls, 0), ("super()", "base", reads.super_calls, 1)):
+    yield from _set_otherwise(entry, reads, given, lines)
+    for relation, calls, start in (("used", reads.calls, 0), ("base", reads.super_calls, 1)):
+        searched = lines[0][start:], lines[1][start:]
         for method, method_calls in calls.items():
-            if method not in given or about == "super()":
-                yield from _method_findings(
-                    method, relation, method_calls, (lines[0][start:], lines[1][start:]), (old, new)
-                )
+            if method not in given or relation == "base":
+                yield from _method_findings(method, relation, method_calls, searched, (old, new))
     yield from _original_findings(reads.original, before[0], after[0])
 
 
 def _line(entry: PatchReplacement, view: ModuleView, node: ast.ClassDef) -> list[ClassInModule]:
     """A class and its bases; a replaced class is what replaces it, with the bases that upstream's names mean."""
-    if isinstance(entry.node, ast.ClassDef):
-        own = ClassInModule(view.module, entry.node)
-        return [own, *view.bases(own)]
-    own = ClassInModule(view.module, node)
+    own = ClassInModule(view.module, entry.node if isinstance(entry.node, ast.ClassDef) else node)
     return [own, *view.bases(own)]
 
 
@@ -209,7 +205,6 @@ def _set_otherwise(
     entry: PatchReplacement,
     reads: Reads,
     given: set[str],
-    patched: ConfigReplacements,
     lines: tuple[list[ClassInModule], list[ClassInModule]],
 ) -> Iterator[Finding]:
     """Attributes that get another value than they did."""

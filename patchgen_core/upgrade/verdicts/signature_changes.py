@@ -22,11 +22,6 @@ def signature_form(function: Function) -> str:
     return text
 
 
-def bound_signature(function: Function, in_class: bool) -> Signature:
-    """What callers pass to a function, or to a method of an instance or class."""
-    return signature_of(function, in_class and not is_static(function))
-
-
 def describe(old: Function, new: Function) -> list[str]:
     """What changed from one signature to another, a phrase each."""
     before, after = ({p.name: p for p in read_parameters(function)} for function in (old, new))
@@ -59,20 +54,15 @@ def renamed(old: Function, new: Function) -> dict[str, str]:
     """Parameters that only their names changed of: those in the same place that are called or used alike."""
     before, after = ([p.name for p in read_parameters(f) if p.kind != "keyword"] for f in (old, new))
     pairs = [(a, b) for a, b in zip(before, after) if a not in after and b not in before]
-    return {
-        a: b for a, b in pairs if len(before) == len(after) and (_sound_alike(a, b) or _used_alike(old, new, a, b))
-    }
+    return {a: b for a, b in pairs if len(before) == len(after) and _is_renamed(old, new, a, b)}
 
 
-def _sound_alike(a: str, b: str) -> bool:
+def _is_renamed(old: Function, new: Function, before: str, after: str) -> bool:
+    """Whether two parameters have names alike, or their functions do the same but for these names."""
     from difflib import SequenceMatcher
 
-    return SequenceMatcher(None, a, b).ratio() >= 0.6
-
-
-def _used_alike(old: Function, new: Function, before: str, after: str) -> bool:
-    """Whether two functions do the same but for the name of a parameter."""
-    return re.sub(rf"\b{before}\b", after, body_form(old)) == body_form(new)
+    is_alike = SequenceMatcher(None, before, after).ratio() >= 0.6
+    return is_alike or re.sub(rf"\b{before}\b", after, body_form(old)) == body_form(new)
 
 
 def _with_defaults(names: Sequence[str], parameters: dict[str, Parameter]) -> str:
@@ -117,7 +107,7 @@ class Callee:
 
     def signature(self, function: Function) -> Signature:
         """What callers pass to one of them."""
-        return bound_signature(function, self.in_class)
+        return signature_of(function, self.in_class and not is_static(function))
 
     def broken(self, old: Sequence[Call], new: Sequence[Call]) -> str:
         """Why the replacement cannot take the new calls; empty when it can, or could not take the old ones either."""

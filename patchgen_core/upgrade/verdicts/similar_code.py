@@ -51,8 +51,8 @@ def ratio(a: Sequence[str], b: Sequence[str]) -> float:
 
 def _bound(a: Counter[str], b: Counter[str]) -> float:
     """The most that the ratio can be, whatever the order."""
-    total = sum(a.values()) + sum(b.values())
-    return 2 * sum((a & b).values()) / total if total else 1.0
+    total = a.total() + b.total()
+    return 2 * (a & b).total() / total if total else 1.0
 
 
 def nearest(node: Definition, package: str, candidates: Iterable[tuple[str, Definition, str]]) -> Likeness | None:
@@ -78,11 +78,8 @@ def nearest(node: Definition, package: str, candidates: Iterable[tuple[str, Defi
 
 def moved(target_name: TargetName, old: ModuleView, new: ModuleView) -> tuple[str, str] | None:
     """Where what a patch changes is now, as its new name and a sentence; None when nothing is like it."""
-    return (
-        _moved_method(target_name, old, new)
-        if target_name.method and new.classes(target_name.name)
-        else _moved_name(target_name, old, new)
-    )
+    find = _moved_method if target_name.method and new.classes(target_name.name) else _moved_name
+    return find(target_name, old, new)
 
 
 def _moved_name(target_name: TargetName, old: ModuleView, new: ModuleView) -> tuple[str, str] | None:
@@ -90,15 +87,11 @@ def _moved_name(target_name: TargetName, old: ModuleView, new: ModuleView) -> tu
     rest = ".".join(filter(None, (target_name.method, target_name.accessor)))
     if target_name.name in new.imports:
         modules = sorted(f"{module}.{name}" if name else module for module, name in new.imports[target_name.name])
-        where = ".".join([modules[0], *([rest] if rest else [])])
+        where = ".".join(filter(None, (modules[0], rest)))
         return where, f"the module imports '{target_name.name}' from {modules[0].rpartition('.')[0]} now"
     nodes = old.definitions(target_name.name)
-    if not nodes:
-        return None
-    similar = nearest(nodes[0], old.package, new_definitions(old, new))
-    if similar is None:
-        return None
-    return ".".join([similar.name, *([rest] if rest else [])]), f"{similar.percent}"
+    similar = nearest(nodes[0], old.package, new_definitions(old, new)) if nodes else None
+    return (".".join(filter(None, (similar.name, rest))), similar.percent) if similar is not None else None
 
 
 def _moved_method(target_name: TargetName, old: ModuleView, new: ModuleView) -> tuple[str, str] | None:
@@ -109,9 +102,7 @@ def _moved_method(target_name: TargetName, old: ModuleView, new: ModuleView) -> 
     known = {f.name for node in old.classes(target_name.name) for f in all_methods(node)}
     fresh = [f for node in new.classes(target_name.name) for f in all_methods(node) if f.name not in known]
     similar = nearest(target.nodes[0], target.package, [(f.name, f, new.package) for f in fresh])
-    if similar is not None:
-        return f"{target_name.name}.{similar.name}", similar.percent
-    return None
+    return (f"{target_name.name}.{similar.name}", similar.percent) if similar is not None else None
 
 
 def new_definitions(old: ModuleView, new: ModuleView) -> list[tuple[str, Definition, str]]:
@@ -152,27 +143,16 @@ def new_code_findings(
 ) -> dict[int, list[Finding]]:
     """New code that the reason of a patch may apply to, by the ``id`` of the patch that is most like it; what targets
     are called now (`moved_to`) is no new code."""
-    names = [name for name in new.index.definitions if name not in old.index.definitions]
-    names = [name for name in names if name not in patched.config.exclude and not _is_patched(name, patched)]
-    names = [name for name in names if not any(place.partition(".")[0] == name for place in moved_to)]
+    known = {*patched.config.exclude, *(place.partition(".")[0] for place in (*patched.targets, *moved_to))}
+    examples = [(entry, new.find(entry.target_name) or old.find(entry.target_name)) for entry in patched.patches]
+    targets = [(entry, target) for entry, target in examples if target is not None]
     results: dict[int, list[Finding]] = {}
-    targets = [(entry, target) for entry in patched.patches if (target := _example(entry, old, new)) is not None]
-    for name in names if targets else ():
-        for node in new.definitions(name)[:1]:
-            best = _most_alike(name, node, targets, new)
-            if best is not None:
-                entry, finding = best
-                results.setdefault(id(entry.patch), []).append(finding)
+    for name, node, _ in new_definitions(old, new) if targets else ():
+        best = _most_alike(name, node, targets, new) if name not in known else None
+        if best is not None:
+            entry, finding = best
+            results.setdefault(id(entry.patch), []).append(finding)
     return results
-
-
-def _is_patched(name: str, patched: ConfigReplacements) -> bool:
-    return any(target.partition(".")[0] == name for target in patched.targets)
-
-
-def _example(entry: PatchReplacement, old: ModuleView, new: ModuleView) -> TargetDefinitions | None:
-    """What a patch changes, in the release that has it."""
-    return new.find(entry.target_name) or old.find(entry.target_name)
 
 
 def _most_alike(

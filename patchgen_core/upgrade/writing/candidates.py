@@ -71,10 +71,6 @@ class _Wish:
     patch: PatchVerdict
     rebase: Rebase
 
-    @property
-    def declared(self) -> tuple[Location, str, str]:
-        return declared(self.patch)
-
 
 def declared(patch: PatchVerdict) -> tuple[Location, str, str]:
     """What tells the patches of a config apart."""
@@ -122,7 +118,7 @@ def _disagreement(
             return f"{first} and {second} need different texts of it; give them replacements of their own"
     if wishes[0].rebase.merged.text == wishes[0].rebase.ours:
         return ""
-    wished = {(wish.config.path, wish.config.config, *wish.declared) for wish in wishes}
+    wished = {(wish.config.path, wish.config.config, *declared(wish.patch)) for wish in wishes}
     for use in sorted(uses, key=lambda use: (use.config, use.declared[1:])):
         verdict = verdicts.get((*use.config, *use.declared))
         if verdict is not None and (*use.config, *use.declared) not in wished and _needs_no_change(verdict):

@@ -38,12 +38,8 @@ class Rehearsal:
         self.version = version
         self.keys: tuple[Key, ...] = tuple(dict.fromkeys((config.path, config.config) for config in report.configs))
         self.sources, self.files = SourceCache(), ConfigFiles()
-        self.loaded = {_key(loaded): loaded for loaded in self._load(self.paths, self.sources)[0]}
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """The configs' files, each once."""
-        return tuple(dict.fromkeys(Path(path) for path, _ in self.keys))
+        paths = dict.fromkeys(Path(path) for path, _ in self.keys)
+        self.loaded = {_key(loaded): loaded for loaded in self._load(paths, self.sources)[0]}
 
     def _load(
         self, paths: Iterable[Path], sources: SourceCache
