@@ -42,10 +42,10 @@ class AutoRegistration:
     """A class that an auto class now gives.
 
     Attributes:
-        auto_class: the auto class, such as ``AutoModelForCausalLM``.
         key: what it gives it for: the name of a config class, a model type, or the name of a processor class.
         given: the class; a tuple where transformers has several, of which the config's architecture chooses.
-        replaced: the class of an earlier registration that this one replaces; empty when it was transformers' own.
+        replaced: the class of an earlier registration that this one replaces; empty when it was transformers'
+            own.
     """
 
     auto_class: str
@@ -56,12 +56,9 @@ class AutoRegistration:
 
 @dataclass(frozen=True)
 class _TableEntry:
-    """An entry for one of transformers' tables.
+    """An entry for one of transformers' tables; ``answer`` asks transformers for what it now has for the key.
 
-    Attributes:
-        auto_class: empty for an entry that only helps another one.
-        table, key, value: what is entered where.
-        answer: asks transformers for what it now has for the key.
+    ``auto_class`` is empty for an entry that only helps another one.
     """
 
     auto_class: str
@@ -91,25 +88,23 @@ _shared: list[str] = []  # for which transformers converts checkpoints since the
 def register_with_auto(model_type: str | None = None, device_type: str | None = None) -> tuple[AutoRegistration, ...]:
     """Let transformers' auto classes give the registered classes, from configs, checkpoints and processor files.
 
-    For each model type: its config class to ``AutoConfig``; and to every ``AutoModel...`` class whose own table has an
-    architecture for the model type that the generated module defines, that class, for the registered config class and
-    for transformers' own. Architectures that the generated module lacks stay transformers'. A registered config class
-    with a name of its own is known to all other tables (tokenizers, image processors) as the one it derives from.
-    transformers converts checkpoints for the given classes from then on, as it does for its own.
-    Processors are given to ``AutoProcessor`` by the class name in ``processor_config.json``, and for the config
-    classes for which transformers has a processor of that name. Nothing is entered unless all can be.
+    For each model type: its config class to ``AutoConfig``; and to every ``AutoModel...`` class whose own table has
+    an architecture for the model type that the generated module defines, that class, for the registered config class
+    and for transformers' own. Architectures that the generated module lacks stay transformers'. A registered config
+    class with a name of its own is known to all other tables (tokenizers, image processors) as the one it derives
+    from. transformers converts checkpoints for the given classes from then on, as it does for its own. Processors are
+    given to ``AutoProcessor`` by the class name in ``processor_config.json``, and for the config classes for which
+    transformers has a processor of that name. Nothing is entered unless all can be. A class that replaces one that
+    somebody registered before is marked, and a ``UserWarning`` says so.
 
     Args:
         model_type: one model type and its processors; by default all that is registered.
         device_type: for which device, where GPU and NPU modules are registered apart; by default this machine's.
 
-    Returns:
-        What the auto classes give now. A class that replaces one that somebody registered before is marked, and a
-        ``UserWarning`` says so.
-
     Raises:
-        PatchgenError: nothing is registered, or not the model type, or not for the device; no config class is known
-            for it; a function returns something else than the class it should, or nothing for any auto class.
+        PatchgenError: nothing is registered, or not the model type, or not for the device; no config class is
+            known for it; a function returns something else than the class it should, or nothing for any auto
+            class.
     """
     types = dict.fromkeys((*MODELING_REGISTRY.keys(), *MODEL_CONFIG_REGISTRY.keys()))
     if model_type is not None and model_type not in types:
@@ -140,12 +135,9 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
 
 
 def unregister_from_auto() -> tuple[AutoRegistration, ...]:
-    """Undo every :func:`register_with_auto`: the auto classes give what they gave before.
+    """Undo every :func:`register_with_auto`, latest first: the auto classes give what they gave before.
 
     What somebody else has registered since then in the same place stays, and a ``UserWarning`` names it.
-
-    Returns:
-        What was taken out, latest first.
     """
     unshare_conversions(_shared)
     _shared.clear()

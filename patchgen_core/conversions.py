@@ -15,14 +15,8 @@ from typing import Any
 def share_conversions(model_class: type) -> tuple[str, ...]:
     """Let transformers convert checkpoints of a generated class, and of the sub-models in its module.
 
-    Holds for this process, and for all classes of these names and model types. What :func:`unshare_conversions` takes
-    back is the return value.
-
-    Args:
-        model_class: the generated class.
-
-    Returns:
-        The class names and model types for which that is new.
+    Holds for this process, and for all classes of these names and model types. Returns those for which that is new,
+    which is what :func:`unshare_conversions` takes back.
     """
     registered = _registered()
     if registered is None:

@@ -54,7 +54,6 @@ class AppliedPatch:
     """What applying a patch did.
 
     Attributes:
-        model_type, patch_type: which patch.
         changed: dotted names of the attributes that have another value now; of an instance from ``model`` on.
         ignored: keyword arguments that the patcher does not take.
         repeated: it had been applied with the same arguments before, so nothing was done.
@@ -212,16 +211,12 @@ class MonkeyPatcher:
     def revert(self, model: str | nn.Module, patch_type: str = LIGER, force: bool = False) -> tuple[str, ...]:
         """Put back everything that a patch changed, and return the names of what was put back.
 
-        What it changed in modules stays, with a warning, as long as instances, or models to come, are patched as well.
-
-        Args:
-            model: the model type that the patch was applied to, or the instance.
-            patch_type: which patch.
-            force: put back even what something else has changed again since.
+        What it changed in modules stays, with a warning, as long as instances, or models to come, are patched as
+        well. ``force`` puts back even what something else has changed again since.
 
         Raises:
-            PatchgenError: the patch is not applied; or something else has changed what it changed, and nothing was
-                put back.
+            PatchgenError: the patch is not applied; or something else has changed what it changed, and nothing
+                was put back.
         """
         if isinstance(model, str):
             process = self._processes.get((model, patch_type), _Process())
@@ -284,11 +279,7 @@ MONKEY_PATCHER = MonkeyPatcher()
 
 
 def _liger_patchers() -> Mapping[str, Patcher]:
-    """Liger's own patchers by model type; none where Liger is not installed.
-
-    Raises:
-        PatchgenError: it is installed and cannot be imported.
-    """
+    """Liger's own patchers by model type; none where Liger is not installed, PatchgenError where it is broken."""
     try:
         patchers: Mapping[str, Patcher] = importlib.import_module(_LIGER_MODULE).MODEL_TYPE_TO_APPLY_LIGER_FN
     except (ImportError, AttributeError) as error:

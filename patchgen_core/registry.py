@@ -44,28 +44,20 @@ class _Registration:
 
 
 class Registry:
-    """Functions by name, each registered once.
-
-    Args:
-        name: what errors call the registry.
-        key: what its keys are, in an error's words.
-    """
+    """Functions by name, each registered once; errors call the registry ``name``, and its keys ``key``."""
 
     def __init__(self, name: str, key: str) -> None:
         self.name, self.key = name, key
         self._entries: dict[str, dict[str, _Registration]] = {}
 
     def register(self, key: str, device_type: str | None = None) -> Callable[[_Function], _Function]:
-        """A decorator that registers a function and returns it as it is.
+        """A decorator that registers a function, for one of :data:`DEVICE_TYPES` or for all, and returns it as it is.
 
         Registering the function of the same file and line again, as a reload does, replaces it.
 
-        Args:
-            key: what it is found by.
-            device_type: the one device that it is for, one of :data:`DEVICE_TYPES`; by default all.
-
         Raises:
-            PatchgenError: the key is taken, or is no name; the device is unknown; what is decorated is no function.
+            PatchgenError: the key is taken, or is no name; the device is unknown; what is decorated is no
+                function.
         """
         self._check_key(key)
         if device_type is not None:
@@ -99,11 +91,7 @@ class Registry:
             del self._entries[key]
 
     def get(self, key: str, device_type: str | None = None) -> Callable[..., Any]:
-        """The function of a key.
-
-        Args:
-            key: the key.
-            device_type: the device it is needed for; may be left out where there is one function for all devices.
+        """The function of a key; ``device_type`` may be left out where there is one function for all devices.
 
         Raises:
             PatchgenError: nothing is registered under it, or only for other devices.
@@ -183,16 +171,12 @@ def resolve_model_class(
 ) -> type[PreTrainedModel]:
     """The registered class for a model: by ``model_type``, and the first of ``architectures``.
 
-    transformers converts checkpoints for it from then on, as it does for its own class.
-
-    Args:
-        config: a configuration, or what stands in ``config.json``.
-        device_type: where the model will run, one of :data:`DEVICE_TYPES`; by default what this machine has
-            (:func:`this_device_type`).
+    transformers converts checkpoints for it from then on, as it does for its own class. The device is one of
+    :data:`DEVICE_TYPES`, by default what this machine has (:func:`this_device_type`).
 
     Raises:
-        PatchgenError: the config has no model type or no architecture, its model type is not registered or only for
-            other devices, or the registered function gives no class of that name.
+        PatchgenError: the config has no model type or no architecture, its model type is not registered or only
+            for other devices, or the registered function gives no class of that name.
     """
     model_type, architecture = _asked_for(config)
     device_type = this_device_type() if device_type is None else device_type

@@ -60,12 +60,7 @@ class ToyBatch:
 
 @dataclass(frozen=True)
 class ToyModel:
-    """What a builder is given.
-
-    Attributes:
-        model: upstream's model, built from the toy configuration in float32 on the CPU, with random parameters.
-        kind: what its class is trained for.
-    """
+    """What a builder is given: upstream's toy model, in float32 on the CPU, with random parameters, and its kind."""
 
     model: PreTrainedModel
     kind: Kind
@@ -95,7 +90,6 @@ class Wanted:
     """A batch that a family may be run on, in the forms that upstream's models take it in.
 
     Attributes:
-        name: of the batch.
         forms: give the inputs; the first one that upstream runs counts. A form that raises is one that the model
             does not take.
         separate: for several sequences packed into one row, how long the first is: upstream must not let it reach
@@ -115,11 +109,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Batches:
-    """What a model is run on.
+    """The batches that upstream's model runs, the most general one first.
 
-    Attributes:
-        batches: the ones that upstream's model runs, the most general one first.
-        refused: a line for each batch that a model of its family may take and this one does not, with the reason.
+    ``refused`` has a line for each batch that a model of its family may take and this one does not, with the reason.
     """
 
     batches: tuple[ToyBatch, ...]

@@ -80,10 +80,7 @@ def _token(toy: ToyModel, names: Sequence[str]) -> int | None:
 def with_media(toy: ToyModel, rows: Sequence[Sequence[Piece]], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Rows of text with placeholders, the shorter ones padded on the right, and what goes with them.
 
-    Args:
-        toy: the model.
-        rows: for each row its stretches of placeholders, in the order of what they stand for.
-        inputs: the media.
+    Each row is given by its stretches of placeholders, in the order of what they stand for.
     """
     laid = [_laid(row) for row in rows]
     length = max(len(row) for row in laid)
@@ -133,16 +130,10 @@ def parameters_of(toy: ToyModel, name: str) -> set[str]:
 
 
 def feature_counts(toy: ToyModel, name: str, inputs: Mapping[str, Any], things: int) -> list[int]:
-    """How many rows of features the model itself gives for each of some things.
+    """How many rows of features the model itself gives for each of ``things`` pictures, videos or sounds.
 
-    Args:
-        toy: the model.
-        name: of its method, such as ``get_image_features``.
-        inputs: the method's arguments.
-        things: how many pictures, videos or sounds the arguments hold.
-
-    Raises:
-        ValueError: features do not tell the things apart.
+    ``name`` is that of its method, such as ``get_image_features``, which takes ``inputs``. ValueError when features
+    do not tell the things apart.
     """
     function = find_function(toy, name)
     if function is None:

@@ -39,11 +39,7 @@ def text_batches(toy: ToyModel) -> Iterator[Wanted]:
 
 
 def random_ids(toy: ToyModel, rows: int, length: int, seed: int = 0) -> torch.Tensor:
-    """Token ids (rows, length), int64, none of which is a special one.
-
-    Raises:
-        ValueError: the model has no other tokens.
-    """
+    """Token ids (rows, length), int64, none of which is a special one; ValueError when the model has no others."""
     generator = torch.Generator().manual_seed(seed)
     size = vocabulary(toy) or 0
     special = set(_special_tokens(toy.config))
@@ -70,13 +66,10 @@ def vocabulary(toy: ToyModel) -> int | None:
 
 
 def labels_for(toy: ToyModel, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor | None:
-    """Labels of the kind that a head takes; None for a base model.
+    """Labels (rows, length) of the kind that a head takes; None for a base model.
 
-    Args:
-        toy: the model.
-        ids: the token ids, (rows, length).
-        mask: the attention mask, of the same shape; what it leaves out has no label, and neither have a language
-            model's first tokens after it, which are a prompt.
+    What the mask leaves out has no label, and neither have a language model's first tokens after it, which are a
+    prompt.
     """
     generator = torch.Generator().manual_seed(1)
     classes = toy.config.num_labels or 1
@@ -97,11 +90,7 @@ def text_inputs(
 ) -> dict[str, Any]:
     """Token ids with what goes with them: padding, the mask, labels, no cache, the routers' logits.
 
-    Args:
-        toy: the model.
-        ids: the token ids, (rows, length).
-        mask: the attention mask, of the same shape; None for a model that is to see all.
-        unlabelled: True where a token has no label of its own, such as at placeholders.
+    A model without a mask is to see all. ``unlabelled`` is True where a token has no label, such as at placeholders.
     """
     inputs: dict[str, Any] = {"input_ids": ids}
     labels = labels_for(toy, ids, mask)

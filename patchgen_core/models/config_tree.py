@@ -22,9 +22,7 @@ class ConfigPart:
 
     Attributes:
         name: dotted path from the root; empty for the root.
-        default: the configuration with its defaults.
         fields: what may be given to its class, parts apart: each name with its value in ``default``.
-        palette: the toy sizes of this part.
         parts: the configurations below, by field.
         others: which fields differ in which layers (``per_layer_config``).
         stated: what the configuration above says of this one, against its class's own defaults.
@@ -56,11 +54,7 @@ class ConfigPart:
 
 
 def make_default(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
-    """An instance with the class's defaults, and with the parts that it leaves out unless they are given.
-
-    Raises:
-        PatchgenError: the class refuses its own defaults.
-    """
+    """An instance with the class's defaults, and with the parts that it leaves out unless they are given."""
     default = construct(config_class, {})
     missing = (name for name in config_class.sub_configs if getattr(default, name, None) is None)
     given: dict[str, dict[str, Any]] = {
@@ -70,11 +64,7 @@ def make_default(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
 
 
 def construct(config_class: type[PreTrainedConfig], values: Mapping[str, Any]) -> PreTrainedConfig:
-    """``config_class(**values)``.
-
-    Raises:
-        PatchgenError: the class refuses them.
-    """
+    """``config_class(**values)``; PatchgenError when the class refuses them."""
     try:
         return config_class(**values)
     except Exception as error:  # whatever a configuration class says no with

@@ -20,12 +20,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Device:
-    """A device that torch sees.
-
-    Attributes:
-        name: torch's name of it, such as "cuda:0".
-        text: what it is.
-    """
+    """A device that torch sees, by torch's name of it, such as "cuda:0"."""
 
     name: str
     text: str
@@ -33,12 +28,7 @@ class Device:
 
 @dataclass(frozen=True)
 class KernelState:
-    """A registered kernel.
-
-    Attributes:
-        op, variant, name: what it is registered as.
-        lacks: why it cannot run here; empty when it can.
-    """
+    """A registered kernel; ``lacks`` says why it cannot run here, and is empty when it can."""
 
     op: str
     variant: str
@@ -53,10 +43,7 @@ class Environment:
     Attributes:
         torch: torch's version and what it was built for; empty when it cannot be imported.
         device: where models and kernels run; empty without torch.
-        devices: what torch sees.
         triton: how Triton's kernels run here, with the adapters of its interpreter that are on.
-        kernels: the registered kernels.
-        problems: what is broken, a line each.
     """
 
     torch: str = ""
@@ -68,12 +55,7 @@ class Environment:
 
 
 def describe_environment(device: str, register: Callable[[], None]) -> Environment:
-    """Find out what there is to run models with.
-
-    Args:
-        device: where models are to run: "auto", "cpu" or "cuda".
-        register: registers the project's kernels.
-    """
+    """Find out what there is to run models with on "auto", "cpu" or "cuda", once ``register`` has added kernels."""
     problems: list[str] = []
     if device == "cpu":
         interpreter.use_cpu()

@@ -41,10 +41,7 @@ class Execution:
 
 
 class ExecutionRecorder:
-    """Notes what runs of the code that is looked for.
-
-    Args:
-        spans: where the code of each patch stands, by the patch's target.
+    """Notes what runs of the code that is looked for: its spans by the patch's target.
 
     Attributes:
         executions: what ran so far, by target.
@@ -61,11 +58,7 @@ class ExecutionRecorder:
 
     @contextmanager
     def recording(self, active: Sequence[str] = ()) -> Iterator[None]:
-        """Note what runs inside.
-
-        Args:
-            active: the paths of the modules that are running, innermost last; looked at whenever something runs.
-        """
+        """Note what runs inside; ``active`` holds the paths of the modules that are running, innermost last."""
         before, self._active = sys.gettrace(), active
         with self._unseen_interpreter():
             sys.settrace(self._enter)

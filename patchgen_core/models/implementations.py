@@ -23,15 +23,10 @@ _SLOT = re.compile(r"""\bOpSlot\(\s*(?:op_name\s*=\s*)?["'](\w+)["']\s*(?:,\s*(?
 
 
 def list_implementations(text: str, kernels: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
-    """The implementations of a module, as far as its text tells: what a run has to choose from before it begins.
+    """The implementations of a module, as far as its text (or the config's) tells, before a run begins.
 
-    Args:
-        text: the generated module's, or the config's.
-        kernels: op, variant and name of the kernels that can be had.
-
-    Returns:
-        "eager", "eager_through_slots" where an op has an eager function, and the names of the kernels for its slots;
-        "patched" for a text without slots.
+    ``kernels`` are the op, variant and name of those that can be had. The result is "eager", "eager_through_slots"
+    where an op has an eager function, and the names of the kernels for its slots; "patched" for a text without slots.
     """
     slots = {(op, variant or "standard") for op, variant in _SLOT.findall(text)}
     if not slots:
@@ -56,11 +51,8 @@ def slots_in(module: ModuleType) -> dict[str, OpSlot]:
 def bind_implementation(module: ModuleType, implementation: str) -> Iterator[dict[str, int]]:
     """Bind the slots of a module that an implementation has kernels for, and no others; unbind all in the end.
 
-    Yields:
-        How often each slot that is bound was called; counts while the models run.
-
-    Raises:
-        PatchgenError: a kernel cannot run here.
+    Yields how often each slot that is bound was called, which counts while the models run. A kernel that cannot run
+    here is a PatchgenError.
     """
     slots = slots_in(module)
     calls: dict[str, int] = {}
@@ -94,11 +86,7 @@ def _counting(kernel: Kernel, name: str, calls: dict[str, int]) -> Any:
 
 
 def why_not_here(module: ModuleType, implementation: str) -> str:
-    """Why an implementation cannot be compared on this machine; empty when it can.
-
-    Raises:
-        PatchgenError: none of the module's slots has such a kernel.
-    """
+    """Why an implementation cannot be compared on this machine; empty when it can. No slot is a PatchgenError."""
     if implementation in (EAGER, PATCHED, THROUGH_SLOTS):
         return ""
     slots = slots_in(module).values()

@@ -40,10 +40,8 @@ def switch_on() -> tuple[str, ...]:
     """Make Triton kernels of this process run in Triton's interpreter, unless there is a GPU or no triton.
 
     Call it before triton, or anything that imports triton, is first imported. Calling it again changes nothing. With
-    TRITON_INTERPRET=1 in the environment the kernels are interpreted on a machine with a GPU as well.
-
-    Returns:
-        What it did, a line each; a single line saying why when it did nothing.
+    TRITON_INTERPRET=1 in the environment the kernels are interpreted on a machine with a GPU as well. It returns a
+    line for each thing that it did; a single line saying why when it did nothing.
 
     Raises:
         PatchgenError: triton has been imported without the interpreter; it cannot be switched on any more.

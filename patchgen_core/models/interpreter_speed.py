@@ -18,11 +18,7 @@ _OF_PATCHING = ["obj", "name", "member", "builder", "scope"]
 
 
 def adapt_descriptions() -> str:
-    """Put it in, unless it is in already or triton is built otherwise.
-
-    Returns:
-        A line that says so; empty when nothing is put in.
-    """
+    """Put it in, unless it is in already or triton is built otherwise; a line that says so, or an empty one."""
     import triton.language as tl
     from triton.runtime import interpreter
 

@@ -25,13 +25,7 @@ KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True)
 class Head:
-    """A model class that is trained as a whole.
-
-    Attributes:
-        name: of the class, in both modules.
-        kind: what it is trained for.
-        generated, upstream: the class in the generated module and in upstream's.
-    """
+    """A model class, of the same name in both modules, that is trained as a whole for what ``kind`` says."""
 
     name: str
     kind: Kind

@@ -35,8 +35,8 @@ class Run:
     Attributes:
         values: what is compared: the model's own loss, every output, ``gradient of <parameter>``, the norm of all
             gradients and the gradient of the input embeddings. None for a parameter that got no gradient.
-        layers: if they are kept, the output of every module, in the order in which they finished, by path; a module
-            that ran more than once has ``path (2)`` and so on.
+        layers: if they are kept, the output of every module, in the order in which they finished, by path; a
+            module that ran more than once has ``path (2)`` and so on.
         layer_gradients: the gradient of the loss by these outputs, as far as it got there.
         layer_inputs: the floating tensors that every module was given, by the same names.
         kinds: the class names of the modules by path.
@@ -71,12 +71,11 @@ def run_model(
     out, it runs a second time without them.
 
     Args:
-        model: a model in training mode; its gradients are dropped before and after.
-        batch: the inputs, which are copied to the device and, where they are floating, the dtype of the model.
-        recorder: notes which patched functions run, and in which module.
+        model: in training mode; its gradients are dropped before and after.
+        batch: is copied to the device and, where it is floating, the dtype of the model.
         logits_alone: whether to run that second time.
-        like: the run that this one is compared with: where rounding decides what a router chooses, this one chooses
-            the same.
+        like: the run that this one is compared with: where rounding decides what a router chooses, this one
+            chooses the same.
         layers: whether to keep what every module is given and gives, which takes long.
     """
     run = Run(kinds={path: type(module).__name__ for path, module in model.named_modules()})

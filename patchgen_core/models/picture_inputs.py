@@ -18,12 +18,7 @@ _VISIONS = ("vision_config", "vq_config", "vision_tower_config", "perception_con
 
 @dataclass(frozen=True)
 class Pictures:
-    """Some pictures, as a model takes them.
-
-    Attributes:
-        inputs: arguments of ``forward`` and of ``get_image_features``.
-        count: how many there are.
-    """
+    """Some pictures, as arguments of ``forward`` and of ``get_image_features``."""
 
     inputs: Mapping[str, Any]
     count: int
@@ -108,9 +103,7 @@ def picture_inputs(toy: ToyModel) -> Iterator[Pictures]:
 def patches(vision: Vision, sizes: list[list[int]]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Patches of pictures one after another, in several forms, and their grids of patches.
 
-    Args:
-        vision: the sizes of patches.
-        sizes: for each picture frames, height and width, in rows of features.
+    The sizes are frames, height and width of each picture, in rows of features.
     """
     rows = torch.tensor(sizes)
     grids = rows * torch.tensor([1, vision.merge, vision.merge])
@@ -145,9 +138,7 @@ def _placed_patches(toy: ToyModel) -> Iterator[Pictures]:
 def placed_patches(toy: ToyModel, widths: list[int]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Rows of patches, padded to the same length, and the column and row of each patch, -1 for padding.
 
-    Args:
-        toy: the model.
-        widths: of each picture, in rows of features; all are two high.
+    The widths are in rows of features; all pictures are two high.
     """
     patch = vision_of(toy).patch
     pooled = getattr(vision_config(toy), "model_patch_size", None)

@@ -19,12 +19,7 @@ from patchgen_core.models.random_values import reseed
 
 @dataclass(frozen=True)
 class _Setting:
-    """Something of this process that a model can change.
-
-    Attributes:
-        name: what it is, in words.
-        get, put: read it, and set it to what was read.
-    """
+    """Something of this process that a model can change; ``put`` sets it to what ``get`` read."""
 
     name: str
     get: Callable[[], Any]
@@ -53,10 +48,8 @@ def preserve_process_state() -> Iterator[list[str]]:
     """Run a check as the first one of its process, and put back what it changes.
 
     It begins with the same random numbers, warning filters, ``sys.path``, working directory and settings of torch as
-    every other. What else it changes, such as environment variables and other modules, stays.
-
-    Yields:
-        A list that holds, in the end, a line for each setting that the check left at another value.
+    every other. What else it changes, such as environment variables and other modules, stays. The list that it yields
+    holds, in the end, a line for each setting that the check left at another value.
     """
     changes: list[str] = []
     _reseed_everything()

@@ -32,18 +32,11 @@ if TYPE_CHECKING:
 class Reference:
     """One upstream class, built from a toy configuration with random parameters, in the dtypes that are asked for.
 
-    Args:
-        head: the class.
-        config: the toy configuration.
-        builders: the project's builders of batches.
-        device: torch's name of the device.
+    ``builders`` are the project's, of batches. PatchgenError when upstream's class does not take the configuration.
 
     Attributes:
         initial: how upstream initializes the parameters: mean and standard deviation by name.
         state: the parameters, as :func:`~patchgen_core.models.toy_models.random_state` makes them.
-
-    Raises:
-        PatchgenError: upstream's class does not take the configuration.
     """
 
     def __init__(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> None:
@@ -59,11 +52,7 @@ class Reference:
 
     @cached_property
     def batches(self) -> Batches:
-        """The batches that upstream's model runs.
-
-        Raises:
-            PatchgenError: upstream's model refuses a batch of the project.
-        """
+        """The batches that upstream's model runs; PatchgenError when it refuses a batch of the project."""
         with phase("making batches"):
             return make_batches(ToyModel(self._first, self.head.kind), self._builders)
 
@@ -72,14 +61,8 @@ class Reference:
     ) -> Run:
         """What upstream's eager model computes of a batch; kept.
 
-        Args:
-            batch: the batch.
-            dtype: what to compute in.
-            like: the dtype of the run whose routers' choices count where rounding decides; None for its own.
-            layers: whether to keep what every module is given and gives.
-
-        Raises:
-            PatchgenError: it fails, or its loss is no finite number.
+        PatchgenError when it fails, or its loss is no finite number. ``like`` is the dtype of the run whose routers'
+        choices count where rounding decides; None for its own. ``layers`` keeps what every module is given and gives.
         """
         followed = self.run(batch, like) if like is not None else None
         is_routed = followed is not None and followed.choices is not None and bool(followed.choices.indices)

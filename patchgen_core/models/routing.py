@@ -49,9 +49,6 @@ class Following(TorchFunctionMode):
     """Has each ``topk`` choose what another run's did, in the rows where rounding makes the difference.
 
     Calls are matched by their order; one of another shape keeps what it chose.
-
-    Args:
-        choices: of the run to follow.
     """
 
     def __init__(self, choices: Choices) -> None:

@@ -19,10 +19,9 @@ _FEW = 16
 
 @dataclass(frozen=True)
 class Difference:
-    """How one tensor of the patched model compares with upstream's.
+    """How one tensor of the patched model compares with upstream's, by its name in a run.
 
     Attributes:
-        name: as in :class:`~patchgen_core.models.model_run.Run`.
         shape, dtype: of upstream's; where the patched model's differ, both.
         absolute: largest difference of an element; infinite where one is not there or has another shape.
         relative: Euclidean norm of the difference over that of the reference.
@@ -59,7 +58,6 @@ class FirstDifference:
         path: the first module whose output (or, backward, the gradient of whose output) differs.
         kind: its class.
         after: the last module before it where both agree; empty when there is none.
-        difference: of that output or gradient.
     """
 
     path: str
@@ -69,17 +67,11 @@ class FirstDifference:
 
 
 def compare_runs(patched: Run, eager: Run, reference: Run | None, multiple: float) -> list[Difference]:
-    """Compare what two models computed of one batch.
+    """Compare every tensor of eager's run of one batch that the patched model did not leave out.
 
-    Args:
-        patched: the patched model's run.
-        eager: upstream's, in the same dtype.
-        reference: upstream's in float64; not needed where ``multiple`` is 0.
-        multiple: how many times the error of eager the patched model may be off; 0 for the same bits.
-
-    Returns:
-        A difference for every tensor of eager's run that was not left out of the other. One of few elements, whose
-        error can vanish by chance, is allowed what the worst tensor is.
+    The patched model may be off ``multiple`` times the error that eager has against ``reference``, upstream's run in
+    float64; 0 asks for the same bits, without a reference. A tensor of few elements, whose error can vanish by
+    chance, is allowed what the worst tensor is.
     """
     known = reference.values if reference is not None else {}
     rows = [
@@ -210,10 +202,7 @@ def _norm(value: _Array) -> float:
 
 
 def _error(value: _Array, truth: _Array) -> tuple[float, float]:
-    """Largest difference, and norm of the difference over that of the truth, where that is not zero.
-
-    The same infinities do not differ.
-    """
+    """Largest difference, where equal infinities do not differ, and its norm over that of a truth that is not zero."""
     same = (value == truth) | (np.isnan(value) & np.isnan(truth))
     if same.all():
         return 0.0, 0.0

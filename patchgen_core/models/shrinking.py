@@ -43,11 +43,8 @@ class Shared:
 class RuleInput:
     """What a rule goes by to choose values for the fields of one configuration.
 
-    Attributes:
-        part: the configuration.
-        shared: what the parts of the model agree on.
-        fixed: what the tables say of the class, and what the caller wants.
-        values: what is chosen so far, ``fixed`` included.
+    ``fixed`` is what the tables say of the class, and what the caller wants; ``values`` what is chosen so far,
+    ``fixed`` included.
     """
 
     part: ConfigPart
@@ -57,14 +54,9 @@ class RuleInput:
 
 
 def shrink(default: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTrainedConfig:
-    """A toy configuration of the class of ``default``.
+    """A toy configuration of the class of ``default``; for a part, ``overrides`` hold a mapping of its fields.
 
-    Args:
-        default: an instance with the class's defaults.
-        overrides: values for fields that win over what would be chosen; a mapping for a part's fields.
-
-    Raises:
-        PatchgenError: the class refuses the result, or an override names no field.
+    PatchgenError when the class refuses the result, or an override names no field.
     """
     root = make_tree(default)
     parts = list(root.walk())

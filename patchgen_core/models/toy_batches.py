@@ -30,14 +30,12 @@ _BUILT_IN = (picture_batches, video_batches, audio_batches, text_batches, traini
 def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
     """The batches that upstream's model runs, the most general one first.
 
-    Args:
-        toy: the model. Its parameters and buffers, and torch's random state, are the same afterwards.
-        more: the project's builders. A batch of theirs takes the place of the built-in one of its name, or comes
-            after all of them.
+    Parameters, buffers and torch's random state are the same afterwards. A batch of the project's builders (``more``)
+    takes the place of the built-in one of its name, or comes after all of them.
 
     Raises:
-        PatchgenError: a project's builder fails, gives something else than batches or two of one name, or upstream's
-            model does not run what it gives.
+        PatchgenError: a project's builder fails, gives something else than batches or two of one name, or
+            upstream's model does not run what it gives.
     """
     with _preserve_state(toy):
         own = _own_batches(toy, more)
@@ -133,12 +131,10 @@ def _error(builder: Builder, what: str, hint: str = "") -> PatchgenError:
 
 
 def load_builder(reference: str) -> Builder:
-    """A project's builder of toy batches, by reference.
+    """A project's builder of toy batches, by reference: ``package.module:function``, or ``/path/file.py:function``.
 
-    Args:
-        reference: ``package.module:function``, or ``/path/file.py:function`` for a file that is no module of a
-            package, such as a ``conftest.py``. Such a file is run once for each process, and may import what lies
-            beside it.
+    The latter is for a file that is no module of a package, such as a ``conftest.py``. It is run once for each
+    process, and may import what lies beside it.
 
     Raises:
         PatchgenError: it names nothing that can be called, or the module cannot be imported.

@@ -23,19 +23,17 @@ def make_toy_config(
 ) -> PreTrainedConfig:
     """A toy configuration of a class: its defaults with small sizes, and one layer of every kind.
 
-    The widths of one part differ from each other and none is twice another; heads share keys and values where
-    the class lets them; there are more experts than a token is sent to, and dense layers beside sparse ones;
-    a sliding window is shorter than a toy sequence; special tokens differ and lie below
-    :data:`patchgen_core.models.toy_sizes.FIRST_ORDINARY_TOKEN`; nothing is dropped at random. Factors, epsilons,
-    caps and rotary bases have values that no class has by default, so that one that is dropped or repeated as a
-    number shows (:data:`patchgen_core.models.toy_sizes.TELLING`). What is off by default, such as biases, stays off,
-    but for the few things in :data:`patchgen_core.models.toy_sizes.SWITCHED_ON`. The same class gives the same
-    configuration everywhere.
+    The widths of one part differ from each other and none is twice another; heads share keys and values where the
+    class lets them; there are more experts than a token is sent to, and dense layers beside sparse ones; a sliding
+    window is shorter than a toy sequence; special tokens differ and lie below
+    :data:`patchgen_core.models.toy_sizes.FIRST_ORDINARY_TOKEN`; nothing is dropped at random. Factors, epsilons, caps
+    and rotary bases have values that no class has by default, so that one that is dropped or repeated as a number
+    shows (:data:`patchgen_core.models.toy_sizes.TELLING`). What is off by default, such as biases, stays off, but for
+    the few things in :data:`patchgen_core.models.toy_sizes.SWITCHED_ON`. The same class gives the same configuration
+    everywhere.
 
-    Args:
-        config_class: a configuration class of transformers, or one made like them.
-        overrides: values that win over the chosen ones, by field; for a part (``text_config``) a mapping.
-            With a number of layers given, the fields that describe layers follow it.
+    ``overrides`` win over the chosen values, by field; for a part (``text_config``) a mapping. With a number of
+    layers given, the fields that describe layers follow it.
 
     Raises:
         PatchgenError: the class refuses what was chosen, or an override names no field.
@@ -67,13 +65,11 @@ def load_toy_config(
     """The toy configuration of a patch config: its own, else the project's, else one that is made.
 
     Args:
-        config_class: the model's configuration class.
         given: what the patch config says: a configuration as a mapping, which names its ``model_type``; a mapping
-            of fields that differ from those of the one that is made; or the absolute path of a JSON file or of
-            a folder with a ``config.json``. None when it says nothing. Relative to what a path may be written is
+            of fields that differ from those of the one that is made; or the absolute path of a JSON file or of a
+            folder with a ``config.json``. None when it says nothing. Relative to what a path may be written is
             for the caller to know.
         toy_root: the project's folder of toy configurations, looked in for ``<model_type>_toy/config.json``.
-        model_type: as transformers names the model.
 
     Raises:
         PatchgenError: a path is relative, a file is missing or holds no configuration, it is another model's, a
@@ -94,15 +90,9 @@ def load_toy_config(
 def part_of_toy_config(
     part: type[PreTrainedConfig], whole: type[PreTrainedConfig], given: Mapping[str, Any] | str | Path | None
 ) -> Mapping[str, Any] | None:
-    """What a patch config's own toy configuration says of a part, for a head that is made of that part alone.
+    """What a patch config's own toy configuration (``given``, for ``whole``) says of a part, or None.
 
-    Args:
-        part: the head's configuration class, such as that of the text model.
-        whole: the class that ``given`` is for.
-        given: as for :func:`load_toy_config`.
-
-    Returns:
-        What :func:`load_toy_config` takes for the part; None where nothing is said of it.
+    For a head that is made of that part alone, such as a text model. :func:`load_toy_config` takes the result.
     """
     name = next((name for name, known in whole.sub_configs.items() if known is part), None)
     if name is None or given is None:

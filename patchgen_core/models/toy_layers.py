@@ -12,13 +12,7 @@ _MOST_KINDS = 6
 
 
 def layer_fields(part: ConfigPart, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """How many layers there are, and the fields that say of which kind each is.
-
-    Args:
-        part: the configuration.
-        values: what is chosen for its fields.
-        fixed: what nothing else replaces; a number of layers among them is kept.
-    """
+    """How many layers there are (a number in ``fixed`` is kept), and the fields that say of which kind each is."""
     counts = [name for name in sizes.LAYER_COUNTS if isinstance(part.fields.get(name), int)]
     if not counts:
         return {}

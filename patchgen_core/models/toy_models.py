@@ -26,16 +26,10 @@ _SPREAD = 0.25
 def build_model(
     model_class: type[PreTrainedModel], config: PreTrainedConfig, dtype: torch.dtype, device: str = "cpu"
 ) -> PreTrainedModel:
-    """A model in training mode, with eager attention and eager experts.
+    """A model in training mode, with eager attention and eager experts; PatchgenError when the class refuses.
 
-    Args:
-        model_class: the class.
-        config: its configuration, which is not changed.
-        dtype: of parameters; what a class computes in float32 on its own, such as rotary frequencies, stays that.
-        device: torch's name of the device.
-
-    Raises:
-        PatchgenError: the class does not take the configuration.
+    ``dtype`` is that of parameters; what a class computes in float32 on its own, such as rotary frequencies, stays
+    that.
     """
     config = eager_config(config)
     make: Any = model_class._from_config
@@ -61,13 +55,10 @@ def eager_config(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 def random_state(model: PreTrainedModel) -> State:
-    """Values for all parameters of a model: matrices that keep the size of what they multiply, uneven vectors.
+    """A state dict of a model with other values: matrices that keep the size of what they multiply, uneven vectors.
 
-    The values are rounded to bfloat16, so that a model has the same ones in every dtype. Biases that are kept in
-    buffers are random as well; other buffers stay.
-
-    Returns:
-        The model's state dict with these values, in float32, on the CPU.
+    It is in float32, on the CPU. The values are rounded to bfloat16, so that a model has the same ones in every dtype.
+    Biases that are kept in buffers are random as well; other buffers stay.
     """
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -92,11 +83,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[nn.Module, torch.Tensor]]:
 
 
 def load_state(model: PreTrainedModel, state: State) -> None:
-    """Copy a state into a model, name by name.
-
-    Raises:
-        PatchgenError: names or shapes differ; names them.
-    """
+    """Copy a state into a model, name by name; PatchgenError names those that are missing or of another shape."""
     own = model.state_dict()
     missing = [name for name in state if name not in own]
     added = [name for name in own if name not in state]
@@ -175,11 +162,7 @@ def in_float64() -> AbstractContextManager[Any]:
 
 @contextmanager
 def auto_models(given: Mapping[type, type] | None = None) -> Iterator[None]:
-    """Have transformers' auto classes give upstream's models, whatever was registered, and ``given`` beside them.
-
-    Args:
-        given: classes of models by the configuration class that they are given for.
-    """
+    """Have transformers' auto classes give upstream's models, whatever was registered, and ``given`` beside them."""
     from transformers.models.auto import modeling_auto
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 

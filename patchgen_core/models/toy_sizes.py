@@ -20,7 +20,6 @@ class Palette:
 
     Attributes:
         width: of the residual stream; divisible by ``heads``.
-        heads: attention heads.
         kv_heads: key and value heads, where they may be fewer.
         head_dim: of a head, where the class lets it differ from ``width / heads``.
         inner: of the feed-forward layers.

@@ -25,13 +25,11 @@ _VOLATILE = frozenset(["__abstractmethods__", "_abc_impl", "__annotations__", "_
 
 @dataclass(frozen=True, eq=False)
 class Change:
-    """One attribute or entry that has another value than before.
+    """One attribute or entry that has another value than before; ``MISSING`` stands for none.
 
     Attributes:
         owner: the module, class or dict that holds it; for ``__class__``, the object.
         where: what the owner is called, such as ``transformers.models.llama.modeling_llama``.
-        name: the attribute, or the key of the entry.
-        before, after: the values; ``MISSING`` when there was or is none.
         order: the names the owner had before, in order.
     """
 
@@ -248,10 +246,7 @@ def _is_below(module: str, package: str) -> bool:
 
 
 class _Finder:
-    """Has a watch remember every module that is imported from a source file, as it is right after it was executed.
-
-    What the import of a module changes in its own package is not the doing of who imports it.
-    """
+    """Has a watch remember every module that is imported from a source file, as it is right after it was executed."""
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch

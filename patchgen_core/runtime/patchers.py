@@ -21,11 +21,7 @@ logger = logging.getLogger("patchgen_core.monkey_patch")
 
 
 def select_arguments(patcher: Patcher, kwargs: Mapping[str, Any], key: Key) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The arguments that a patcher takes, and the names of the others.
-
-    Raises:
-        PatchgenError: it cannot be called with them.
-    """
+    """The arguments that a patcher takes, and the names of the others; PatchgenError when they are not enough."""
     signature = inspect.signature(patcher)
     parameters = signature.parameters.values()
     names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}

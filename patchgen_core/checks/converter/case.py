@@ -33,14 +33,11 @@ class ConverterCase:
     """What the steps of the check work with.
 
     Attributes:
-        model_class: the generated class.
-        factory: the project's.
         upstream: the model of Hugging Face, with random values everywhere.
         expected: its state dict, without what the generated class leaves out.
         left_out: the names of that: they match one of ``ignored``, ``_keys_to_ignore_on_load_unexpected``.
         hub: its tensors as the hub stores them.
         folder: where the steps may write; ``hub`` in it holds the hub's checkpoint.
-        layout: the hub's layout.
     """
 
     model_class: type[PreTrainedModel]
@@ -65,11 +62,7 @@ def prepare_case(
     upstream_class: type[PreTrainedModel] | None,
     folder: Path,
 ) -> tuple[ConverterCase, list[str]]:
-    """The case, and notes on it; its arguments are those of ``check_converter``.
-
-    Raises:
-        PatchgenError: a model cannot be built, or Hugging Face does not load what it saves.
-    """
+    """The case, and notes on it; PatchgenError when a model cannot be built, or not loaded as it was saved."""
     notes: list[str] = []
     upstream_class = upstream_class or _upstream_class(model_class)
     config = copy.deepcopy(config) if config is not None else _toy_config(upstream_class)
@@ -114,11 +107,7 @@ def _toy_config(upstream_class: type[PreTrainedModel]) -> PreTrainedConfig:
 
 
 def build_from_config(model_class: type[PreTrainedModel], config: PreTrainedConfig) -> PreTrainedModel:
-    """A model in float32, in evaluation mode.
-
-    Raises:
-        PatchgenError: the class does not take the configuration.
-    """
+    """A model in float32, in evaluation mode; PatchgenError when the class does not take the configuration."""
     try:
         build: Callable[..., Any] = model_class
         model: PreTrainedModel = build(copy.deepcopy(config)).float().eval()

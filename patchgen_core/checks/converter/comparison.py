@@ -82,16 +82,13 @@ def check_converter(
     - *a missing expert*: without one tensor of one expert, ``finalize`` raises and names it;
     - *way back*: what ``to_hub_layout`` writes loads with plain ``from_pretrained``, equal bit for bit.
 
+    A model without experts that the factory refuses is skipped. ``figures`` has how many ``tensors`` and ``experts``
+    were compared.
+
     Args:
-        model_class: the generated class.
         factory: the project's ``create_..._checkpoint_tensor_converter``; is called with a model of that class.
         config: the configuration to build with; by default a toy configuration with twelve experts.
-        upstream_class: the class of transformers to compare with; by default the one of the same name beside the
-            model's configuration class.
-
-    Returns:
-        The problems, without locations; skipped for a model without experts that the factory refuses; in
-        ``figures``, how many ``tensors`` and ``experts`` were compared.
+        upstream_class: by default the one of the same name beside the model's configuration class.
     """
     with tempfile.TemporaryDirectory(prefix="patchgen-converter-") as folder, _quiet():
         try:

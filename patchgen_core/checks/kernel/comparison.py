@@ -53,11 +53,10 @@ _BEYOND = 1e9
 
 @dataclass(frozen=True)
 class KernelRun:
-    """What one call of a kernel and its backward pass gave.
+    """What one call of a kernel and its backward pass gave, by name.
 
     Attributes:
-        outputs: the tensors it returned, by name.
-        gradients: the gradient of each floating argument, by name; None where there is none.
+        gradients: of each floating argument; None where there is none.
         again: the gradients of a second backward pass over the same graph; empty when it was refused.
         overwritten: the names of arguments that have other values than before.
     """
@@ -77,11 +76,10 @@ def check_request(request: ModelRequest) -> CheckResult:
 def check_kernel(op_name: str, variant: str, name: str) -> CheckResult:
     """Compare a registered kernel with the eager function of its op.
 
-    Triton kernels run in the interpreter without a GPU: call :func:`patchgen_core.models.interpreter.switch_on` first.
-
-    Returns:
-        Problems for every case that the kernel gets wrong; skipped where it cannot run here or there is nothing to
-        compare it with. ``figures`` holds the worst error of each output and gradient as a share of its tolerance.
+    Triton kernels run in the interpreter without a GPU: call :func:`patchgen_core.models.interpreter.switch_on`
+    first. There is a problem for every case that the kernel gets wrong; it is skipped where it cannot run here or
+    there is nothing to compare it with. ``figures`` holds the worst error of each output and gradient as a share of
+    its tolerance.
 
     Raises:
         PatchgenError: no such kernel is registered.
@@ -206,13 +204,10 @@ def run_kernel(
     wanted: Sequence[str] | None = None,
     gaps: bool = False,
 ) -> KernelRun:
-    """Call a kernel and differentiate what it returns.
+    """Call a kernel with copies of a case's arguments, strides kept, and differentiate what it returns.
 
     Args:
-        kernel: the kernel.
-        case: its arguments; they are copied, with their strides.
         dtype: what the gradients of the outputs are drawn in.
-        device: where to run.
         cast: what to cast floating arguments to; None leaves them.
         wanted: the arguments to differentiate; all floating ones that are not constant when None.
         gaps: whether the gradients of the outputs are not contiguous.

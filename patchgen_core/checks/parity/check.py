@@ -38,10 +38,7 @@ class ParityCheck(ModelCheck):
         self._implementations: dict[Path, tuple[str, ...] | PatchgenError] = {}
 
     def items(self, path: Path) -> Iterator[str]:
-        """One item for every implementation that the module's slots offer; none for a module without a model.
-
-        One that fails when they cannot be told.
-        """
+        """One item for each implementation that the slots offer, or one that fails when they cannot be told."""
         try:
             implementations = self._offered(path)
         except PatchgenError:
@@ -72,11 +69,7 @@ class ParityCheck(ModelCheck):
         return f"{self.name}[{implementation}]"
 
     def _offered(self, path: Path) -> tuple[str, ...]:
-        """The implementations of a config's module, as they were when they were first asked for.
-
-        Raises:
-            PatchgenError: they cannot be told.
-        """
+        """The implementations of a config's module, as they were when they were first asked for."""
         if path not in self._implementations:
             try:
                 self._implementations[path] = self._read_implementations(path)
@@ -124,13 +117,8 @@ def compare_model(
 ) -> CheckResult:
     """Compare a generated module with Hugging Face eager, forward and backward.
 
-    Args:
-        process: runs the models.
-        artifact: what the config makes.
-        implementation: what its slots are bound to: "eager", the name of kernels, or "patched" for none.
-        offered_implementations: those of the config that are being checked.
-        batches: references of builders of toy batches beside the project's.
-        fresh: use the text that was generated now, whatever stands on disk.
+    ``offered_implementations`` are those of the config that are being checked; ``batches`` refer to builders beside
+    the project's; ``fresh`` uses the text that was generated now, whatever stands on disk.
     """
     project, config = process.project, artifact.plan.config
     settings = project.parity

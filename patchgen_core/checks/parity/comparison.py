@@ -71,22 +71,14 @@ def check_parity(
     """Compare the heads of a generated module with upstream's, for one implementation of its slots.
 
     Each is built from the toy configuration with upstream's random parameters, and runs the toy batches forward and
-    backward in every dtype. Where kernels are interpreted, which is slow, the main head runs all batches that no other
-    one covers in the first dtype and the shortest in the others, other heads that have patches of their own run that
-    one, and logits that a fused loss leaves out are compared for the first batch. Eager functions through the slots
-    run the shortest alone in other dtypes than the first. A head that differs runs no more.
+    backward in every dtype. Where kernels are interpreted, which is slow, the main head runs all batches that no
+    other one covers in the first dtype and the shortest in the others, other heads that have patches of their own run
+    that one, and logits that a fused loss leaves out are compared for the first batch. Eager functions through the
+    slots run the shortest alone in other dtypes than the first. A head that differs runs no more.
 
-    Args:
-        generated, upstream: the modules.
-        request: what to compare, and how.
-        references: what upstream's models computed for other implementations.
-
-    Returns:
-        A problem for every head that computes something else and for every patch that no batch reaches; a warning for
-        a head that is made without the patches; in ``figures``, the errors of every head, batch and dtype.
-
-    Raises:
-        PatchgenError: the toy configuration, a batch or the device cannot be used.
+    The result has a problem for every head that computes something else and for every patch that no batch reaches; a
+    warning for a head that is made without the patches; in ``figures``, the errors of every head, batch and dtype.
+    PatchgenError when the toy configuration, a batch or the device cannot be used.
     """
     try:
         return _check(generated, upstream, request, references)
@@ -146,7 +138,7 @@ def _is_registered(base: type) -> bool:
 
 @dataclass
 class _Comparison:
-    """One implementation's comparison: what it works with, and what it found so far.
+    """One implementation's comparison: what it works with, and what came of it so far.
 
     Attributes:
         parts: of every head that ran, the class names of its modules by path.

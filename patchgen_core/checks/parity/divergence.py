@@ -25,12 +25,7 @@ _FAR = 1000
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """The runs of one batch.
-
-    Attributes:
-        patched, eager, reference: the patched model's, upstream's, and upstream's in float64 if there is one.
-        multiple: how many times the error of eager is allowed; 0 for the same bits.
-    """
+    """The runs of one batch; ``multiple`` is how many times the error of eager is allowed, 0 for the same bits."""
 
     patched: Run
     eager: Run
@@ -59,7 +54,8 @@ class Divergence:
         first: name of the first module, in the order of the direction, whose value differs; empty for none.
         after: the last one before it where both agree; empty for none.
         is_backward: whether all that is computed forward agrees.
-        parameter: the first parameter whose own module gets the right gradient and gives it a wrong one; or empty.
+        parameter: the first parameter whose own module gets the right gradient and gives it a wrong one; or
+            empty.
         right: paths of modules that were seen to do right.
     """
 
@@ -77,12 +73,7 @@ def path_of(name: str) -> str:
 
 
 def find_divergence(runs: ComparedRuns, differences: Sequence[Difference]) -> Divergence:
-    """Where the runs part.
-
-    Args:
-        runs: the runs.
-        differences: of all that is compared; at least one is not right.
-    """
+    """Where the runs part, of whose differences at least one is not right."""
     wrong = [difference.name for difference in differences if not difference.is_right]
     first = find_first_difference(runs.patched, runs.eager, runs.reference, runs.multiple)
     if first is not None and (first.path or any(not name.startswith(GRADIENT) for name in wrong)):
@@ -162,13 +153,8 @@ def find_suspects(
     """The patches that ran where runs part, the one to look at first first.
 
     Those that ran in the very module come first, then those inside of it, then those around it. Of equals the one of
-    which a line ran that upstream does not have, and that did no right elsewhere.
-
-    Args:
-        divergence: where they part.
-        patches: all patches.
-        executions: where they ran.
-        slot_checks: lines that only ask whether a slot has a kernel.
+    which a line ran that upstream does not have, and that did no right elsewhere. ``slot_checks`` are lines that only
+    ask whether a slot has a kernel.
     """
     ranked = []
     for patch in patches:

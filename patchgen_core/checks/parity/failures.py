@@ -38,14 +38,8 @@ _MOST_FRAMES = 4
 class Failure:
     """A batch of which a patched model computes something else.
 
-    Attributes:
-        head: name of the model's class.
-        batch: name of the batch.
-        dtype: what it ran in.
-        allowed: what was allowed.
-        differences: of all tensors.
-        patched, eager, reference: the runs; the reference is None where bits were compared.
-        is_again: whether the model was wrong a second time, when the layers of these runs were kept.
+    ``reference`` is None where bits were compared; ``is_again`` says that the model was wrong a second time, when the
+    layers of these runs were kept.
     """
 
     head: str

@@ -19,13 +19,8 @@ from patchgen_core.files import read_text
 def judge(result: CheckResult, allowances: Sequence[Allowance], chosen: Collection[str]) -> CheckResult:
     """A result without what is not wanted: findings that the config allows become notes.
 
-    Args:
-        result: what the check says.
-        allowances: what the config allows.
-        chosen: the codes that the project wants for this config.
-
-    Returns:
-        The result; its ``unused`` are the allowances that nothing came of, told only where the whole check ran.
+    ``chosen`` are the codes that the project wants. The result's ``unused`` are the allowances that nothing came of,
+    told only where the whole check ran.
     """
     kept: list[list[Problem]] = []
     notes = list(result.notes)

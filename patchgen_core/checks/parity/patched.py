@@ -16,12 +16,7 @@ from patchgen_core.syntax.source import parse_source
 
 
 def patched_code(artifact: Artifact, text: str) -> tuple[PatchedCode, ...]:
-    """The code of every patch of a config.
-
-    Args:
-        artifact: what the config makes.
-        text: the generated module that is going to run; it may have drifted.
-    """
+    """The code of every patch of a config in the text that is going to run, which may have drifted."""
     try:
         definitions = parse_source(Path(), text).definitions
     except PatchgenError:  # the module does not import either

@@ -16,7 +16,6 @@ class PatchedCode:
 
     Attributes:
         target: as upstream names it.
-        declared: where the config declares it.
         lines: first and last lines of its definitions, decorators included; empty for an external patch.
         fresh: those of these lines that upstream does not have.
         module, name: what an external patch imports from where; empty for others.
@@ -39,19 +38,13 @@ class ParityRequest:
     """One comparison that is to be made.
 
     Attributes:
-        module, path: the generated module's dotted name and file.
+        module, upstream: dotted names.
         text: what to run instead of what stands in the file; None for that.
-        upstream: upstream's dotted name.
         implementation: "eager", "patched", or the name of kernels.
-        declared: where the config is declared.
-        patches: its patches.
-        tolerances: what it tolerates.
-        project_tolerances: what its project does.
         toy_config: its toy configuration, as a mapping or an absolute path; None when it has none of its own.
         toy_root: the project's folder of toy configurations; empty for none.
         batches: references of the project's builders of toy batches.
         device: "auto", "cpu" or "cuda".
-        dtypes: what to run in.
         offered: the implementations that are being checked.
     """
 

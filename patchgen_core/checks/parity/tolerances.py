@@ -37,16 +37,10 @@ class Limit:
 def find_limit(
     implementation: str, dtype: str, declared: Sequence[Tolerance] = (), project: Mapping[str, float] | None = None
 ) -> Limit:
-    """What an implementation is allowed in a dtype.
+    """What an implementation is allowed in a dtype, "float32" or "bfloat16".
 
     The config's own word comes first (the last one that fits), then the project's: its keys are
     ``<implementation>-<dtype>``, ``<implementation>``, or ``<dtype>`` for all implementations but eager.
-
-    Args:
-        implementation: "eager", "patched", "liger_kernel", ...
-        dtype: "float32" or "bfloat16".
-        declared: what the config tolerates.
-        project: ``[tool.patchgen.parity] tolerance``.
     """
     for own in reversed(declared):
         if own.covers(implementation, dtype):

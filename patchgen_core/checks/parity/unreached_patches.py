@@ -53,14 +53,7 @@ def find_unreached_patches(
     parts: Mapping[str, Mapping[str, str]],
     batches: Sequence[str],
 ) -> Iterator[Problem]:
-    """The patches whose code did not run, each with what to do.
-
-    Args:
-        request: what was compared.
-        executions: what ran, by target.
-        parts: of every head that ran, the class names of its modules by path.
-        batches: the names of the batches that ran.
-    """
+    """The patches whose code did not run, each with what to do, by the batches and the model parts that ran."""
     for patch in request.patches:
         execution = executions[patch.target]
         constructors = {"__init__"} if not patch.target.endswith(".__init__") else set()

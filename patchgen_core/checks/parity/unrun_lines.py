@@ -28,11 +28,6 @@ def find_unrun_lines(
 
     Only lines that upstream does not have count. What depends on whether a slot has a kernel is left out, because
     other implementations run it, and so is code that ends in ``raise``.
-
-    Args:
-        request: what was compared.
-        executions: what ran, by target.
-        batches: the names of the batches that ran.
     """
     text = read_text(Path(request.path)) or ""
     if not any(patch.fresh for patch in request.patches):

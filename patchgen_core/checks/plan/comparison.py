@@ -92,24 +92,19 @@ def check_plan(
 
     For real means: ranks of this machine's CPU each build the model with the same values and apply the plan to a mesh
     whose dimensions are as long as the smallest prime factor of the size (two ranks for one dimension of an even
-    size). Every rank's shards must be the parts of the whole that the placements say, and the parameters gathered from
-    all ranks must equal the whole ones bit for bit.
+    size). Every rank's shards must be the parts of the whole that the placements say, and the parameters gathered
+    from all ranks must equal the whole ones bit for bit.
 
     A model class without ``get_parallel_plan()`` gets a note; one that returns another plan is a problem.
 
-    Ranks are not forked from this process, whose threads may hold locks, but from a server that has imported torch and
-    transformers and done nothing else. They import the module of the class by its name, and the main script anew: one
-    that is no module guards what it does with ``if __name__ == "__main__"``.
+    Ranks are not forked from this process, whose threads may hold locks, but from a server that has imported torch
+    and transformers and done nothing else. They import the module of the class by its name, and the main script anew:
+    one that is no module guards what it does with ``if __name__ == "__main__"``.
 
     Args:
-        model_class: the generated class.
-        plan: what the project's ``get_parallel_plan()`` returns.
         config: the config to build it with; by default a toy config, for which the sizes are shortened as above.
         sizes: the number of ranks of each dimension of the plan; by default two for each.
         time_limit: seconds that the ranks may take.
-
-    Returns:
-        The problems, and figures: ``parameters`` of the model, ``distributed`` of them, ``ranks``.
     """
     if not isinstance(plan, ParallelPlan):
         message = f"get_parallel_plan() returns {plan!r}, no ParallelPlan"
