@@ -13,6 +13,17 @@ import pytest
 
 NAME = "pytest_patchgen"
 CONFIG_SUFFIX = "_patch_gen_config.py"
+_OPTIONS = (
+    ("checks", "CHECKS", "checks to run, separated by commas, such as drift,contract; all by default"),
+    ("fix", "", "rewrite generated files that drifted"),
+    ("prune", "", "remove generated files that no config makes"),
+    ("report", "PATH", "write the results to a .json, .md or .html file"),
+    ("device", "DEVICE", "where models and kernels run: auto (on a GPU if there is one; the default), cpu or cuda"),
+    ("isolate", "", "run every check of a model or kernel in a process of its own, instead of one that they share"),
+    ("time-limit", "SECONDS", "end a check of a model or kernel that takes longer, and fail it; 600 by default"),
+    ("no-cache", "", "use no drift checks of earlier runs, and keep none"),
+)
+"""The options after ``--patchgen-``, each with its metavar, which flags have none of, and its help."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -25,51 +36,11 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare options and ini settings."""
     group = parser.getgroup("patchgen", "patched modeling files")
-    group.addoption(
-        "--patchgen",
-        action="store_true",
-        help="check every patch config; without path arguments, also those outside testpaths",
-    )
-    group.addoption(
-        "--patchgen-checks",
-        metavar="CHECKS",
-        help="checks to run, separated by commas, such as drift,contract; all by default (implies --patchgen)",
-    )
-    group.addoption(
-        "--patchgen-fix", action="store_true", help="rewrite generated files that drifted (implies --patchgen)"
-    )
-    group.addoption(
-        "--patchgen-prune",
-        action="store_true",
-        help="remove generated files that no config makes (implies --patchgen)",
-    )
-    group.addoption(
-        "--patchgen-report",
-        metavar="PATH",
-        help="write the results to a .json, .md or .html file (implies --patchgen)",
-    )
-    group.addoption(
-        "--patchgen-device",
-        metavar="DEVICE",
-        help="where models and kernels run: auto (on a GPU if there is one; the default), cpu or cuda "
-        "(implies --patchgen)",
-    )
-    group.addoption(
-        "--patchgen-isolate",
-        action="store_true",
-        help="run every check of a model or kernel in a process of its own, instead of one that they share "
-        "(implies --patchgen)",
-    )
-    group.addoption(
-        "--patchgen-time-limit",
-        metavar="SECONDS",
-        help="end a check of a model or kernel that takes longer, and fail it; 600 by default (implies --patchgen)",
-    )
-    group.addoption(
-        "--patchgen-no-cache",
-        action="store_true",
-        help="use no drift checks of earlier runs, and keep none (implies --patchgen)",
-    )
+    text = "check every patch config; without path arguments, also those outside testpaths"
+    group.addoption("--patchgen", action="store_true", help=text)
+    for name, metavar, text in _OPTIONS:
+        kind = {"metavar": metavar} if metavar else {"action": "store_true"}
+        group.addoption(f"--patchgen-{name}", help=f"{text} (implies --patchgen)", **kind)
     parser.addini("patchgen", "check patch configs in every run", type="bool", default=False)
     parser.addini("patchgen_checks", "checks to run by default", type="args", default=[])
     parser.addini("patchgen_device", "where models and kernels run by default: auto, cpu or cuda", default="")
@@ -99,19 +70,8 @@ def _describe_marks(config: pytest.Config) -> None:
 
 
 def _is_asked(config: pytest.Config) -> bool:
-    option = config.option
-    return bool(
-        option.patchgen
-        or option.patchgen_fix
-        or option.patchgen_prune
-        or option.patchgen_report is not None
-        or option.patchgen_checks is not None
-        or option.patchgen_device is not None
-        or option.patchgen_isolate
-        or option.patchgen_no_cache
-        or option.patchgen_time_limit is not None
-        or _is_named(config)
-    )
+    values = (getattr(config.option, f"patchgen_{name.replace('-', '_')}") for name, _, _ in _OPTIONS)
+    return config.option.patchgen or any(value not in (None, False) for value in values) or _is_named(config)
 
 
 def _is_named(config: pytest.Config) -> bool:

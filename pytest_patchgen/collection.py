@@ -21,6 +21,7 @@ from patchgen_core.project.pyproject import PYPROJECT, declares_project
 from patchgen_core.project.table import load_project
 from pytest_patchgen.failure import CheckFailed
 from pytest_patchgen.items import RUN_STATE, CheckItem, ConfigFile, ProjectFile, RunState
+from pytest_patchgen.toys import toy_builders
 
 
 class Collection:
@@ -122,10 +123,6 @@ class Collection:
             if Path(path).is_relative_to(here):
                 return str(there / Path(path).relative_to(here))
         return path
-
-    def label(self, path: Path) -> str:
-        """What reports call the config in a file that could not be asked for its name."""
-        return self.session.label(path)
 
     def is_config(self, path: Path) -> bool:
         """Whether a file is a patch config, by its name or because it was named."""
@@ -261,9 +258,8 @@ def _settings(config: pytest.Config, checks: Sequence[str]) -> Settings:
     flag = "--patchgen-prune" if option.patchgen_prune else "--patchgen-fix" if option.patchgen_fix else ""
     if flag and DRIFT not in checks:
         raise PatchgenError(f"{flag} goes with the check '{DRIFT}', which does that")
-    device = option.patchgen_device
-    if device is None:
-        device = config.getini("patchgen_device") or DEVICES[0]
+    device = config.getini("patchgen_device") or DEVICES[0]
+    device = device if option.patchgen_device is None else option.patchgen_device
     limit = option.patchgen_time_limit
     return Settings(
         fix=option.patchgen_fix,
@@ -272,14 +268,8 @@ def _settings(config: pytest.Config, checks: Sequence[str]) -> Settings:
         isolate=option.patchgen_isolate,
         time_limit=None if limit is None else read_time_limit("--patchgen-time-limit", limit),
         caching=not option.patchgen_no_cache,
-        toy_batches=_toy_batches(config) if "parity" in checks else (),
+        toy_batches=toy_builders(config) if "parity" in checks else (),
     )
-
-
-def _toy_batches(config: pytest.Config) -> tuple[str, ...]:
-    from pytest_patchgen.toys import toy_builders
-
-    return toy_builders(config)
 
 
 def _choose_checks(config: pytest.Config) -> tuple[CheckInfo | type[CheckItem], ...]:

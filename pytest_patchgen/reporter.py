@@ -115,7 +115,7 @@ class Reporter:
         crash = getattr(report.longrepr, "reprcrash", None)
         said = crash.message if crash else (str(report.longrepr).strip().splitlines() or ["no reason was given"])[-1]
         problem = Problem(f"the check did not finish: {said}")
-        label = file.name if check == _ORPHANS else self.gate.label(file)
+        label = file.name if check == _ORPHANS else self.gate.session.label(file)
         check = "drift" if check == _ORPHANS else check
         made = CheckResult(label, str(file), 0, check, "error", errors=(problem,), item=report.nodeid)
         return unpack(pack(made))

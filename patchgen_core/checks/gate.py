@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
@@ -32,22 +33,12 @@ class Gate:
         self.session = session
         self.checks = tuple(info.load()(session) for info in checks)
 
-    def config_items(self, path: Path) -> Iterator[Item]:
-        """What there is to run for a config file."""
-        for check in self.checks:
-            for name in check.items(path):
-                yield Item(path, name, check)
-
-    def project_items(self, path: Path) -> Iterator[Item]:
-        """What there is to run for a project and no config of it, given its ``pyproject.toml``."""
-        for check in self.checks:
-            for name in check.project_items(path):
-                yield Item(path, name, check)
-
     def items(self, configs: Iterable[Path], projects: Iterable[Path] = ()) -> list[Item]:
         """What there is to run for config files, and for projects as a whole, given their folders."""
-        items = [item for path in configs for item in self.config_items(path)]
-        return items + [item for folder in projects for item in self.project_items(folder / PYPROJECT)]
+        of_configs = ((path, check, check.items(path)) for path in configs for check in self.checks)
+        files = [folder / PYPROJECT for folder in projects]
+        of_projects = ((path, check, check.project_items(path)) for path in files for check in self.checks)
+        return [Item(path, name, check) for path, check, names in chain(of_configs, of_projects) for name in names]
 
     def run(self, items: Sequence[Item]) -> Iterator[CheckResult]:
         """Run items one after the other; yields the results of each as soon as it is done, with its seconds."""

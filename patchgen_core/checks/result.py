@@ -12,8 +12,24 @@ from typing import Any, Literal
 import msgspec
 
 from patchgen_core.build.results import Cause, ConfigResult
-from patchgen_core.checks.tables import Table
 from patchgen_core.errors import Location, Problem, display_path
+
+TENSORS, LAYERS, BACKWARD = "tensors", "layers", "layers, backward"
+"""How the titles of a comparison's tables end."""
+RIGHT = "ok"
+"""The verdict of a row that shows nothing wrong."""
+WHOLE = "(model)"
+"""What a table calls the model itself, whose path is empty."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Figures that belong together, as text, a row each below the heads of their columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
 
 Status = Literal["clean", "drifted", "fixed", "failed", "error", "skipped"]
 _TITLE = re.compile(r"^(---|\+\+\+) .* (\((?:checked in|generated now)\))$", re.MULTILINE)

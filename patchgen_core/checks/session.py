@@ -192,6 +192,8 @@ class Session:
 
     def outcomes(self, project: Project, paths: Iterable[Path]) -> list[Outcome]:
         """What config files make, as far as the names of the files go; none is made for that."""
+        from patchgen_core.build.artifacts import load_outcomes
+
         cache, reader = None if self.artifacts else self.cache(project), InputReader(project)
         selection = Selection(project)
         outcomes: list[Outcome] = []
@@ -199,13 +201,8 @@ class Session:
             results = self._results.get(path)
             if not isinstance(results, list):
                 results = cache.find(selection, path, reader) if cache is not None else []
-            outcomes += [result.outcome for result in results] or self._load_outcomes(selection, path)
+            outcomes += [result.outcome for result in results] or load_outcomes(selection, path, self.loader(project))
         return outcomes
-
-    def _load_outcomes(self, selection: Selection, path: Path) -> list[Outcome]:
-        from patchgen_core.build.artifacts import load_outcomes
-
-        return load_outcomes(selection, path, self.loader(selection.project))
 
     def results(self, path: Path) -> list[ConfigResult]:
         """What the configs in a file make, beside what is checked in; made together with those of ``chosen``.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from rich.text import Text
 
-from patchgen_core.checks.tables import BACKWARD, LAYERS, RIGHT, TENSORS, Table
+from patchgen_core.checks.result import BACKWARD, LAYERS, RIGHT, TENSORS, Table
 from patchgen_core.report.markdown import details, table_head, table_row
 
 _MOST = {TENSORS: 12, LAYERS: 8}
@@ -34,6 +34,13 @@ class Cut:
 def is_wrong(table: Table, row: Sequence[str]) -> bool:
     """Whether a row of a table of verdicts shows something wrong."""
     return table.columns[-1] == "verdict" and row[-1] != RIGHT
+
+
+def rows_summary(table: Table) -> str:
+    """How many rows there are, and of verdicts how many differ."""
+    wrong = sum(is_wrong(table, row) for row in table.rows)
+    has_verdict = table.columns[-1:] == ("verdict",)
+    return f"{wrong} of {len(table.rows)} differ" if has_verdict else f"{len(table.rows)} rows"
 
 
 def cut_table(table: Table, is_whole: bool) -> Cut:
@@ -119,15 +126,13 @@ def shorten(name: str, width: int) -> str:
 def table_markdown(table: Table, is_whole: bool = True) -> list[str]:
     """A table as lines of Markdown, folded away."""
     shown = cut_table(table, is_whole)
-    wrong = sum(is_wrong(table, row) for row in table.rows)
-    count = f"{wrong} of {len(table.rows)} differ" if table.columns[-1] == "verdict" else f"{len(table.rows)} rows"
     lines = table_head(table.columns)
     for row in shown.rows:
         cells = [f"`{cell}`" if number == 0 and "`" not in cell else cell for number, cell in enumerate(row)]
         lines.append(table_row([*cells[:-1], f"**{row[-1]}**"] if is_wrong(table, row) else cells))
     if shown.above or shown.below:
         lines += ["", f"{shown.above} rows above and {shown.below} below are left out here."]
-    return details(f"{table.title} ({count})", lines)
+    return details(f"{table.title} ({rows_summary(table)})", lines)
 
 
 _LABEL = 52

@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from patchgen_core.build.results import Cause
-from patchgen_core.checks.result import CheckResult, FileDifference
-from patchgen_core.checks.tables import Table
+from patchgen_core.checks.result import CheckResult, FileDifference, Table
 from patchgen_core.errors import Location, Problem, Snippet
 from patchgen_core.report.gate.report import GateReport
 from patchgen_core.syntax.diffs import unified_diff

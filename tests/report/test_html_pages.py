@@ -19,8 +19,7 @@ from patchgen_core.cli.main import main
 from patchgen_core.report.gate.formats import write_report
 from patchgen_core.report.gate.report import GateReport
 from patchgen_core.report.html.diffs import diff_view
-from patchgen_core.report.html.figures import figures_view
-from patchgen_core.report.html.layer_plot import layers_plot
+from patchgen_core.report.html.figures import figures_view, layers_plot
 from patchgen_core.report.html.markup import Markup, tag
 from patchgen_core.report.matrix.html import write_matrix
 from patchgen_core.report.upgrade.html import write_upgrade

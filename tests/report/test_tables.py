@@ -13,8 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from patchgen_core.checks.result import CheckResult
-from patchgen_core.checks.tables import BACKWARD, LAYERS, TENSORS, Table
+from patchgen_core.checks.result import BACKWARD, LAYERS, TENSORS, CheckResult, Table
 from patchgen_core.errors import Location, Problem
 from patchgen_core.report.figures import find_layers, shorten, table_markdown, table_text
 from patchgen_core.report.gate.details import print_details

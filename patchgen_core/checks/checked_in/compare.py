@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,6 +22,7 @@ from patchgen_core.project.file_tree import walk_files
 from patchgen_core.project.project import OUTPUT_FOLDER, Project
 
 if TYPE_CHECKING:
+    from patchgen_core.checks.checked_in.parallel import Chunk, ChunkReport
     from patchgen_core.config.loading import Loader
 
 MANY = 64
@@ -80,6 +84,20 @@ def _check_apart(
 
     folder = cache.folder if cache is not None else None
     return check_in_workers(Chunk(replace(selection, configs=paths), folder), progress)
+
+
+def check_chunk(chunk: Chunk) -> ChunkReport:
+    """What a worker does: check the configs of a chunk together; a PatchgenError where ruff cannot run."""
+    from patchgen_core.checks.checked_in.parallel import ChunkReport
+
+    gc.disable()  # syntax trees set the search for cycles off again and again, which finds none
+    cache = Cache(chunk.selection.project, chunk.cache_folder) if chunk.cache_folder is not None else None
+    with contextlib.redirect_stderr(io.StringIO()) as stderr:
+        report = check(chunk.selection, cache=cache)
+    results = tuple(map(bare, report.results))
+    del report
+    gc.collect()
+    return ChunkReport(results, stderr.getvalue())
 
 
 def _without(paths: Sequence[Path], results: _Results) -> list[Path]:

@@ -20,8 +20,7 @@ from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
 from patchgen_core.checks.parity.unreached_patches import find_uncalled_slots, find_unreached_patches, spans_of
 from patchgen_core.checks.parity.unrun_lines import find_unrun_lines
-from patchgen_core.checks.result import CheckResult, make_result
-from patchgen_core.checks.tables import Table
+from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem, list_some
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import ExecutionRecorder

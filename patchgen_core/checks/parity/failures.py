@@ -19,7 +19,7 @@ from patchgen_core.checks.parity.divergence import (
 from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.tolerances import Limit
-from patchgen_core.checks.tables import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
+from patchgen_core.checks.result import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution

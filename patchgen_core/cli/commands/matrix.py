@@ -33,23 +33,15 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("patch_module", nargs="*", metavar="config", help="config: its dotted module or its path (default: all)")
     group = parser.add_argument_group("the releases")
-    group.add_argument(
-        "--versions",
-        action="append",
-        default=[],
-        metavar="LIST",
-        help="versions, separated by commas: 5.9.0, latest, or the newest of each minor release in a range, "
-        "5.9..5.23 (default: those that the generated files are based on, and the latest)",
-    )
-    group.add_argument("--wheel", action="append", default=[], type=Path, metavar="FILE", help="a release as a wheel")
-    group.add_argument(
-        "--source", action="append", default=[], type=Path, metavar="DIR", help="a release as a folder of sources"
-    )
-    group.add_argument(
-        "--package", default="transformers", metavar="NAME", help="distribution (default: transformers)"
-    )
-    group.add_argument("--offline", action="store_true", help="use what is installed, in the cache, or given here")
-    group.add_argument("--no-bisect", action="store_true", help="look at no releases between those of the matrix")
+    give = group.add_argument
+    versions = "versions, separated by commas: 5.9.0, latest, or the newest of each minor release in a range, "
+    versions += "5.9..5.23 (default: those that the generated files are based on, and the latest)"
+    give("--versions", action="append", default=[], metavar="LIST", help=versions)
+    give("--wheel", action="append", default=[], type=Path, metavar="FILE", help="a release as a wheel")
+    give("--source", action="append", default=[], type=Path, metavar="DIR", help="a release as a folder of sources")
+    give("--package", default="transformers", metavar="NAME", help="distribution (default: transformers)")
+    give("--offline", action="store_true", help="use what is installed, in the cache, or given here")
+    give("--no-bisect", action="store_true", help="look at no releases between those of the matrix")
     add("--html", type=Path, metavar="FILE", help="write the matrix as one HTML page")
     add("--markdown", type=Path, metavar="FILE", help="write the matrix as Markdown")
     add("-v", "--verbose", action="store_true", help="show the patches of each config, and what upstream changed")

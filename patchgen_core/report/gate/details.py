@@ -8,8 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.text import Text
 
-from patchgen_core.checks.result import STATUS_STYLE, CheckResult
-from patchgen_core.checks.tables import Table
+from patchgen_core.checks.result import STATUS_STYLE, CheckResult, Table
 from patchgen_core.errors import display_path
 from patchgen_core.report.figures import is_wrong, table_text
 from patchgen_core.report.terminal import print_diff, print_problems

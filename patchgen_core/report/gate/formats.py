@@ -11,11 +11,11 @@ from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.files import write_files
 from patchgen_core.report.figures import find_layers
-from patchgen_core.report.gate.html import html_text
-from patchgen_core.report.gate.json import json_text
-from patchgen_core.report.gate.markdown import markdown_text
+from patchgen_core.report.gate.html import gate_html
+from patchgen_core.report.gate.json import gate_json
+from patchgen_core.report.gate.markdown import gate_markdown
 from patchgen_core.report.gate.report import GateReport
-from patchgen_core.report.html.layer_plot import layers_picture
+from patchgen_core.report.html.figures import layers_picture
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Format:
 
 
 FORMATS = {
-    ".json": Format(json_text),
-    ".md": Format(markdown_text),
-    ".html": Format(html_text, has_plots=True),
+    ".json": Format(lambda report, _, root: gate_json(report, root)),
+    ".md": Format(lambda report, path, _: gate_markdown(report, path.parent)),
+    ".html": Format(lambda report, _, root: gate_html(report, root), has_plots=True),
 }
 """The formats by the ending of a file's name."""
 

@@ -29,8 +29,8 @@ _TONES = {
 """The statuses that a config may have, in the order of their sections, each with its colour."""
 
 
-def html_text(report: GateReport, path: Path, root: Path) -> str:
-    """The text of an HTML file."""
+def gate_html(report: GateReport, root: Path) -> str:
+    """The report as an HTML page; paths below ``root`` are relative to it."""
     change = relative_to(root)
     results = tuple(retitled(with_paths(result, change)) for result in report.results)
     left_out = tuple(map(change, report.not_collected))

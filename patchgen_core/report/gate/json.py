@@ -12,11 +12,6 @@ from patchgen_core.report.data import SCHEMA
 from patchgen_core.report.gate.report import GateReport
 
 
-def json_text(report: GateReport, path: Path, root: Path) -> str:
-    """The text of a JSON file."""
-    return gate_json(report, root)
-
-
 def gate_json(report: GateReport, root: Path) -> str:
     """The report as JSON that :func:`read_report` reads; paths below ``root`` are relative to it."""
     change = relative_to(root)

@@ -14,11 +14,6 @@ from patchgen_core.report.gate.terminal import gate_rows
 from patchgen_core.report.markdown import details, diff_fence, escape, fence, table_head, table_row
 
 
-def markdown_text(report: GateReport, path: Path, root: Path) -> str:
-    """The text of a Markdown file."""
-    return gate_markdown(report, path.parent)
-
-
 def gate_markdown(report: GateReport, folder: Path | None = None, is_whole: bool = True) -> str:
     """The report as Markdown: the table, and what was found below it. A text in ``folder`` has links to pictures."""
     lines = [f"### patchgen: {report.verdict}", "", report.summary(), ""]

@@ -1,14 +1,14 @@
-"""Figures of checks: the tables behind a failure, and how near a green one came to what is allowed."""
+"""Figures of checks: the tables behind a failure, how near a green one came to its limits, and layers as SVG."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from patchgen_core.checks.tables import Table
-from patchgen_core.report.figures import find_layers, has_layers, is_wrong
+from patchgen_core.checks.result import Table
+from patchgen_core.report.figures import Layer, decades, find_layers, has_layers, is_wrong, layers_of, rows_summary
 from patchgen_core.report.html.components import fact_list, scrolled_table, table_cell
-from patchgen_core.report.html.layer_plot import layers_plot
 from patchgen_core.report.html.markup import Markup, join_markup, tag
 
 _SHARE = "largest part of what is allowed"
@@ -28,10 +28,8 @@ def _ordered(tables: Sequence[Table]) -> list[Table]:
 
 
 def _table(table: Table, name: str, is_first: bool) -> Markup:
-    wrong = sum(is_wrong(table, row) for row in table.rows)
-    has_verdict = bool(table.columns) and table.columns[-1] == "verdict"
-    count = f"{wrong} of {len(table.rows)} differ" if has_verdict else f"{len(table.rows)} rows"
-    summary = tag("summary", tag("span", table.title, class_="label"), " ", tag("span", count, class_="dim"))
+    count = tag("span", rows_summary(table), class_="dim")
+    summary = tag("summary", tag("span", table.title, class_="label"), " ", count)
     is_plotted = has_layers(table)
     whole = scrolled_table(table.title, table.columns, _rows(table))
     if not is_plotted:
@@ -116,3 +114,190 @@ def _other_figures(figures: Mapping[str, float]) -> Markup:
 
 def _number(value: float) -> str:
     return f"{int(value):,}" if float(value).is_integer() else f"{value:.2e}"
+
+
+_WIDTH, _HEIGHT = 760, 236
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 22, 34
+_FLOOR = _HEIGHT - _BOTTOM
+_MOST_GRID_LINES = 9
+_GROUP = re.compile(r"(?:^|\.)(\w+\.\d+)(?=\.|$)")
+_LABEL_WIDTH = 64
+_CHARACTER = 6.2
+"""Width of a character of a label."""
+_HEAD, _FOOT = 40, 24
+"""Heights of what a file has above and below the drawing: titles, and the legend."""
+_STYLE = """
+text { font: 11px system-ui, sans-serif; fill: #545e69; }
+.paper { fill: #ffffff; }
+.head { font-size: 13px; font-weight: 600; fill: #1b2129; }
+.axis { font-size: 10.5px; }
+.grid { stroke: #d3dae2; stroke-width: 1; fill: none; }
+.allowed { stroke: #2da44e; stroke-width: 1.8; fill: none; }
+path.parting { stroke: #d1303f; stroke-width: 1.2; stroke-dasharray: 4 3; fill: none; }
+text.parting { fill: #9b1024; font-weight: 600; }
+.right { fill: #4596e0; stroke: #4596e0; }
+.wrong { fill: #d1303f; stroke: #d1303f; }
+.zero { fill: #ffffff; }
+"""
+"""The rules of a file; those of pages are in their style sheet."""
+
+
+def layers_plot(table: Table, title: str, name: str) -> Markup:
+    """The errors of a table's layers beside what is allowed, with a legend; ``name`` begins their ids."""
+    layers = layers_of(table)
+    if not layers:
+        return Markup()
+    scrolled = tag(
+        "div", _svg(layers, title, name), class_="scroll", tabindex=0, role="group", aria_label=f"Plot: {title}"
+    )
+    legend = (tag("span", sample, f" {text}" if sample else text) for sample, text in _legend(layers))
+    return tag("figure", scrolled, tag("figcaption", *legend), class_="plot")
+
+
+def layers_picture(table: Table, title: str) -> str:
+    """The text of an SVG file that shows the same as :func:`layers_plot` of a table that has rows."""
+    layers = layers_of(table)
+    legend, x = [], _LEFT
+    for sample, text in _legend(layers):
+        legend.append(tag("g", sample, transform=f"translate({x} {_HEIGHT + 3})") if sample else None)
+        legend.append(tag("text", text, x=x + 18 * bool(sample), y=_HEIGHT + 13))
+        x += round(len(text) * _CHARACTER) + 36
+    picture = tag(
+        "svg",
+        tag("style", Markup(_STYLE)),
+        tag("rect", y=-_HEAD, width=_WIDTH, height=_HEAD + _HEIGHT + _FOOT, class_="paper"),
+        tag("text", title, x=_LEFT, y=18 - _HEAD, class_="head"),
+        tag("text", table.title, x=_LEFT, y=34 - _HEAD),
+        _svg(layers, f"{title}: {table.title}", "layers", width=_WIDTH, height=_HEIGHT),
+        *legend,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 {-_HEAD} {_WIDTH} {_HEAD + _HEIGHT + _FOOT}",
+        width=_WIDTH,
+        height=_HEAD + _HEIGHT + _FOOT,
+    )
+    return f"{picture}\n"
+
+
+def _svg(layers: Sequence[Layer], title: str, name: str, **size: float) -> Markup:
+    """The drawing; ``name`` begins the ids of its elements."""
+    first = next((number for number, layer in enumerate(layers) if not layer.is_right), None)
+    drawing = _Drawing(layers)
+    parts = [
+        tag("title", title, id=f"{name}-t"),
+        tag("desc", _description(layers, first), id=f"{name}-d"),
+        *drawing.axis(),
+        *drawing.groups(),
+        *drawing.allowed(),
+        *(() if first is None else drawing.parting(first)),
+        *drawing.points(),
+    ]
+    return tag(
+        "svg",
+        *parts,
+        role="img",
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        aria_labelledby=f"{name}-t",
+        aria_describedby=f"{name}-d",
+        **size,
+    )
+
+
+def _description(layers: Sequence[Layer], first: int | None) -> str:
+    count = f"{len(layers)} modules in the order in which they run"
+    if first is None:
+        return f"{count}; all agree."
+    wrong, layer = sum(not layer.is_right for layer in layers), layers[first]
+    allowed = f"{layer.allowed:.2e} is allowed" if layer.allowed else "the same bits are asked for"
+    return f"{count}; {wrong} differ, first {layer.name}: its relative error is {layer.error:.2e} where {allowed}."
+
+
+def _legend(layers: Sequence[Layer]) -> Iterator[tuple[Markup | None, str]]:
+    """What the marks mean: a sample of each, and its meaning."""
+    has_limits = any(layer.allowed for layer in layers)
+    yield _sample("circle", cx=7, cy=6, r=3.2, class_="right"), "agrees"
+    yield _sample("rect", x=3.6, y=2.6, width=6.8, height=6.8, class_="wrong"), "differs"
+    yield _sample("path", d="M0 6H14", class_="allowed"), "allowed" if has_limits else "allowed: the same bits"
+    yield None, "zero lies on the floor, what is no number at the top"
+
+
+def _sample(shape: str, **attributes: str | float) -> Markup:
+    return tag("svg", tag(shape, **attributes), viewBox="0 0 14 12", width=14, height=12, aria_hidden="true")
+
+
+class _Drawing:
+    """Layers from left to right, powers of ten from the floor up."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        self.layers = layers
+        self.low, self.high = decades(layers)
+        self.step = (_WIDTH - _LEFT - _RIGHT) / len(layers)
+
+    def _x(self, number: float) -> str:
+        return _figure(_LEFT + self.step * (number + 0.5))
+
+    def _y(self, value: float) -> float:
+        if value <= 0:
+            return _FLOOR
+        power = math.log10(value) if math.isfinite(value) else self.high
+        share = (min(max(power, self.low), self.high) - self.low) / (self.high - self.low)
+        return _FLOOR - share * (_FLOOR - _TOP)
+
+    def axis(self) -> Iterator[Markup]:
+        """A line and a label for the powers of ten."""
+        every = max(1, math.ceil((self.high - self.low) / _MOST_GRID_LINES))
+        for power in range(self.low, self.high + 1, every):
+            y = _figure(self._y(10.0**power))
+            yield tag("path", d=f"M{_LEFT} {y}H{_WIDTH - _RIGHT}", class_="grid")
+            yield tag("text", f"1e{power}", x=_LEFT - 8, y=y, dy="0.32em", text_anchor="end")
+        yield tag("text", "relative error", x=_LEFT, y=10, class_="axis")
+
+    def groups(self) -> Iterator[Markup]:
+        """A tick where a numbered block of the model begins, with its name where there is room."""
+        last, room = "", 0.0
+        for number, layer in enumerate(self.layers):
+            match = _GROUP.search(layer.name)
+            name = match[1] if match else ""
+            if name != last and name:
+                x = _LEFT + self.step * number
+                yield tag("path", d=f"M{_figure(x)} {_TOP}V{_FLOOR + 6}", class_="grid")
+                if x >= room:
+                    yield tag("text", name, x=_figure(x + 3), y=_FLOOR + 14)
+                    room = x + max(_LABEL_WIDTH, _CHARACTER * len(name) + 8)
+            last = name
+        yield tag("text", "modules, in the order in which they run", x=_LEFT, y=_HEIGHT - 4, class_="axis")
+
+    def allowed(self) -> Iterator[Markup]:
+        """The limits as steps."""
+        if not any(layer.allowed for layer in self.layers):
+            yield tag("path", d=f"M{_LEFT} {_FLOOR}H{_WIDTH - _RIGHT}", class_="allowed")
+            return
+        d, last = [f"M{_LEFT} {_figure(self._y(self.layers[0].allowed))}"], self.layers[0].allowed
+        for number, layer in enumerate(self.layers):
+            if layer.allowed != last:
+                d.append(f"H{_figure(_LEFT + self.step * number)}V{_figure(self._y(layer.allowed))}")
+            last = layer.allowed
+        yield tag("path", d=f"{''.join(d)}H{_WIDTH - _RIGHT}", class_="allowed")
+
+    def parting(self, first: int) -> Iterator[Markup]:
+        """A line before the first layer that differs, with its name."""
+        x = _LEFT + self.step * first
+        yield tag("path", d=f"M{_figure(x)} {_TOP - 6}V{_FLOOR}", class_="parting")
+        text, is_left = f"they part at {self.layers[first].name}", x < _WIDTH / 2
+        x, anchor = (x + 4, "start") if is_left else (x - 4, "end")
+        yield tag("text", text, x=_figure(x), y=_TOP - 8, text_anchor=anchor, class_="parting")
+
+    def points(self) -> Iterator[Markup]:
+        """A mark for every layer: round where it agrees, square where it differs, hollow for zero."""
+        for number, layer in enumerate(self.layers):
+            x, y = self._x(number), self._y(layer.error)
+            kind = ("right" if layer.is_right else "wrong") + (" zero" if layer.error == 0 else "")
+            tip = tag("title", f"{layer.label}: {layer.error:.2e}, allowed {layer.allowed:.2e}")
+            if layer.is_right:
+                yield tag("circle", tip, cx=x, cy=_figure(y), r=3.2, class_=kind)
+            else:
+                corner = _figure(float(x) - 3.4), _figure(y - 3.4)
+                yield tag("rect", tip, x=corner[0], y=corner[1], width=6.8, height=6.8, class_=kind)
+
+
+def _figure(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -114,7 +114,8 @@ def render(page: Page) -> str:
         id="main",
     )
     skip = tag("a", "Skip to the results", href="#results", class_="skip")
-    body = tag("body", skip, _header(page), main, _footer(), tag("script", Markup(script)))
+    end = tag("footer", tag("p", "Made by patchgen. This file needs no network: it can be saved, sent and archived."))
+    body = tag("body", skip, _header(page), main, end, tag("script", Markup(script)))
     return f'<!doctype html>\n<html lang="en">{head}\n{body}</html>\n'
 
 
@@ -150,21 +151,16 @@ def _header(page: Page) -> Markup:
     return tag("header", tag("div", brand, theme, class_="bar"), class_="top")
 
 
-def _footer() -> Markup:
-    return tag("footer", tag("p", "Made by patchgen. This file needs no network: it can be saved, sent and archived."))
-
-
 def _overview(page: Page) -> Markup:
     title = tag("h1", badge(page.verdict, page.tone), " ", tag("span", page.lead))
-    counts = _counts(page)
-    tiles = [
-        tag("li", tag("b", count), " ", value, class_=f"tile t-{tone}") for (value, tone), count in counts if count
-    ]
+    facet = page.facets[0]
+    counts = _value_counts(facet, page.sections)
+    tiles = [tag("li", tag("b", counts[v]), " ", v, class_=f"tile t-{tone}") for v, tone in facet.values if counts[v]]
     return tag(
         "section",
         title,
-        _share_bar([(tone, count) for (_, tone), count in counts]),
-        tag("ul", *tiles, class_="tiles", aria_label=f"How many by {page.facets[0].label.lower()}") if tiles else None,
+        _share_bar([(tone, counts[value]) for value, tone in facet.values]),
+        tag("ul", *tiles, class_="tiles", aria_label=f"How many by {facet.label.lower()}") if tiles else None,
         fact_list(page.facts),
         page.before,
         class_="overview",
@@ -188,13 +184,6 @@ def _share_bar(parts: Sequence[tuple[str, int]]) -> Markup:
         class_="share",
         aria_hidden="true",
     )
-
-
-def _counts(page: Page) -> list[tuple[tuple[str, str], int]]:
-    """How many sections have each value of the first facet."""
-    facet = page.facets[0]
-    counts = _value_counts(facet, page.sections)
-    return [((value, tone), counts[value]) for value, tone in facet.values]
 
 
 def _value_counts(facet: Facet, sections: Sequence[Section]) -> Counter[str]:
@@ -233,15 +222,11 @@ def _filters(page: Page) -> Markup:
         tag("input", type="search", name="q", autocomplete="off", spellcheck="false", placeholder="name, patch, rule"),
         class_="text",
     )
-    fields = (_facet(facet, page.sections) for facet in page.facets if _is_useful(facet, page.sections))
+    values = {facet: {section.values.get(facet.key, ()) for section in page.sections} for facet in page.facets}
+    fields = (_facet(facet, page.sections) for facet in page.facets if len(values[facet]) > 1)
     reset = tag("button", "Clear", type="reset", id="clear")
     parts = (search, *fields, reset)
     return tag("form", *parts, id="filters", hidden=True, role="search", aria_label="Filter the results")
-
-
-def _is_useful(facet: Facet, sections: Sequence[Section]) -> bool:
-    """Whether a facet tells sections apart."""
-    return len({section.values.get(facet.key, ()) for section in sections}) > 1
 
 
 def _facet(facet: Facet, sections: Sequence[Section]) -> Markup:
