@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchgen_core.authoring.new.model_types import ModelType
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.parts import Found
+from patchgen_core.authoring.new.patches import ModulePatches
 from patchgen_core.syntax.source import parse_source
 
 MODEL = ModelType(
@@ -30,14 +30,14 @@ def upstream(text: str, configuration: str = CONFIGURATION) -> UpstreamSource:
     return UpstreamSource(MODEL, sources[0], (sources[1],))
 
 
-def patched(found: Found) -> str:
+def patched(found: ModulePatches) -> str:
     """The one patch's text, which has to be a function."""
     [patch] = found.patches
     ast.parse(patch.text)
     return patch.text
 
 
-def left(found: Found) -> str:
+def left(found: ModulePatches) -> str:
     assert not found.patches
     [entry] = found.left
     return f"{entry.name}: {entry.reason}"

@@ -17,6 +17,7 @@ import pytest
 
 from patchgen_core.api.codegen import CodegenResult, generate_and_write
 from patchgen_core.authoring.adopt import AdoptResult, adopt
+from patchgen_core.build.selection import Selection
 from patchgen_core.cli.commands.adopt import adopted_data, build_parser, parse_arguments, print_adopted
 from patchgen_core.errors import PatchgenError
 from tests.conftest import UPSTREAM, Workspace
@@ -127,7 +128,7 @@ def generated(work: Workspace, result: AdoptResult) -> types.ModuleType:
 
 
 def make(work: Workspace, result: AdoptResult) -> CodegenResult:
-    [made] = generate_and_write(work.project, [result.path])
+    [made] = generate_and_write(Selection(work.project, [result.path]))
     return made
 
 

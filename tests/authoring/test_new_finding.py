@@ -6,7 +6,7 @@ import pytest
 
 from patchgen_core.authoring.new.mlps import find_mlps
 from patchgen_core.authoring.new.norms import find_norms
-from patchgen_core.authoring.new.parts import Found
+from patchgen_core.authoring.new.patches import ModulePatches
 from patchgen_core.authoring.new.rotary import find_rotary
 from tests.authoring.modules_to_patch import (
     MLP,
@@ -35,7 +35,7 @@ class ToyScale(nn.Module):
 """
 
 
-def norm(*body: str) -> Found:
+def norm(*body: str) -> ModulePatches:
     return find_norms(upstream(NORM.format(body="\n        ".join(body))))
 
 
@@ -97,7 +97,7 @@ def test_other_norms_are_left(body: list[str], reason: str) -> None:
 # --- MLPs ------------------------------------------------------------------------------------------
 
 
-def mlp(act: str, product: str = PRODUCT, config: str = "self.config = config", annotation: str = "") -> Found:
+def mlp(act: str, product: str = PRODUCT, config: str = "self.config = config", annotation: str = "") -> ModulePatches:
     return find_mlps(upstream(MLP.format(act=act, product=product, config=config, annotation=annotation)))
 
 

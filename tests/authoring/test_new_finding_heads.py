@@ -11,7 +11,7 @@ from patchgen_core.authoring.new.classification import find_classification
 from patchgen_core.authoring.new.experts import balance_left, find_experts
 from patchgen_core.authoring.new.losses import find_losses
 from patchgen_core.authoring.new.model_types import nearest
-from patchgen_core.authoring.new.parts import Found, function_name
+from patchgen_core.authoring.new.patches import ModulePatches, function_name
 from patchgen_core.authoring.new.plans import find_plan, stored_experts
 from patchgen_core.syntax.source import parse_source
 from tests.authoring.modules_to_patch import (
@@ -93,7 +93,7 @@ def test_layout_of_the_hub(operations: str, layout: str) -> None:
 # --- losses ----------------------------------------------------------------------------------------
 
 
-def head(between: str = "", **changes: str) -> Found:
+def head(between: str = "", **changes: str) -> ModulePatches:
     text = HEAD.replace("{between}", textwrap.indent(between, "        "))
     for old, new in changes.values() if changes else ():
         text = text.replace(old, new)

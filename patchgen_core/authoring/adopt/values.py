@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.authoring.adopt.effects import Use, Value, ValueKind
+from patchgen_core.authoring.adopt.patcher_run import Use, Value, ValueKind
 from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.runtime.namespaces import MISSING
+from patchgen_core.syntax.forms import resolved
 from patchgen_core.syntax.nodes import statements
 from patchgen_core.syntax.source import SourceCache
 
@@ -201,10 +202,8 @@ def _imports(tree: ast.Module, package: str) -> Iterator[tuple[str, tuple[str, s
     """What the import statements of a module bind: a module and an attribute of it, or a module alone."""
     for statement in statements(tree.body):
         if isinstance(statement, ast.ImportFrom):
-            base = package.split(".")[: len(package.split(".")) - statement.level + 1] if statement.level else []
-            module = ".".join([*base, *([statement.module] if statement.module else [])])
             for alias in statement.names:
-                yield alias.asname or alias.name, (module, alias.name)
+                yield alias.asname or alias.name, (resolved(statement, package), alias.name)
         elif isinstance(statement, ast.Import):
             for alias in statement.names:
                 if alias.asname or "." not in alias.name:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
 
 from patchgen_core.codegen.imports import absolute_imports
-from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.syntax.scope_analysis import find_scopes
-from patchgen_core.syntax.scopes import Reference, Scope
+from patchgen_core.syntax.scopes import Moment
 from patchgen_core.syntax.source import SourceFile
 from patchgen_core.upstream.module import UpstreamModule
 
@@ -32,7 +30,7 @@ def missing_imports(text: str, file: SourceFile, new: SourceFile, upstream: Upst
         Statements, one for each name, in the order of the names.
     """
     early, late = needed_names(text)
-    unbound = {name for reference in find_scopes(file.tree).references for name in _global_names(reference)}
+    unbound = {name for names in _global_names(file.tree).values() for name in names}
     needed = (early | (late - unbound)) - file.index.names - _BUILTINS
     statements = (_import_of(name, new, upstream) for name in sorted(needed))
     return tuple(dict.fromkeys(filter(None, statements)))
@@ -47,41 +45,18 @@ def needed_names(text: str) -> tuple[set[str], set[str]]:
         tree = ast.parse(text)
     except SyntaxError:
         return set(), set()
-    annotations = {id(node) for node in _annotations(tree)}
-    early: set[str] = set()
-    late: set[str] = set()
-    bound = {node.name for node in tree.body if isinstance(node, (ast.ClassDef, *FUNCTIONS))}
+    names = _global_names(tree)
+    own = {getattr(node, "name", "") for node in tree.body}
+    early = names["import"] - own
+    return early, (names["call"] | names["annotation"]) - early - own
+
+
+def _global_names(tree: ast.Module) -> dict[Moment, set[str]]:
+    """The global names that a text refers to, by when Python asks for them."""
+    names: dict[Moment, set[str]] = {"import": set(), "call": set(), "annotation": set()}
     for reference in find_scopes(tree).references:
-        is_early = id(reference.node) not in annotations and not _is_inside_function(reference.scope)
-        (early if is_early else late).update(_global_names(reference))
-    return early - bound, late - early - bound
-
-
-def _global_names(reference: Reference) -> Iterator[str]:
-    """The global names that a reference asks for; several in the string of an annotation."""
-    tree: ast.AST = reference.node
-    if isinstance(tree, ast.Constant):
-        try:
-            tree = ast.parse(str(tree.value), mode="eval")
-        except (SyntaxError, ValueError):
-            return
-    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    yield from (name for name in names if reference.scope.find(name) is None)
-
-
-def _annotations(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
-        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
-            if isinstance(annotation, ast.AST):
-                yield from ast.walk(annotation)
-
-
-def _is_inside_function(scope: Scope | None) -> bool:
-    while scope is not None:
-        if scope.kind == "function":
-            return True
-        scope = scope.parent
-    return False
+        names[reference.moment].update(name for name in reference.names if reference.is_global(name))
+    return names
 
 
 def _import_of(name: str, new: SourceFile, upstream: UpstreamModule) -> str:

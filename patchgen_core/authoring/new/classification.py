@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from itertools import pairwise
 
+from patchgen_core.authoring.new.expressions import methods_of
+from patchgen_core.authoring.new.function_text import FunctionText, mark, marked
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
-from patchgen_core.authoring.new.parts import SEQ_CLS, Found, Left, Patch, function_name
-from patchgen_core.authoring.new.texts import FunctionText
-from patchgen_core.authoring.new.trees import methods_of
+from patchgen_core.authoring.new.patches import SEQ_CLS, ModulePatches, Patch, Unpatched, function_name
 from patchgen_core.syntax.nodes import FUNCTIONS, last_name, without_docstring
 from patchgen_core.syntax.source import SourceFile
 
@@ -55,28 +55,28 @@ _LOSS = "if labels is not None:\n    loss = self.loss_function(logits=logits, la
 _LOSS += "pooled_logits=pooled_logits, config=self.config)"
 
 
-def find_classification(upstream: UpstreamSource, generic: SourceFile) -> Found:
+def find_classification(upstream: UpstreamSource, generic: SourceFile) -> ModulePatches:
     """The sequence classification heads of a module.
 
     Args:
         upstream: the module.
         generic: the text of the module that has the generic head.
     """
-    found = Found()
+    result = ModulePatches()
     for cls in upstream.classes.values():
         if not cls.name.endswith("ForSequenceClassification"):
             continue
         if GENERIC not in map(last_name, cls.bases):
             reason = "it is no plain heir of GenericForSequenceClassification: it pools and computes its loss itself"
-            found.left.append(Left(cls.name, reason, "head"))
+            result.left.append(Unpatched(cls.name, reason, "head"))
             continue
         patch = _patch(upstream, cls, generic) if not methods_of(cls) else None
         if patch is None:
             reason = f"it has methods of its own beside those of {GENERIC}, or that is another one than known"
-            found.left.append(Left(cls.name, reason, "head"))
+            result.left.append(Unpatched(cls.name, reason, "head"))
         else:
-            found.patches.append(patch)
-    return found
+            result.patches.append(patch)
+    return result
 
 
 def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> Patch | None:
@@ -126,12 +126,10 @@ def _put_slot(text: FunctionText, body: list[ast.stmt], loss: ast.stmt, statemen
     assert isinstance(statement.value, ast.Subscript)
     picked = ast.unparse(statement.value.slice)
     rows = f"hidden_states[{picked.removeprefix('(').removesuffix(')') if picked.startswith('(') else picked}]"
-    mark = "# --- Patch.{} ---"
     line = text.source.comment_line(body[0])
-    text.before(line, [mark.format(1)])
-    text.after(text.source.last_line(statement), [mark.format(1)], text.inner)
+    text.before(line, [mark(1)])
+    text.after(text.source.last_line(statement), [mark(1)], text.inner)
     lines = [
-        mark.format(2),
         f"if labels is not None and {SEQ_CLS.name}.has_kernel:",
         f"    loss = {SEQ_CLS.name}(",
         f"        {rows},",
@@ -139,9 +137,8 @@ def _put_slot(text: FunctionText, body: list[ast.stmt], loss: ast.stmt, statemen
         "        labels,",
         "        problem_type=self.config.problem_type,",
         "    )",
-        mark.format(2),
     ]
-    text.before(loss.lineno, lines)
+    text.before(loss.lineno, marked(2, lines))
     _in_one(text, body)
     text.instead(loss.lineno, loss.lineno, [text.lines_of(loss.lineno, loss.lineno)[0].replace("if ", "elif ", 1)])
 

@@ -6,11 +6,11 @@ import ast
 import copy
 import textwrap
 
+from patchgen_core.authoring.new.expressions import methods_of, parameters_of
+from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.parts import BALANCE, EXPERTS, Found, Left, Patch, function_name
-from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import methods_of, parameters_of
-from patchgen_core.syntax.nodes import Function, without_docstring
+from patchgen_core.authoring.new.patches import BALANCE, EXPERTS, ModulePatches, Patch, Unpatched, function_name
+from patchgen_core.syntax.nodes import Function, decorator_names, without_docstring
 
 _LOOP = """
 final_hidden_states = torch.zeros_like(hidden_states)
@@ -66,9 +66,9 @@ _CHANGE = "all experts in one grouped matrix multiply where a kernel is bound"
 _DROPPED = "use_experts_implementation"
 
 
-def find_experts(upstream: UpstreamSource) -> Found:
+def find_experts(upstream: UpstreamSource) -> ModulePatches:
     """The classes of a module that hold experts."""
-    found = Found()
+    result = ModulePatches()
     for cls in upstream.classes.values():
         function = methods_of(cls).get("forward")
         own = ast.unparse(cls)
@@ -76,22 +76,22 @@ def find_experts(upstream: UpstreamSource) -> Found:
             continue
         if "gate_up_proj" not in own or "down_proj" not in own:
             reason = "they are not on the fused layout of gate_up_proj and down_proj"
-            found.left.append(Left(cls.name, reason, "experts"))
+            result.left.append(Unpatched(cls.name, reason, "experts"))
             continue
         text = FunctionText(upstream.source, function)
         names = parameters_of(function)
         if len(names) != 3 or not text.is_usual or _shape(function, names) != _LOOP_SHAPE:
-            found.left.append(Left(cls.name, _why_not(function), "experts"))
+            result.left.append(Unpatched(cls.name, _why_not(function), "experts"))
             continue
         call = f"{', '.join(names)}, self.gate_up_proj, self.down_proj, self.act_fn"
         lines = [f"if {EXPERTS.name}.has_kernel:", f"    return {EXPERTS.name}({call})"]
         text.at_start(marked(1, lines))
         target = f"{cls.name}.forward"
         body = text.text(function_name(target))
-        found.patches.append(Patch(target, "Op slot for the experts", (EXPERTS,), (_CHANGE,), body))
-        if upstream.is_decorated(cls, _DROPPED):
-            found.dropped.append((cls.name, _DROPPED))
-    return found
+        result.patches.append(Patch(target, "Op slot for the experts", (EXPERTS,), (_CHANGE,), body))
+        if _DROPPED in decorator_names(cls):
+            result.dropped.append((cls.name, _DROPPED))
+    return result
 
 
 def balances(upstream: UpstreamSource) -> bool:
@@ -100,13 +100,13 @@ def balances(upstream: UpstreamSource) -> bool:
     return function is not None and _shape(function, parameters_of(function)[:4]) == _BALANCE_SHAPE
 
 
-def balance_left(upstream: UpstreamSource) -> list[Left]:
+def balance_left(upstream: UpstreamSource) -> list[Unpatched]:
     """A load-balancing loss that is another one."""
     function = upstream.functions.get(BALANCE_FUNCTION)
     if function is None or balances(upstream):
         return []
     reason = f"its formula is not the one of {BALANCE.op}/{BALANCE.variant}"
-    return [Left(BALANCE_FUNCTION, reason, "load balancing")]
+    return [Unpatched(BALANCE_FUNCTION, reason, "load balancing")]
 
 
 def _shape(function: Function, names: tuple[str, ...]) -> str:

@@ -8,13 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from patchgen_core.authoring.new.experts import BALANCE_FUNCTION, balances
+from patchgen_core.authoring.new.expressions import calls, methods_of, own_attribute, parameters_of
+from patchgen_core.authoring.new.function_text import FunctionText, mark
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.parts import BALANCE, CAUSAL, Found, Left, Patch, function_name
-from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import calls, methods_of, own_attribute, parameters_of
+from patchgen_core.authoring.new.patches import (
+    BALANCE,
+    CAUSAL,
+    LANGUAGE_HEADS,
+    ModulePatches,
+    Patch,
+    Unpatched,
+    function_name,
+)
 from patchgen_core.syntax.nodes import Function, last_name, without_docstring
 
-_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _LOSS_ARGUMENTS = ("logits", "labels", "vocab_size")
 _CHANGE = "fused linear cross entropy where a kernel is bound - no logits are made then"
 _BALANCED = "load-balancing loss by its slot"
@@ -46,12 +53,12 @@ class _Region:
     softcap: str = ""
 
 
-def find_losses(upstream: UpstreamSource) -> Found:
+def find_losses(upstream: UpstreamSource) -> ModulePatches:
     """The language modeling heads of a module."""
-    found = Found()
+    result = ModulePatches()
     for cls in upstream.classes.values():
         function = methods_of(cls).get("forward")
-        if function is None or not cls.name.endswith(_HEADS):
+        if function is None or not cls.name.endswith(LANGUAGE_HEADS):
             continue
         text = FunctionText(upstream.source, function)
         changes, slots = [], []
@@ -61,15 +68,15 @@ def find_losses(upstream: UpstreamSource) -> Found:
             _patch_loss(upstream, cls, function, text)
             changes, slots = [_CHANGE], [CAUSAL]
         except _Unfit as unfit:
-            found.left.append(Left(cls.name, str(unfit), "loss"))
+            result.left.append(Unpatched(cls.name, str(unfit), "loss"))
         if text.is_usual and _patch_balance(upstream, function, text, len(changes) + 1):
             changes, slots = [*changes, _BALANCED], [*slots, BALANCE]
         if changes:
             target = f"{cls.name}.forward"
             what = "Op slots for the losses" if len(slots) > 1 else f"Op slot for the {_words(slots[0].op)}"
             name = function_name(target)
-            found.patches.append(Patch(target, what, tuple(slots), tuple(changes), text.text(name)))
-    return found
+            result.patches.append(Patch(target, what, tuple(slots), tuple(changes), text.text(name)))
+    return result
 
 
 def _words(op: str) -> str:
@@ -99,12 +106,11 @@ def _patch_loss(upstream: UpstreamSource, cls: ast.ClassDef, function: Function,
         inside[statement.lineno - first] = "\0"
     kept = [line for line in inside if line != "\0"]
     kept = [line for n, line in enumerate(kept) if line or n == 0 or kept[n - 1]]
-    mark = "# --- Patch.1 ---"
     has_loss = any(ast.unparse(s) == "loss = None" for s in body[: region.first])
-    lines = [*([] if has_loss else ["loss = None"]), "logits = None", mark]
+    lines = [*([] if has_loss else ["loss = None"]), "logits = None", mark(1)]
     lines += [f"if labels is not None and {CAUSAL.name}.has_kernel:"]
     lines += textwrap.indent("\n".join(_kernel_call(upstream, cls, function, region)), "    ").split("\n")
-    lines += ["else:", f"    {mark}"]
+    lines += ["else:", f"    {mark(1)}"]
     new = [indent + line for line in lines] + [f"    {line}" if line.strip() else "" for line in kept]
     text.instead(first, last, new)
 
@@ -118,9 +124,9 @@ def _region(body: Sequence[ast.stmt]) -> _Region:
     head = next((n for n in range(last - 1, -1, -1) if _makes_logits(body[n])), None)
     if head is None:
         raise _Unfit("its logits do not come out of a head in one call")
-    made = body[head]
-    assert isinstance(made, ast.Assign)
-    value, floats = made.value, ("float", "contiguous")
+    assignment = body[head]
+    assert isinstance(assignment, ast.Assign)
+    value, floats = assignment.value, ("float", "contiguous")
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in floats:
         value = value.func.value
     name = own_attribute(value.func) if isinstance(value, ast.Call) else ""
@@ -265,7 +271,7 @@ def _class_names(cls: ast.ClassDef) -> list[str]:
 
 def _check_after(body: Sequence[ast.stmt], region: _Region) -> None:
     """Refuse a forward that uses below the loss what the fused one does not make."""
-    made = {
+    assigned = {
         n.id
         for s in body[region.first : region.last + 1]
         for n in ast.walk(s)
@@ -275,7 +281,7 @@ def _check_after(body: Sequence[ast.stmt], region: _Region) -> None:
         passed = {id(k.value) for call in calls(statement) for k in call.keywords}
         passed |= {id(e) for n in ast.walk(statement) if isinstance(n, ast.Tuple) for e in n.elts}
         read = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-        odd = [n.id for n in read if n.id in made and (n.id != "logits" or id(n) not in passed)]
+        odd = [n.id for n in read if n.id in assigned and (n.id != "logits" or id(n) not in passed)]
         if odd:
             raise _Unfit(f"it uses '{odd[0]}' below the loss as well")
 
@@ -329,8 +335,7 @@ def _patch_balance(upstream: UpstreamSource, function: Function, text: FunctionT
         return False
     lines[0] = f"{lines[0][:column]}balance{lines[0][column + len(BALANCE_FUNCTION) :]}"
     chosen = f"balance = {BALANCE.name} if {BALANCE.name}.has_kernel else {BALANCE_FUNCTION}"
-    mark = marked(number, [])[0]
-    text.instead(first, last, [indent + mark, indent + chosen, *lines, indent + mark])
+    text.instead(first, last, [indent + mark(number), indent + chosen, *lines, indent + mark(number)])
     return True
 
 

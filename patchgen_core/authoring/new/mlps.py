@@ -6,11 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patchgen_core.authoring.new.expressions import computed, methods_of, own_attribute
+from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
-from patchgen_core.authoring.new.parts import GEGLU, SWIGLU, Found, Left, Patch, Slot, function_name
-from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import computed, methods_of, own_attribute
-from patchgen_core.syntax.nodes import Function, last_name, without_docstring
+from patchgen_core.authoring.new.patches import GEGLU, SWIGLU, ModulePatches, Patch, Slot, Unpatched, function_name
+from patchgen_core.syntax.nodes import Function, decorator_names, last_name, without_docstring
 
 _SLOTS = {"silu": SWIGLU, "swish": SWIGLU, "gelu_pytorch_tanh": GEGLU, "gelu_python_tanh": GEGLU}
 _WORDS = {SWIGLU: '("silu", "swish")', GEGLU: '("gelu_pytorch_tanh", "gelu_python_tanh")'}
@@ -47,9 +47,9 @@ class _Activation:
     key: str = ""
 
 
-def find_mlps(upstream: UpstreamSource) -> Found:
+def find_mlps(upstream: UpstreamSource) -> ModulePatches:
     """The gated MLPs of a module."""
-    found = Found()
+    result = ModulePatches()
     for cls in upstream.classes.values():
         function = methods_of(cls).get("forward")
         if function is None or "Experts" in cls.name:
@@ -57,7 +57,7 @@ def find_mlps(upstream: UpstreamSource) -> Found:
         gated = _gated(cls, function)
         text = FunctionText(upstream.source, function)
         if gated is None or not text.is_usual:
-            found.left += _why_not(upstream, cls, function)
+            result.left += _why_not(upstream, cls, function)
             continue
         activation = _activation(upstream, cls, gated)
         slot = _SLOTS.get(activation.name)
@@ -65,15 +65,15 @@ def find_mlps(upstream: UpstreamSource) -> Found:
             named = f"'{activation.name}'" if activation.name else "not told by the configuration's text"
             key = f" ({activation.key})" if activation.key else ""
             reason = f"its activation{key} is {named}: swiglu_mlp has SiLU, geglu_mlp GELU in its tanh form"
-            found.left.append(Left(cls.name, reason, "MLP"))
+            result.left.append(Unpatched(cls.name, reason, "MLP"))
             continue
         text.at_start(marked(1, _lines(upstream, cls, gated, activation, slot)))
         target = f"{cls.name}.forward"
         body = text.text(function_name(target))
-        found.patches.append(Patch(target, f"Op slot for {_TITLES[slot]}", (slot,), (_CHANGES[slot],), body))
-        if upstream.is_decorated(cls, "use_kernel_forward_from_hub"):
-            found.dropped.append((cls.name, "use_kernel_forward_from_hub"))
-    return found
+        result.patches.append(Patch(target, f"Op slot for {_TITLES[slot]}", (slot,), (_CHANGES[slot],), body))
+        if "use_kernel_forward_from_hub" in decorator_names(cls):
+            result.dropped.append((cls.name, "use_kernel_forward_from_hub"))
+    return result
 
 
 def _gated(cls: ast.ClassDef, function: Function) -> _Gated | None:
@@ -131,14 +131,14 @@ def _default_of(function: Function, name: str) -> str:
 
 def _default(upstream: UpstreamSource, wanted: str, key: str) -> str:
     """The default of a field: of the class that is wanted, else the one that all classes agree on."""
-    found: dict[str, str] = {}
+    defaults: dict[str, str] = {}
     for source in upstream.configurations:
         for node in source.tree.body:
             if isinstance(node, ast.ClassDef):
-                found.update((node.name, value) for name, value in _fields(node) if name == key)
-    if wanted in found:
-        return found[wanted]
-    values = set(found.values())
+                defaults.update((node.name, value) for name, value in _fields(node) if name == key)
+    if wanted in defaults:
+        return defaults[wanted]
+    values = set(defaults.values())
     return values.pop() if len(values) == 1 else ""
 
 
@@ -174,7 +174,7 @@ def _lines(
     return [*lines, f"    return self.{gated.down}({slot.name}(self.{gated.gate}({x}), self.{gated.up}({x})))"]
 
 
-def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) -> Iterator[Left]:
+def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) -> Iterator[Unpatched]:
     """Why an MLP is none of those that are patched; nothing for other classes."""
     text = "\n".join(ast.unparse(statement) for statement in without_docstring(function))
     made = " ".join(ast.unparse(value) for init in upstream.inits(cls) for _, value in assignments(init))
@@ -187,4 +187,4 @@ def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) ->
         reason = "it does more than down(act(gate(x)) * up(x)) with three projections"
     else:
         reason = "it has no gate: neither SwiGLU nor GEGLU"
-    yield Left(cls.name, reason, "MLP")
+    yield Unpatched(cls.name, reason, "MLP")

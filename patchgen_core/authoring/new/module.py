@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
+from patchgen_core.authoring.new.expressions import calls, methods_of, own_attribute
 from patchgen_core.authoring.new.model_types import ModelType
-from patchgen_core.authoring.new.trees import calls, methods_of, own_attribute
+from patchgen_core.syntax.forms import resolved
 from patchgen_core.syntax.nodes import Function, last_name
 from patchgen_core.syntax.source import SourceFile
+
+D = TypeVar("D", ast.ClassDef, Function)
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,16 @@ class UpstreamSource:
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
         """Its classes that are defined once and at the top level, in its order."""
-        found = self.source.index.classes
-        top = {id(node) for node in self.source.tree.body}
-        return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1 and id(nodes[0]) in top}
+        return self._defined_once(self.source.index.classes)
 
     @cached_property
     def functions(self) -> dict[str, Function]:
         """Its functions that are defined once and at the top level."""
-        found = self.source.index.functions
+        return self._defined_once(self.source.index.functions)
+
+    def _defined_once(self, definitions: Mapping[str, list[D]]) -> dict[str, D]:
         top = {id(node) for node in self.source.tree.body}
-        return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1 and id(nodes[0]) in top}
+        return {name: nodes[0] for name, nodes in definitions.items() if len(nodes) == 1 and id(nodes[0]) in top}
 
     @cached_property
     def names(self) -> set[str]:
@@ -122,21 +126,16 @@ class UpstreamSource:
                 todo += self._reads.get(name, ())
         return found
 
-    def is_decorated(self, node: ast.ClassDef | Function, decorator: str) -> bool:
-        """Whether a decorator of this name stands above a class or a function."""
-        return any(last_name(d.func if isinstance(d, ast.Call) else d) == decorator for d in node.decorator_list)
-
 
 def homes_of(source: SourceFile, module: str) -> dict[str, str]:
     """Where each name of a module is imported from, as an absolute module; its own names from itself."""
     index = source.index
-    found = dict.fromkeys(index.definitions, module)
+    homes = dict.fromkeys(index.definitions, module)
     for name, bindings in index.imports.items():
         statement, alias = bindings[0]
         if isinstance(statement, ast.ImportFrom) and alias.asname is None:
-            base = module.split(".")[: -statement.level] if statement.level else []
-            found[name] = ".".join([*base, *filter(None, [statement.module])])
-    return found
+            homes[name] = resolved(statement, module.rpartition(".")[0])
+    return homes
 
 
 def assignments(function: Function) -> Iterator[tuple[str, ast.expr]]:

@@ -5,11 +5,26 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen_core.authoring.new.expressions import (
+    Computed,
+    computed,
+    methods_of,
+    normal,
+    own_attribute,
+    template,
+)
+from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.parts import RMS_NORM, RMS_NORM_ONE_PLUS, Found, Left, Patch, Slot, function_name
-from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import Computed, computed, methods_of, normal, own_attribute, template
-from patchgen_core.syntax.nodes import Function, without_docstring
+from patchgen_core.authoring.new.patches import (
+    RMS_NORM,
+    RMS_NORM_ONE_PLUS,
+    ModulePatches,
+    Patch,
+    Slot,
+    Unpatched,
+    function_name,
+)
+from patchgen_core.syntax.nodes import Function, decorator_names, without_docstring
 
 _WIDE = "x.to(torch.float32)"
 _UNIT = f"({_WIDE} * torch.rsqrt({_WIDE}.pow(2).mean(-1, keepdim=True) + self.eps))"
@@ -27,26 +42,26 @@ _LONGEST = 16
 _DROPPED = "use_kernel_forward_from_hub"
 
 
-def find_norms(upstream: UpstreamSource) -> Found:
+def find_norms(upstream: UpstreamSource) -> ModulePatches:
     """The RMSNorm classes of a module."""
-    found = Found()
-    seen = [(cls, function, _look(cls, function)) for cls, function in _candidates(upstream)]
-    both = bool({"standard", "cast_last"} & {kind for *_, (kind, _, _) in seen})
-    for cls, function, (kind, argument, eps) in seen:
+    result = ModulePatches()
+    norms = [(cls, function, _classify_norm(cls, function)) for cls, function in _candidates(upstream)]
+    both = bool({"standard", "cast_last"} & {kind for *_, (kind, _, _) in norms})
+    for cls, function, (kind, argument, eps) in norms:
         text = FunctionText(upstream.source, function)
         if not kind or not text.is_usual:
-            found.left.append(Left(cls.name, _why_not(cls, function), "norm"))
+            result.left.append(Unpatched(cls.name, _why_not(cls, function), "norm"))
             continue
         slot = RMS_NORM if kind != "one_plus" else _one_plus(both)
         lines, change = _call(kind, slot, argument, eps)
         text.at_start(marked(1, lines))
         target = f"{cls.name}.forward"
         what = "Op slot for RMSNorm" + (" with 1 + weight" if kind == "one_plus" else "")
-        found.patches.append(Patch(target, what, (slot,), (change,), text.text(function_name(target))))
-        if upstream.is_decorated(cls, _DROPPED):
-            found.dropped.append((cls.name, _DROPPED))
-    found.left += _of_torch(upstream, any(kind for *_, (kind, _, _) in seen))
-    return found
+        result.patches.append(Patch(target, what, (slot,), (change,), text.text(function_name(target))))
+        if _DROPPED in decorator_names(cls):
+            result.dropped.append((cls.name, _DROPPED))
+    result.left += _of_torch(upstream, any(kind for *_, (kind, _, _) in norms))
+    return result
 
 
 def _one_plus(both: bool) -> Slot:
@@ -73,7 +88,7 @@ def _candidates(upstream: UpstreamSource) -> Iterator[tuple[ast.ClassDef, Functi
             yield cls, forward
 
 
-def _look(cls: ast.ClassDef, function: Function) -> tuple[str, str, str]:
+def _classify_norm(cls: ast.ClassDef, function: Function) -> tuple[str, str, str]:
     """The kind of a norm, empty for another one; the name of its argument, and of its epsilon."""
     value = computed(function, methods_of(cls))
     if value is None or len(value.parameters) != 1:
@@ -106,9 +121,9 @@ def _why_not(cls: ast.ClassDef, function: Function) -> str:
     return "it casts or scales in another order than rms_norm/standard and one_plus_weight"
 
 
-def _of_torch(upstream: UpstreamSource, has_own: bool) -> Iterator[Left]:
+def _of_torch(upstream: UpstreamSource, has_own: bool) -> Iterator[Unpatched]:
     """Norms that are torch's own, of which there is nothing to patch."""
     for name in ("RMSNorm", "LayerNorm"):
         used = f"nn.{name}(" in upstream.source.text
         if used and not has_own:
-            yield Left(f"nn.{name}", "the norms are torch's own modules: upstream has no class to patch", "norm")
+            yield Unpatched(f"nn.{name}", "the norms are torch's own modules: upstream has no class to patch", "norm")

@@ -6,14 +6,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patchgen_core.authoring.new.auto_parts import AutoParts
+from patchgen_core.authoring.new.expressions import calls
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
-from patchgen_core.authoring.new.towers import Towers
-from patchgen_core.authoring.new.trees import calls
+from patchgen_core.authoring.new.patches import LANGUAGE_HEADS
 from patchgen_core.syntax.nodes import FUNCTIONS, last_name
 from patchgen_core.syntax.source import SourceFile
 
 _DEPTH = 8
-_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 _ALIASES, _BUILDER = "_MODEL_TO_CONVERSION_PATTERN", "_build_checkpoint_conversion_mapping"
 CONVERSION_MODULE = "transformers.conversion_mapping"
 
@@ -39,24 +39,24 @@ class Plan:
         return len(set(self.patterns.values())) == 1
 
 
-def find_plan(upstream: UpstreamSource, experts: list[str], towers: Towers) -> Plan | None:
+def find_plan(upstream: UpstreamSource, experts: list[str], auto_parts: AutoParts) -> Plan | None:
     """Where the experts of a module's language models stand; None when its text does not tell.
 
     Args:
         upstream: the module.
         experts: the classes of experts that are patched.
-        towers: the parts that the patches make of the module's own classes.
+        auto_parts: the parts that the patches make of the module's own classes.
     """
     heads: dict[str, tuple[str, ...]] = {}
     for name, cls in upstream.classes.items():
-        if name.endswith(_HEADS) and any(upstream.inits(cls)):
-            found = (path for wanted in experts for path in _paths(upstream, cls, wanted, towers, ()))
+        if name.endswith(LANGUAGE_HEADS) and any(upstream.inits(cls)):
+            found = (path for wanted in experts for path in _paths(upstream, cls, wanted, auto_parts, ()))
             heads[name] = tuple(dict.fromkeys(found))
     return Plan(heads) if heads and all(heads.values()) else None
 
 
 def _paths(
-    upstream: UpstreamSource, cls: ast.ClassDef, wanted: str, towers: Towers, seen: tuple[str, ...]
+    upstream: UpstreamSource, cls: ast.ClassDef, wanted: str, auto_parts: AutoParts, seen: tuple[str, ...]
 ) -> Iterator[str]:
     """The dotted names of the modules of one class below another."""
     if len(seen) > _DEPTH or cls.name in seen:
@@ -65,12 +65,12 @@ def _paths(
         for name, value in assignments(init):
             many = isinstance(value, ast.Call) and last_name(value.func) == "ModuleList"
             segment = f"{name}.*" if many else name
-            made = towers.get((cls.name, name))
-            for child in [made] if made else dict.fromkeys(_built(value)):
+            part = auto_parts.get((cls.name, name))
+            for child in [part] if part else dict.fromkeys(_built(value)):
                 if child == wanted:
                     yield segment
                 elif child in upstream.classes:
-                    below = _paths(upstream, upstream.classes[child], wanted, towers, (*seen, cls.name))
+                    below = _paths(upstream, upstream.classes[child], wanted, auto_parts, (*seen, cls.name))
                     yield from (f"{segment}.{path}" for path in below)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen_core.authoring.new.expressions import calls, computed, normal, template
+from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.parts import ROTARY, Found, Left, Patch
-from patchgen_core.authoring.new.texts import FunctionText, marked
-from patchgen_core.authoring.new.trees import calls, computed, normal, template
+from patchgen_core.authoring.new.patches import ROTARY, ModulePatches, Patch, Unpatched
 from patchgen_core.checks.contract.rotations import is_rotary
 from patchgen_core.syntax.nodes import Function, last_name
 
@@ -25,16 +25,16 @@ def _forms(half: str, last: str) -> set[str]:
     return {template(f"({one[0]}, {one[1]})")}
 
 
-def find_rotary(upstream: UpstreamSource) -> Found:
+def find_rotary(upstream: UpstreamSource) -> ModulePatches:
     """The rotary functions of a module."""
-    found = Found()
+    result = ModulePatches()
     for name, function in upstream.functions.items():
         if not name.startswith("apply_") or not is_rotary(name):
             continue
         text = FunctionText(upstream.source, function)
         reason = _why_not(upstream, function) or ("" if text.is_usual else "it stands on one line")
         if reason:
-            found.left.append(Left(name, reason, "rotary"))
+            result.left.append(Unpatched(name, reason, "rotary"))
             continue
         q, k, cos, sin = _parameters(function)[:4]
         dimension = ", unsqueeze_dim=unsqueeze_dim" if "unsqueeze_dim" in _parameters(function) else ""
@@ -42,9 +42,9 @@ def find_rotary(upstream: UpstreamSource) -> Found:
         text.at_start(marked(1, [f"if {ROTARY.name}.has_kernel:", f"    return {call}"]))
         own = f"{upstream.model.identifier}_{name}"
         patch = Patch(name, "Op slot for the rotary embedding", (ROTARY,), (_CHANGE,), text.text(own))
-        found.patches.append(patch)
-        found.dropped += [(cls, _TAKER) for cls in _takers(upstream, name)]
-    return found
+        result.patches.append(patch)
+        result.dropped += [(cls, _TAKER) for cls in _takers(upstream, name)]
+    return result
 
 
 def _why_not(upstream: UpstreamSource, function: Function) -> str:

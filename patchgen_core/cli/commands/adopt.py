@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from patchgen_core.authoring.adopt.adopting import AdoptResult, adopt
+from patchgen_core.authoring.adopt.adopt_patcher import AdoptResult, adopt
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import Project

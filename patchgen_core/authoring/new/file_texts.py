@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.parts import SLOTS, Found, Left, Patch, Slot, function_name
+from patchgen_core.authoring.new.patches import SLOTS, ModulePatches, Patch, Slot, Unpatched, function_name
 from patchgen_core.authoring.new.plans import Plan, Stored
 from patchgen_core.upstream.module import UpstreamModule
 
@@ -34,7 +34,7 @@ class Written:
 
     Attributes:
         upstream: the module.
-        found: the patches, and what is left.
+        module_patches: the patches, and what is left.
         package: the package of the model's folder, with dots.
         plan: where experts stand; None without one.
         stored: how the hub stores experts; None without experts.
@@ -42,7 +42,7 @@ class Written:
     """
 
     upstream: UpstreamSource
-    found: Found
+    module_patches: ModulePatches
     package: str
     plan: Plan | None
     stored: Stored | None
@@ -68,7 +68,7 @@ class Written:
     def slots(self) -> list[Slot]:
         """The slots of all patches, in their usual order."""
         order = [slot.name for slot in SLOTS]
-        used = {slot.name: slot for patch in self.found.patches for slot in patch.slots}
+        used = {slot.name: slot for patch in self.module_patches.patches for slot in patch.slots}
         return sorted(used.values(), key=lambda slot: order.index(slot.name))
 
 
@@ -81,7 +81,7 @@ def config_text(written: Written) -> str:
 
 
 def _config(written: Written) -> Iterator[str]:
-    model, found = written.upstream.model, written.found
+    model, module_patches = written.upstream.model, written.module_patches
     yield from _docstring(written)
     yield from _imports(written)
     yield "config = PatchConfig("
@@ -90,13 +90,13 @@ def _config(written: Written) -> Iterator[str]:
     yield f"    description='{written.title} with op slots for GPU training',"
     yield ")\n"
     yield 'config.add_import("patchgen_core.ops", names=["OpSlot"])'
-    for module, names in _added(found.patches):
+    for module, names in _added(module_patches.patches):
         yield f"config.add_import({module!r}, names={names!r})"
     block = [slot.line for slot in written.slots]
-    block += dict.fromkeys(line for patch in found.patches for line in patch.block)
+    block += dict.fromkeys(line for patch in module_patches.patches for line in patch.block)
     yield 'config.add_post_import_block(\n    """\n' + textwrap.indent("\n".join(block), "    ") + '\n    """\n)\n'
-    yield from _drops(found)
-    for patch in found.patches:
+    yield from _drops(module_patches)
+    for patch in module_patches.patches:
         yield from _patch(patch)
     yield from _plan_patches(written)
 
@@ -109,9 +109,9 @@ def _docstring(written: Written) -> Iterator[str]:
         "Where nothing is bound, the generated module runs upstream's own lines. "
         f"Written by 'patchgen new {model.name}' with {release}; from now on a config like any other."
     )
-    if written.found.left:
+    if written.module_patches.left:
         lines += ["", "What stays upstream's:", ""]
-        for names, reason in _grouped(written.found.left):
+        for names, reason in _grouped(written.module_patches.left):
             lines += _wrapped(f"- {names}: {reason}.", "  ")
     lines += ["", f"    patchgen {written.package}.{written.name}_gpu_patch_gen_config --diff"]
     text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
@@ -122,7 +122,7 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def _grouped(left: Sequence[Left]) -> Iterator[tuple[str, str]]:
+def _grouped(left: Sequence[Unpatched]) -> Iterator[tuple[str, str]]:
     """What is left, with names of one reason together."""
     by_reason: dict[str, list[str]] = {}
     for entry in left:
@@ -133,9 +133,9 @@ def _grouped(left: Sequence[Left]) -> Iterator[tuple[str, str]]:
 
 def _imports(written: Written) -> Iterator[str]:
     """What the replacements need while the config is loaded: annotations, defaults and decorators."""
-    homes, found = written.upstream.homes, written.found
+    homes, module_patches = written.upstream.homes, written.module_patches
     used: dict[str, str] = {}
-    for patch in found.patches:
+    for patch in module_patches.patches:
         extra = dict(patch.imports)
         for name in (*_early_names(patch.text), *patch.decorators):
             home = extra.get(name) or homes.get(name)
@@ -176,8 +176,8 @@ def _added(patches: Sequence[Patch]) -> Iterator[tuple[str, list[str]]]:
         yield module, sorted(by_module[module])
 
 
-def _drops(found: Found) -> Iterator[str]:
-    dropped = list(dict.fromkeys(found.dropped))
+def _drops(module_patches: ModulePatches) -> Iterator[str]:
+    dropped = list(dict.fromkeys(module_patches.dropped))
     if dropped:
         chosen = any(decorator == "use_experts_implementation" for _, decorator in dropped)
         routers = "Kernels of the hub, and transformers' own choice of experts," if chosen else "Kernels of the hub"

@@ -1,4 +1,4 @@
-"""What is found in an upstream module: patches with their text, and what stays as it is, with the reason."""
+"""What there is to patch in an upstream module: patches with their text, and what stays as it is, with the reason."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ SLOTS = (RMS_NORM, RMS_NORM_ONE_PLUS, ROTARY, SWIGLU, GEGLU, EXPERTS, BALANCE, C
 """Every slot that is written, in the order of the block that makes them."""
 
 
+LANGUAGE_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
+"""How the names of classes with a language modeling head end."""
+
+
 @dataclass(frozen=True)
 class Patch:
     """One patch of the config.
@@ -74,7 +78,7 @@ class Patch:
 
 
 @dataclass(frozen=True)
-class Left:
+class Unpatched:
     """Something that stays as upstream has it.
 
     Attributes:
@@ -89,15 +93,15 @@ class Left:
 
 
 @dataclass
-class Found:
-    """What a look at a module found, in the order of the module."""
+class ModulePatches:
+    """What there is to patch in a module, in the order of the module."""
 
     patches: list[Patch] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    left: list[Unpatched] = field(default_factory=list)
     dropped: list[tuple[str, str]] = field(default_factory=list)
 
-    def add(self, other: Found) -> None:
-        """Take over what another look found."""
+    def add(self, other: ModulePatches) -> None:
+        """Take over what another search found."""
         self.patches += other.patches
         self.left += other.left
         self.dropped += other.dropped

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen_core.authoring.new.file_texts import Written, config_text, converter_text, init_text, plan_text
 from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.parts import Found, Left, Patch
-from patchgen_core.authoring.new.survey import look, look_beside, read_upstream
-from patchgen_core.authoring.new.writing import Written, config_text, converter_text, init_text, plan_text
+from patchgen_core.authoring.new.patch_search import find_patches, find_plan_and_layout, read_upstream
+from patchgen_core.authoring.new.patches import ModulePatches, Patch, Unpatched
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.normalize import Text, normalize
 from patchgen_core.build.results import Artifact
@@ -48,7 +48,7 @@ class NewResult:
     config: Path
     files: tuple[tuple[Path, str], ...]
     patches: tuple[Patch, ...]
-    left: tuple[Left, ...]
+    left: tuple[Unpatched, ...]
     errors: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     written: tuple[Path, ...]
@@ -79,20 +79,20 @@ def create_new(
     drafted = _draft(project, types, upstream)
     if drafted.artifact is None:
         raise PatchgenError.from_problems(drafted.problems)
-    made = [*drafted.files, *(drafted.artifact.files if generate else ())]
+    files = [*drafted.files, *(drafted.artifact.files if generate else ())]
     if not dry_run:
-        _check_free([path for path, _ in made], force)
-    done = [] if dry_run else write_files(made)
+        _check_free([path for path, _ in files], force)
+    written = [] if dry_run else write_files(files)
     return NewResult(
         model_type,
         upstream.model.module,
         drafted.config,
-        tuple(made),
-        tuple(drafted.found.patches),
-        tuple(drafted.found.left),
+        tuple(files),
+        tuple(drafted.module_patches.patches),
+        tuple(drafted.module_patches.left),
         drafted.problems,
         drafted.warnings,
-        tuple(done),
+        tuple(written),
         drafted.artifact.diff,
     )
 
@@ -102,7 +102,7 @@ class _Draft:
     """Texts that are written nowhere yet, and what the generator and the contract rules say of them."""
 
     config: Path
-    found: Found
+    module_patches: ModulePatches
     files: tuple[tuple[Path, str], ...]
     artifact: Artifact | None
     problems: tuple[Problem, ...]
@@ -119,20 +119,22 @@ def _draft(project: Project, types: ModelTypes, upstream: UpstreamSource) -> _Dr
     config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
     package = project.module_name(config).rpartition(".")[0]
     release = find_upstream(upstream.model.module, project.import_roots)
-    objections: dict[str, Left] = {}
+    objections: dict[str, Unpatched] = {}
     for number in range(_MOST_ROUNDS):
-        found, towers = look(types, upstream, frozenset(objections))
-        found.left += objections.values()
-        if not found.patches:
-            raise _nothing(upstream.model.name, upstream.model.module, found.left)
-        plan, stored = look_beside(types, upstream, found, towers)
-        written = Written(upstream, found, package, plan, stored, release)
+        module_patches, auto_parts = find_patches(types, upstream, frozenset(objections))
+        module_patches.left += objections.values()
+        if not module_patches.patches:
+            raise _nothing(upstream.model.name, upstream.model.module, module_patches.left)
+        plan, stored = find_plan_and_layout(types, upstream, module_patches, auto_parts)
+        written = Written(upstream, module_patches, package, plan, stored, release)
         files = _format(project, _files(written, config))
-        draft = _Draft(config, found, tuple(files), *_generate(project, types.sources, config, dict(files)[config]))
-        wrong = _objections(found.patches, (*draft.problems, *draft.warnings), dict(files)[config])
-        if not wrong or number == _MOST_ROUNDS - 1:
+        draft = _Draft(
+            config, module_patches, tuple(files), *_generate(project, types.sources, config, dict(files)[config])
+        )
+        more = _objections(module_patches.patches, (*draft.problems, *draft.warnings), dict(files)[config])
+        if not more or number == _MOST_ROUNDS - 1:
             break
-        objections.update(wrong)
+        objections.update(more)
     return draft
 
 
@@ -163,18 +165,18 @@ def _generate(
     return outcome.artifact, tuple(verdict.errors), tuple(verdict.warnings)
 
 
-def _objections(patches: Sequence[Patch], problems: Sequence[Problem], text: str) -> dict[str, Left]:
+def _objections(patches: Sequence[Patch], problems: Sequence[Problem], text: str) -> dict[str, Unpatched]:
     """The patches that problems are about, by the line of the config that declares each."""
     starts = dict(_declared(text))
     by_target = {patch.target: patch for patch in patches}
-    found: dict[str, Left] = {}
+    objections: dict[str, Unpatched] = {}
     for problem in problems:
         line = problem.location.line if problem.location is not None else 0
         above = [number for number in starts if number <= line]
         patch = by_target.get(starts[max(above)]) if above else None
         if patch is not None:
-            found.setdefault(patch.target, Left(patch.target, problem.title.rstrip("."), "rule"))
-    return found
+            objections.setdefault(patch.target, Unpatched(patch.target, problem.title.rstrip("."), "rule"))
+    return objections
 
 
 def _declared(text: str) -> Iterator[tuple[int, str]]:
@@ -194,7 +196,7 @@ def _check_free(paths: Sequence[Path], force: bool) -> None:
         raise PatchgenError.from_problems(problems)
 
 
-def _nothing(model_type: str, module: str, left: Sequence[Left]) -> PatchgenError:
+def _nothing(model_type: str, module: str, left: Sequence[Unpatched]) -> PatchgenError:
     """The error of a model that has nothing to patch."""
     reasons = [f"{entry.name}: {entry.reason}." for entry in left]
     hint = "\n  ".join(["What was looked at:", *reasons]) if reasons else ""

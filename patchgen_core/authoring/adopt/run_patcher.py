@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from patchgen_core.authoring.adopt.effects import Effect, Probed, ProbeRequest
+from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatcherRequest, PatcherRun
 from patchgen_core.authoring.adopt.values import describe, shortly
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.monkey_patch import MONKEY_PATCHER
@@ -24,7 +24,7 @@ from patchgen_core.runtime.patchers import watch_patcher
 Patcher = Callable[..., object]
 
 
-def probe(request: ProbeRequest) -> Probed:
+def run_patcher(request: PatcherRequest) -> PatcherRun:
     """Import what registers patchers, then run one on a model's module and compare.
 
     Raises:
@@ -48,14 +48,14 @@ def probe(request: ProbeRequest) -> Probed:
     bound = _bound(module, changes)
     for change in reversed(changes):  # what has a name has it without the patcher, which may change what is used here
         change.undo()
-    effects = _effects(module, changes, bound, str(getattr(function, "__module__", "")))
+    home = str(getattr(function, "__module__", ""))
     parameters = tuple(name for name in inspect.signature(function).parameters if name != "model")
-    return Probed(
+    return PatcherRun(
         upstream=upstream,
         patcher=_path(function),
         parameters=parameters,
         arguments=dict(request.arguments),
-        effects=tuple(effects),
+        changes=tuple(_in_order(module, [_describe_change(change, module, bound, home) for change in changes])),
         messages=tuple(dict.fromkeys(messages)),
         side_effects=tuple(sorted(change.label for change in beside)),
     )
@@ -155,22 +155,21 @@ def _bound(module: types.ModuleType, changes: list[Change]) -> dict[str, Any]:
     return {name: value for name, value in vars(module).items() if name not in added}
 
 
-def _effects(module: types.ModuleType, changes: list[Change], bound: Mapping[str, Any], home: str) -> list[Effect]:
-    """What changed, upstream's first and in the order in which it stands there."""
-    effects = [_effect(change, module, bound, home) for change in changes]
+def _in_order(module: types.ModuleType, changes: list[AttributeChange]) -> list[AttributeChange]:
+    """Changes, upstream's first and in the order in which it has the names."""
     order = {name: number for number, name in enumerate(vars(module))}
 
-    def place(effect: Effect) -> tuple[int, str]:
-        if not effect.is_upstream:
-            return len(order) + 1, effect.label
-        return order.get((effect.cls or effect.name).split(".")[0], len(order)), ""
+    def order_of(change: AttributeChange) -> tuple[int, str]:
+        if not change.is_upstream:
+            return len(order) + 1, change.label
+        return order.get((change.cls or change.name).split(".")[0], len(order)), ""
 
-    return sorted(effects, key=place)
+    return sorted(changes, key=order_of)
 
 
-def _effect(change: Change, module: types.ModuleType, bound: Mapping[str, Any], home: str) -> Effect:
+def _describe_change(change: Change, module: types.ModuleType, bound: Mapping[str, Any], home: str) -> AttributeChange:
     owner = change.owner
     cls = owner.__qualname__ if isinstance(owner, type) and owner.__module__ == module.__name__ else ""
     value = None if change.after is MISSING else describe(change.after, bound, home)
     was = "" if change.before is MISSING else shortly(change.before)
-    return Effect(change.label, str(change.name), cls, bool(cls) or owner is module, was, value)
+    return AttributeChange(change.label, str(change.name), cls, bool(cls) or owner is module, was, value)

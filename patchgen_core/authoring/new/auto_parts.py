@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from patchgen_core.authoring.new.expressions import methods_of, own_attribute
+from patchgen_core.authoring.new.function_text import FunctionText, mark
 from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.parts import Found, Patch, function_name
-from patchgen_core.authoring.new.texts import FunctionText
-from patchgen_core.authoring.new.trees import methods_of, own_attribute
+from patchgen_core.authoring.new.patches import ModulePatches, Patch, function_name
 from patchgen_core.syntax.nodes import last_name
 
-Towers = dict[tuple[str, str], str]
+AutoParts = dict[tuple[str, str], str]
 """The class that stands for a part, by the class that makes it and the attribute that holds it."""
 
 _BUILDERS = ("from_config", "_from_config")
@@ -20,7 +20,7 @@ _CHANGE = "the models of this module - AutoModel would make upstream's, in which
 _TABLES = ("sub_configs_defaults", "sub_configs")
 
 
-def find_towers(types: ModelTypes, upstream: UpstreamSource, patched: set[str]) -> tuple[Found, Towers]:
+def find_auto_parts(types: ModelTypes, upstream: UpstreamSource, patched: set[str]) -> tuple[ModulePatches, AutoParts]:
     """The parts that have to be made of the module's own classes for their patches to run.
 
     Args:
@@ -28,24 +28,25 @@ def find_towers(types: ModelTypes, upstream: UpstreamSource, patched: set[str]) 
         upstream: the module.
         patched: the classes and functions that are patched.
     """
-    found, towers = Found(), Towers()
+    result, parts = ModulePatches(), AutoParts()
     for cls in upstream.classes.values():
         init = methods_of(cls).get("__init__")
-        made = dict(_made(types, upstream, cls)) if init is not None else {}
-        made = {statement: name for statement, name in made.items() if upstream.leads_to(name) & patched}
-        if init is None or not made:
+        if init is None:
+            continue
+        classes = {s: name for s, name in _part_classes(types, upstream, cls) if upstream.leads_to(name) & patched}
+        if not classes:
             continue
         text = FunctionText(upstream.source, init)
-        for statement, name in made.items():
-            _replace(text, statement, name, made)
-            towers[cls.name, own_attribute(statement.targets[0])] = name
+        for statement, name in classes.items():
+            _replace(text, statement, name, classes)
+            parts[cls.name, own_attribute(statement.targets[0])] = name
         target = f"{cls.name}.__init__"
-        what = f"{' and '.join(dict.fromkeys(made.values()))} of this module instead of upstream's"
-        found.patches.append(Patch(target, what, (), (_CHANGE,), text.text(function_name(target))))
-    return found, towers
+        what = f"{' and '.join(dict.fromkeys(classes.values()))} of this module instead of upstream's"
+        result.patches.append(Patch(target, what, (), (_CHANGE,), text.text(function_name(target))))
+    return result, parts
 
 
-def _made(types: ModelTypes, upstream: UpstreamSource, cls: ast.ClassDef) -> Iterator[tuple[ast.Assign, str]]:
+def _part_classes(types: ModelTypes, upstream: UpstreamSource, cls: ast.ClassDef) -> Iterator[tuple[ast.Assign, str]]:
     """The statements ``self.part = AutoModel.from_config(config.part_config)`` of a class, with the module's class."""
     parts = {key: value for name in upstream.configs_of(cls) for key, value in _parts(upstream, name)}
     for statement in methods_of(cls)["__init__"].body:
@@ -74,16 +75,16 @@ def _parts(upstream: UpstreamSource, wanted: str) -> Iterator[tuple[str, str]]:
                             yield str(key.value), value.id
 
 
-def _replace(text: FunctionText, statement: ast.Assign, name: str, made: dict[ast.Assign, str]) -> None:
+def _replace(text: FunctionText, statement: ast.Assign, name: str, classes: dict[ast.Assign, str]) -> None:
     """Make a part of the module's class; neighbours are between one pair of markers."""
-    line, mark = statement.lineno, "# --- Patch.1 ---"
-    lines = {other.lineno for other in made}
+    line = statement.lineno
+    lines = {other.lineno for other in classes}
     [old] = text.lines_of(line, line)
     call = statement.value
     assert isinstance(call, ast.Call)
     new = old[: call.func.col_offset] + f"{name}._from_config" + old[call.func.end_col_offset :]
     if line - 1 not in lines:
-        text.before(line, [mark])
+        text.before(line, [mark(1)])
     text.instead(line, line, [new])
     if line + 1 not in lines:
-        text.after(line, [mark], text.source.indent(line))
+        text.after(line, [mark(1)], text.source.indent(line))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.authoring.adopt.effects import Probed, ProbeRequest
-from patchgen_core.authoring.adopt.examining import examine
-from patchgen_core.authoring.adopt.writing import write_config
+from patchgen_core.authoring.adopt.config_text import write_config
+from patchgen_core.authoring.adopt.contract_findings import examine
+from patchgen_core.authoring.adopt.patcher_run import PatcherRequest, PatcherRun
 from patchgen_core.build.normalize import Text, normalize
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.files import read_text, write_files
@@ -22,6 +22,7 @@ from patchgen_core.syntax.source import read_source
 from patchgen_core.upstream.module import UpstreamModule, find_upstream
 from patchgen_core.workers.worker import Worker, WorkerDied
 
+_HANDLER = "patchgen_core.authoring.adopt.run_patcher:run_patcher"
 _TIME_LIMIT = 600.0
 
 
@@ -81,32 +82,32 @@ def adopt(
         _check_free(Path(output), force)
     if "." in model:
         find_upstream(model, project.import_roots)
-    probed = _probe(project, ProbeRequest(model, patcher, tuple(imports), dict(arguments or {})))
-    name = probed.upstream.rpartition(".")[2].removeprefix("modeling_")
+    run = _run_apart(project, PatcherRequest(model, patcher, tuple(imports), dict(arguments or {})))
+    name = run.upstream.rpartition(".")[2].removeprefix("modeling_")
     path = Path(os.path.abspath(output or project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"))
     _check_free(path, force)
-    upstream = find_upstream(probed.upstream, project.import_roots)
-    about = _about(project, path, upstream, probed, _command(model, patcher, arguments, imports))
+    upstream = find_upstream(run.upstream, project.import_roots)
+    about = _about(project, path, upstream, run, _command(model, patcher, arguments, imports))
 
     source, target_file = read_source(upstream.path), f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
-    written = write_config(probed, source, target_file, about)
+    written = write_config(run, source, target_file, about)
     if not written.changes:
         hint = " ".join(f"{finding.message}." for finding in written.findings) or "Do its arguments switch all off?"
-        message = f"{probed.patcher} changes nothing of '{probed.upstream}' that a config could declare"
+        message = f"{run.patcher} changes nothing of '{run.upstream}' that a config could declare"
         raise PatchgenError(message, hint=hint)
     write_files([(path, written.text)])
     allowed, wrong, notes = examine(project, path)
-    text = write_config(probed, source, target_file, about, allowed).text
+    text = write_config(run, source, target_file, about, allowed).text
     text = normalize([Text(path, text)], project)[0].text
     write_files([(path, text)])
     return AdoptResult(
-        path=path,
-        text=text,
-        changes=written.changes,
-        findings=(*written.findings, *wrong),
-        notes=(*written.notes, *notes),
-        upstream=probed.upstream,
-        patcher=probed.patcher,
+        path,
+        text,
+        written.changes,
+        (*written.findings, *wrong),
+        (*written.notes, *notes),
+        run.upstream,
+        run.patcher,
     )
 
 
@@ -125,9 +126,9 @@ def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, impo
     return " ".join(map(shlex.quote, [*words, *(["--kwargs", *given] if given else [])]))
 
 
-def _about(project: Project, path: Path, upstream: UpstreamModule, probed: Probed, command: str) -> list[str]:
+def _about(project: Project, path: Path, upstream: UpstreamModule, run: PatcherRun, command: str) -> list[str]:
     """The end of the config's docstring."""
-    package = probed.patcher.partition(":")[0].partition(".")[0]
+    package = run.patcher.partition(":")[0].partition(".")[0]
     versions = [f"{upstream.distribution} {upstream.version}"]
     if (own := _version(package)) and package != upstream.distribution:
         versions.append(f"{package} {own}")
@@ -142,16 +143,18 @@ def _version(package: str) -> str:
         return ""
 
 
-def _probe(project: Project, request: ProbeRequest) -> Probed:
+def _run_apart(project: Project, request: PatcherRequest) -> PatcherRun:
     """Run the patcher in a process of its own."""
     try:
         json.dumps(dict(request.arguments))
     except TypeError as error:
         raise PatchgenError(f"the patcher's arguments cannot be passed on: {error}") from None
     try:
-        with Worker("patchgen_core.authoring.adopt.probe:probe", _TIME_LIMIT, project.import_roots) as worker:
-            probed: Probed = worker.ask(request)
-            return probed
+        with Worker(
+            "patchgen_core.authoring.adopt.run_patcher:run_patcher", _TIME_LIMIT, project.import_roots
+        ) as worker:
+            run: PatcherRun = worker.ask(request)
+            return run
     except OSError as error:
         raise PatchgenError(f"no process to run the patcher in can be started: {error.strerror}") from None
     except WorkerDied as error:

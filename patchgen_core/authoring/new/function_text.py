@@ -78,5 +78,9 @@ class FunctionText:
 
 def marked(number: int, lines: Sequence[str]) -> list[str]:
     """Lines between the markers of a change."""
-    mark = f"# --- Patch.{number} ---"
-    return [mark, *lines, mark]
+    return [mark(number), *lines, mark(number)]
+
+
+def mark(number: int) -> str:
+    """The comment that stands before and after a change."""
+    return f"# --- Patch.{number} ---"

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from patchgen_core.authoring.adopt.effects import Effect, Probed, Use, Value
+from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatcherRun, Use, Value
 from patchgen_core.errors import Problem
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.syntax.source import SourceFile
@@ -51,18 +51,22 @@ class Allowed:
 
 
 def write_config(
-    probed: Probed, source: SourceFile, target_file: str, about: Sequence[str], allowed: Sequence[Allowed] = ()
+    run: PatcherRun,
+    source: SourceFile,
+    target_file: str,
+    about: Sequence[str],
+    allowed: Sequence[Allowed] = (),
 ) -> Written:
     """The config for what a patcher did.
 
     Args:
-        probed: what it did.
+        run: what it did.
         source: upstream's module.
         target_file: the file to generate.
         about: lines for the end of the docstring: where the config comes from, and what to do with it.
         allowed: what the contract rules are to accept.
     """
-    return _Writer(probed, source, target_file).write(about, allowed)
+    return _Writer(run, source, target_file).write(about, allowed)
 
 
 @dataclass
@@ -81,84 +85,82 @@ class _Parts:
 
 
 class _Writer:
-    def __init__(self, probed: Probed, source: SourceFile, target_file: str) -> None:
-        self.probed, self.source, self.target_file = probed, source, target_file
+    def __init__(self, run: PatcherRun, source: SourceFile, target_file: str) -> None:
+        self.run, self.source, self.target_file = run, source, target_file
         self.index = source.index
         self.parts = _Parts()
         self.patched: set[str] = set()
-        self.function = probed.patcher.rpartition(":")[2]
+        self.function = run.patcher.rpartition(":")[2]
         self.reason = f"As {self.function} patches it"
-        self.whole = {
-            e.name for e in probed.effects if e.is_upstream and not e.cls and e.name in self.index.definitions
-        }
+        self.whole = {e.name for e in run.changes if e.is_upstream and not e.cls and e.name in self.index.definitions}
 
     def write(self, about: Sequence[str], allowed: Sequence[Allowed]) -> Written:
         parts = self.parts
-        elsewhere: dict[str, list[Effect]] = {}
-        for effect in self.probed.effects:
-            if not effect.is_upstream:
-                elsewhere.setdefault(_modeling_module(effect) or effect.label, []).append(effect)
-            elif effect.cls:
-                self._member(effect)
+        elsewhere: dict[str, list[AttributeChange]] = {}
+        for change in self.run.changes:
+            if not change.is_upstream:
+                elsewhere.setdefault(_modeling_module(change) or change.label, []).append(change)
+            elif change.cls:
+                self._member(change)
             else:
-                self._global(effect)
-        for effects in elsewhere.values():
-            self._elsewhere(effects)
-        parts.notes += [f"the patcher says: {message}" for message in self.probed.messages]
+                self._global(change)
+        for changes in elsewhere.values():
+            self._elsewhere(changes)
+        parts.notes += [f"the patcher says: {message}" for message in self.run.messages]
         parts.notes += self._early_uses()
-        if self.probed.side_effects:
-            names = ", ".join(self.probed.side_effects)
+        if self.run.side_effects:
+            names = ", ".join(self.run.side_effects)
             parts.notes.append(f"meanwhile other packages changed in themselves, which is left to them: {names}")
         text = "\n".join(self._text(about, allowed))
         return Written(text, tuple(parts.changes), tuple(parts.findings), tuple(parts.notes))
 
-    # --- effects -----------------------------------------------------------------------------------
+    # --- changes -----------------------------------------------------------------------------------
 
-    def _global(self, effect: Effect) -> None:
+    def _global(self, change: AttributeChange) -> None:
         """A class, function, import or constant of upstream's module."""
-        name, value = effect.name, effect.value
+        name, value = change.name, change.value
         nodes = self.index.definitions.get(name, [])
         if value is None:
-            self._cannot(effect, "it is deleted", "Exclude it from the output, or patch what uses it.")
+            self._cannot(change, "it is deleted", "Exclude it from the output, or patch what uses it.")
         elif nodes:
-            self._definition(effect, value, nodes)
+            self._definition(change, value, nodes)
         elif name in self.index.imports or name in self.index.assigned:
-            self._bound(effect, value)
+            self._bound(change, value)
         elif any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(self.source.tree)):
-            self._cannot(effect, "upstream means the builtin by this name", "Override what uses it.")
+            self._cannot(change, "upstream means the builtin by this name", "Override what uses it.")
         else:
-            upstream = self.probed.upstream.rpartition(".")[2]
+            upstream = self.run.upstream.rpartition(".")[2]
             self.parts.notes.append(f"{name}: the patcher sets it, but {upstream} has no such name: without effect")
 
-    def _definition(self, effect: Effect, value: Value, nodes: list[Definition]) -> None:
+    def _definition(self, change: AttributeChange, value: Value, nodes: list[Definition]) -> None:
         kind = "class" if isinstance(nodes[0], ast.ClassDef) else "function"
         if value.module and "." not in value.name:
             self.parts.externals.append(
-                f"create_patch_from_external(target={effect.name!r}, replacement_module={value.module!r}, "
+                f"create_patch_from_external(target={change.name!r}, replacement_module={value.module!r}, "
                 f"replacement_name={value.name!r}, description={self.reason!r}),"
             )
-            self._patched(effect, value)
+            self._patched(change, value)
         elif value.source and value.kind == kind:
-            if self._names(effect, value, copied=True):
-                call = f"@config.replace_{kind}({effect.name!r}, description={self.reason!r})"
+            if self._names(change, value, copied=True):
+                call = f"@config.replace_{kind}({change.name!r}, description={self.reason!r})"
                 self.parts.blocks.append(f"{call}\n{value.source}\n")
-                self._patched(effect, value)
+                self._patched(change, value)
         else:
             why = value.why or (f"it is no {kind}" if value.source else "it cannot be imported")
-            self._cannot(effect, why, "Give it a name at the top level of a module.")
+            self._cannot(change, why, "Give it a name at the top level of a module.")
             return
         if kind == "function":
-            self._take_marks_off(effect.name)
+            self._take_marks_off(change.name)
 
-    def _bound(self, effect: Effect, value: Value) -> None:
+    def _bound(self, change: AttributeChange, value: Value) -> None:
         """A name that upstream imports or assigns."""
-        name = effect.name
+        name = change.name
         place = (value.module, value.name) if value.module and "." not in value.name else None
         if place is None and value.kind != "literal":
-            self._cannot(effect, value.why or "it cannot be imported", "Give it a name at the top level of a module.")
+            self._cannot(change, value.why or "it cannot be imported", "Give it a name at the top level of a module.")
             return
         if place is not None and not self._add_import(name, *place):
-            self._cannot(effect, "another import has its name", "Import one of them under another name.")
+            self._cannot(change, "another import has its name", "Import one of them under another name.")
             return
         if name in self.index.imports:
             self.parts.removals.append(f"config.drop_import_names({name!r})")
@@ -166,72 +168,72 @@ class _Writer:
             self.parts.removals.append(f"config.exclude_from_output({name!r})")
         if place is None:
             self.parts.blocks.append(f"config.add_post_import_block({f'{name} = {value.shown}'!r})\n")
-        self._patched(effect, value)
+        self._patched(change, value)
 
-    def _member(self, effect: Effect) -> None:
+    def _member(self, change: AttributeChange) -> None:
         """A method or an attribute of one of upstream's classes."""
-        value = effect.value
-        if effect.cls.split(".")[0] in self.whole:
-            self.parts.notes.append(f"{effect.target}: the patcher replaces '{effect.cls}' as well: without effect")
-        elif effect.cls not in self.index.definitions:
-            self._cannot(effect, f"'{effect.cls}' is not defined at the top level", "Patch the class around it.")
+        value = change.value
+        if change.cls.split(".")[0] in self.whole:
+            self.parts.notes.append(f"{change.target}: the patcher replaces '{change.cls}' as well: without effect")
+        elif change.cls not in self.index.definitions:
+            self._cannot(change, f"'{change.cls}' is not defined at the top level", "Patch the class around it.")
         elif value is None:
-            self._cannot(effect, "it is deleted", "Override it.")
+            self._cannot(change, "it is deleted", "Override it.")
         elif value.kind != "function":
-            self._cannot(effect, "only methods can be patched", "Set it in modify_init, or replace the class.")
+            self._cannot(change, "only methods can be patched", "Set it in modify_init, or replace the class.")
         elif value.why or not (value.module or value.source):
-            is_init = effect.name == "__init__"
+            is_init = change.name == "__init__"
             hint = "Write it as a function at the top level." if not is_init else "Write it with config.modify_init."
-            self._cannot(effect, value.why or "it cannot be imported", hint)
-        elif self._names(effect, value, copied=not value.module):
-            self._override(effect, value)
+            self._cannot(change, value.why or "it cannot be imported", hint)
+        elif self._names(change, value, copied=not value.module):
+            self._override(change, value)
 
-    def _override(self, effect: Effect, value: Value) -> None:
+    def _override(self, change: AttributeChange, value: Value) -> None:
         options = "keep_decorators=False"
         renamed = {use.name: self._alias(use) for use in value.uses if use.kind == "renamed"}
         options += f", name_map={renamed!r}" if renamed else ""
-        options += "" if effect.was else ", add=True"
+        options += "" if change.was else ", add=True"
         options += f", description={self.reason!r}"
         if value.module:
             replacement = self._import(value)
-            call = f"config.override_method({effect.target!r}, replacement={replacement}, {options})\n"
+            call = f"config.override_method({change.target!r}, replacement={replacement}, {options})\n"
         else:
-            call = f"@config.override_method({effect.target!r}, {options})\n{value.source}\n"
+            call = f"@config.override_method({change.target!r}, {options})\n{value.source}\n"
         self.parts.blocks.append(call)
-        if effect.name == "forward":
-            self._take_routers_off(effect.cls)
-        self._patched(effect, value)
+        if change.name == "forward":
+            self._take_routers_off(change.cls)
+        self._patched(change, value)
 
-    def _elsewhere(self, effects: Sequence[Effect]) -> None:
+    def _elsewhere(self, changes: Sequence[AttributeChange]) -> None:
         """Changes of one other module, which no module that is generated from this one can hold."""
-        upstream = self.probed.upstream.rpartition(".")[2]
-        values = [f"{effect.label} = {effect.value.shown if effect.value else 'nothing'}" for effect in effects]
-        place = _modeling_module(effects[0])
+        upstream = self.run.upstream.rpartition(".")[2]
+        values = [f"{change.label} = {change.value.shown if change.value else 'nothing'}" for change in changes]
+        place = _modeling_module(changes[0])
         if place:
-            hint = f"Adopt that module as well: patchgen adopt {place} --from {self.probed.patcher}."
+            hint = f"Adopt that module as well: patchgen adopt {place} --from {self.run.patcher}."
         else:
-            switches = [f"{switch}=false" for effect in effects if (switch := self._switch(effect))]
+            switches = [f"{switch}=false" for change in changes if (switch := self._switch(change))]
             hint = "It reaches every model of the process: patch the methods that use it instead."
             hint += f" '--kwargs {' '.join(switches)}' leaves it out." if switches else ""
         what = "is" if len(values) == 1 else "are"
         self.parts.findings.append(Problem(f"{', '.join(values)}: {what} not of {upstream}", hint=hint))
 
-    def _switch(self, effect: Effect) -> str:
+    def _switch(self, change: AttributeChange) -> str:
         """The parameter of the patcher that is named as what it changes."""
-        last = effect.label.rpartition(".")[2].lower()
-        return next((name for name in self.probed.parameters if name.replace("_", "") == last.replace("_", "")), "")
+        last = change.label.rpartition(".")[2].lower()
+        return next((name for name in self.run.parameters if name.replace("_", "") == last.replace("_", "")), "")
 
-    def _cannot(self, effect: Effect, why: str, hint: str) -> None:
-        value = f" = {effect.value.shown}" if effect.value else ""
-        self.parts.findings.append(Problem(f"{effect.target}{value}: {why}", hint=hint))
+    def _cannot(self, change: AttributeChange, why: str, hint: str) -> None:
+        value = f" = {change.value.shown}" if change.value else ""
+        self.parts.findings.append(Problem(f"{change.target}{value}: {why}", hint=hint))
 
-    def _patched(self, effect: Effect, value: Value) -> None:
-        self.patched.add(effect.target)
-        self.parts.changes.append(f"{effect.target} = {value.shown}")
+    def _patched(self, change: AttributeChange, value: Value) -> None:
+        self.patched.add(change.target)
+        self.parts.changes.append(f"{change.target} = {value.shown}")
 
     # --- names -------------------------------------------------------------------------------------
 
-    def _names(self, effect: Effect, value: Value, copied: bool) -> bool:
+    def _names(self, change: AttributeChange, value: Value, copied: bool) -> bool:
         """Import what a replacement's source refers to; tell what cannot be."""
         bad = [use.name for use in value.uses if use.kind in ("clash", "unknown")]
         for use in value.uses:
@@ -245,13 +247,13 @@ class _Writer:
                 self._add_import(self._alias(use), use.module, use.attribute)
             if copied and use.kind in ("imported", "upstream"):
                 is_own = use.kind == "upstream"
-                place = (self.probed.upstream, use.name) if is_own else (use.module, use.attribute)
+                place = (self.run.upstream, use.name) if is_own else (use.module, use.attribute)
                 if self.parts.imports.setdefault(use.name, place) != place:
                     bad.append(use.name)
         if bad:
             names = ", ".join(f"'{name}'" for name in bad)
             why = f"{value.shown} uses {names}, which the generated module has not, or has with another meaning"
-            self._cannot(effect, why, "Copy the function into the config and import what it uses.")
+            self._cannot(change, why, "Copy the function into the config and import what it uses.")
         return not bad
 
     def _add_import(self, name: str, module: str, attribute: str) -> bool:
@@ -317,14 +319,14 @@ class _Writer:
     # --- text --------------------------------------------------------------------------------------
 
     def _text(self, about: Sequence[str], allowed: Sequence[Allowed]) -> Iterator[str]:
-        parts, probed = self.parts, self.probed
-        model = probed.upstream.rpartition(".")[2].removeprefix("modeling_")
-        yield from _docstring(model, probed, self.function, about)
+        parts, run = self.parts, self.run
+        model = run.upstream.rpartition(".")[2].removeprefix("modeling_")
+        yield from _docstring(model, run, self.function, about)
         for name, (module, attribute) in sorted(parts.imports.items(), key=lambda item: (item[1], item[0])):
             yield _import_line(name, module, attribute)
         names = ["PatchConfig", *(["create_patch_from_external"] if parts.externals else [])]
         yield f"from patchgen import {', '.join(names)}\n"
-        yield f"config = PatchConfig(source_module={probed.upstream!r}, target_file={self.target_file!r},"
+        yield f"config = PatchConfig(source_module={run.upstream!r}, target_file={self.target_file!r},"
         yield f"    description={f'{model}, with what {self.function} patches'!r},\n)\n"
         yield from (f"{removal}\n" for removal in dict.fromkeys(parts.removals))
         if parts.externals:
@@ -346,10 +348,10 @@ class _Writer:
                 yield from textwrap.wrap(finding.hint, 110, initial_indent="#   ", subsequent_indent="#   ")
 
 
-def _docstring(model: str, probed: Probed, function: str, about: Sequence[str]) -> Iterator[str]:
-    given = ", ".join(f"{name}={value!r}" for name, value in probed.arguments.items())
+def _docstring(model: str, run: PatcherRun, function: str, about: Sequence[str]) -> Iterator[str]:
+    given = ", ".join(f"{name}={value!r}" for name, value in run.arguments.items())
     lines = [f"{model} on a GPU: what the monkey patch {function} does, by code generation.", ""]
-    lines.append(f"That is {function}({given}) of {probed.patcher.partition(':')[0]}.")
+    lines.append(f"That is {function}({given}) of {run.patcher.partition(':')[0]}.")
     for line in about:
         is_text = line.strip() == line != ""
         wrapped = textwrap.wrap(line, 110, break_long_words=False, break_on_hyphens=False)
@@ -377,8 +379,8 @@ def _added_imports(additions: dict[str, tuple[str, str]]) -> Iterator[str]:
             yield f"config.add_import({module!r}" + ("" if name == module else f", alias={name!r}") + ")"
 
 
-def _modeling_module(effect: Effect) -> str:
+def _modeling_module(change: AttributeChange) -> str:
     """The modeling module that a changed attribute is of; empty for other modules."""
-    parts = effect.label.split(".")
+    parts = change.label.split(".")
     places = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((place for place in places if _MODELING.search(place)), "")

@@ -51,7 +51,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Effect:
+class AttributeChange:
     """One attribute that has another value after the patcher ran.
 
     Attributes:
@@ -77,7 +77,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class ProbeRequest:
+class PatcherRequest:
     """A patcher to run.
 
     Attributes:
@@ -94,7 +94,7 @@ class ProbeRequest:
 
 
 @dataclass(frozen=True)
-class Probed:
+class PatcherRun:
     """What running a patcher showed.
 
     Attributes:
@@ -102,7 +102,7 @@ class Probed:
         patcher: the patcher as ``package.module:function``.
         parameters: the names of what it takes.
         arguments: what it was called with.
-        effects: what it changed, in the order of upstream's module.
+        changes: what it changed, in the order of upstream's module.
         messages: what it printed, logged and warned of.
         side_effects: names of what other packages changed in themselves meanwhile.
     """
@@ -111,6 +111,6 @@ class Probed:
     patcher: str
     parameters: tuple[str, ...]
     arguments: Mapping[str, Any]
-    effects: tuple[Effect, ...]
+    changes: tuple[AttributeChange, ...]
     messages: tuple[str, ...]
     side_effects: tuple[str, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchgen_core.authoring.adopt.writing import Allowed
+from patchgen_core.authoring.adopt.config_text import Allowed
 from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
