@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -183,9 +184,7 @@ class ConfigVerdict:
     @property
     def summary(self) -> str:
         """How many patches have which verdict: ``3 unchanged, 1 changed``."""
-        counts: dict[str, int] = {}
-        for patch in self.patches:
-            counts[patch.verdict] = counts.get(patch.verdict, 0) + 1
+        counts = Counter(patch.verdict for patch in self.patches)
         return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no patch"
 
 

@@ -11,10 +11,15 @@ from patchgen_core.build.results import Progress
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.syntax.source import SourceCache, parse_source
-from patchgen_core.upgrade.base import base_version, generated_file, recorded_module, release_at_hand
 from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key, patches_of
 from patchgen_core.upgrade.rebasing import Rebaser, is_on
-from patchgen_core.upgrade.release_module import ReleaseModule
+from patchgen_core.upgrade.release_module import (
+    ReleaseModule,
+    base_version,
+    generated_file,
+    recorded_module,
+    release_at_hand,
+)
 from patchgen_core.upgrade.release_project import Generation, PatchProblem, ReleaseProject
 from patchgen_core.upgrade.results import (
     RISKS,
@@ -69,7 +74,7 @@ class _Upgrade:
 
     def verdict(self, loaded: LoadedConfig) -> ConfigVerdict:
         """What the release does to one config."""
-        new = self.new.release_module(loaded)
+        new = self.new.project.release_module(loaded)
         try:
             old, before = self._old(loaded)
         except PatchgenError as error:
@@ -151,7 +156,7 @@ class _Upgrade:
         if recorded is not None:
             return recorded, None
         before = self._run(release or self._fetch(version, generated_file(project, loaded)))
-        side = before.release_module(loaded)
+        side = before.project.release_module(loaded)
         if side is None:
             message = f"{self.selection.package} {version} has no module '{loaded.config.source_module}'"
             raise PatchgenError(message, loaded.config.location, "Name a version that has it with --from.")
@@ -181,11 +186,7 @@ class _ReleaseRun:
 
     def __init__(self, selection: PackageConfigs, release: Release) -> None:
         self.selection, self.release = selection, release
-        self._project = ReleaseProject(selection.project, release, SourceCache(), selection.sources)
-
-    def release_module(self, loaded: LoadedConfig) -> ReleaseModule | None:
-        """A config's upstream module; None when the release has none of its name."""
-        return self._project.release_module(loaded)
+        self.project = ReleaseProject(selection.project, release, SourceCache(), selection.sources)
 
     def generation(self, loaded: LoadedConfig) -> Generation:
         """What becomes of a config."""
@@ -195,8 +196,8 @@ class _ReleaseRun:
 
     @cached_property
     def _generations(self) -> dict[ConfigKey, Generation]:
-        configs = {config_key(c): c for c in self.selection.configs if self._project.module(c) is not None}
-        return self._project.generate(configs)
+        configs = {config_key(c): c for c in self.selection.configs if self.project.module(c) is not None}
+        return self.project.generate(configs)
 
 
 def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Finding]:

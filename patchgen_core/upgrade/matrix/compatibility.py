@@ -11,9 +11,8 @@ from pathlib import Path
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.base import recorded_module
 from patchgen_core.upgrade.package_configs import ConfigKey, patches_of
-from patchgen_core.upgrade.release_module import ReleaseModule
+from patchgen_core.upgrade.release_module import ReleaseModule, recorded_module
 from patchgen_core.upgrade.release_project import Generation, ReleaseProject
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.comparing import compare_target

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 
 from patchgen_core.build.results import Progress
 from patchgen_core.upgrade.matrix.compatibility import Compatibility, CompatibilityChecker, ConfigBase
@@ -26,25 +25,16 @@ Task = tuple[Release, tuple[ConfigKey, ...]]
 
 
 class CompatibilityPool:
-    """Checks the configs of a selection with releases; a context manager that ends the workers that it started."""
+    """Checks the configs of a selection with releases; the workers that it starts end with the stack."""
 
-    def __init__(self, selection: PackageConfigs, bases: Mapping[ConfigKey, ConfigBase]) -> None:
-        self.selection, self.bases = selection, bases
+    def __init__(self, selection: PackageConfigs, bases: Mapping[ConfigKey, ConfigBase], stack: ExitStack) -> None:
+        self.selection, self.bases, self._stack = selection, bases, stack
         keys = [config_key(loaded) for loaded in selection.configs]
         self._chunks = [tuple(keys[first : first + _CHUNK_SIZE]) for first in range(0, len(keys), _CHUNK_SIZE)]
         self._results: dict[tuple[Path, ConfigKey], Compatibility] = {}
-        self._stack = ExitStack()
         self._pool: WorkerPool | None = None
         self._checker: CompatibilityChecker | None = None
         self._alone = Lock()
-
-    def __enter__(self) -> CompatibilityPool:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def result(self, release: Release, key: ConfigKey) -> Compatibility:
         """What came of a config and a release that were checked."""

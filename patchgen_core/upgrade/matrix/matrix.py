@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TypeVar
 
 from patchgen_core.build.results import Progress
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError
-from patchgen_core.upgrade.base import base_version, recorded_module, release_at_hand
 from patchgen_core.upgrade.matrix.bisecting import Gap, Turn, find_turns
 from patchgen_core.upgrade.matrix.compatibility import ConfigBase
 from patchgen_core.upgrade.matrix.compatibility_pool import CompatibilityPool
 from patchgen_core.upgrade.matrix.config_cells import BROKEN, ConfigCells, judge, reasons_of
 from patchgen_core.upgrade.matrix.release_columns import Fetching, ReleaseColumn, fetch, known_versions
 from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key, patches_of
+from patchgen_core.upgrade.release_module import base_version, recorded_module, release_at_hand
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upstream.releases import Release, Releases
 from patchgen_core.upstream.versions import parse_version, same_version
@@ -44,7 +45,8 @@ def make_matrix(
         PatchgenError: ruff cannot run, or a setting names no contract rule.
     """
     bases = {config_key(loaded): _base(selection, loaded, columns, releases) for loaded in selection.configs}
-    with CompatibilityPool(selection, bases) as pool:
+    with ExitStack() as stack:
+        pool = CompatibilityPool(selection, bases, stack)
         run = _Matrix(selection, columns, releases, bases, pool, fetching)
         run.fill(progress)
         turns = run.turns(bisect)

@@ -138,10 +138,10 @@ class _Block:
 
     def _stays(self, unit: Unit) -> bool:
         """Whether ours has a statement in other places than upstream does."""
-        counts = [0, 0]
-        for count, side in enumerate((self.sides.ours, self.sides.theirs)):
+        counts = []
+        for side in (self.sides.ours, self.sides.theirs):
             nodes = [node for other in side for node in ast.walk(other.node) if isinstance(node, type(unit.node))]
-            counts[count] = [ast.dump(node) for node in nodes].count(unit.dump)
+            counts.append([ast.dump(node) for node in nodes].count(unit.dump))
         return counts[0] > counts[1] and len(unit.dump) > TELLING
 
     def _drop(self, number: int) -> None:

@@ -8,7 +8,6 @@ import re
 import tokenize
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -89,9 +88,8 @@ class Text:
 
     def _token(self, found: tokenize.TokenInfo) -> Token:
         starts = self.source.line_starts
-        return Token(
-            found.string, starts[found.start[0] - 1] + found.start[1], starts[found.end[0] - 1] + found.end[1]
-        )
+        start, end = (starts[line - 1] + column for line, column in (found.start, found.end))
+        return Token(found.string, start, end)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -151,12 +149,8 @@ class Text:
         at = bisect_left(starts, offset)
         return at + 1 if starts[at] == offset else at
 
-    def lines(self, first: int, last: int) -> str:
-        """The text of some lines, as it would be at column 0."""
-        return self.moved_lines(first, last, "")
-
-    def moved_lines(self, first: int, last: int, indent: str) -> str:
-        """The text of some lines, moved from the first one's indentation to another."""
+    def moved_lines(self, first: int, last: int, indent: str = "") -> str:
+        """The text of some lines, moved from the first one's indentation to another; by default to column 0."""
         keep = {line - first for line in range(first, last + 1) if line in self.source.string_lines}
         return "\n".join(shift(self.source.lines[first - 1 : last], self.source.indent(first), indent, keep))
 
@@ -200,7 +194,7 @@ class Unit:
     @property
     def shown(self) -> str:
         """Its text at column 0, with its comments."""
-        return self.text.lines(self.first, self.last)
+        return self.text.moved_lines(self.first, self.last)
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -226,14 +220,11 @@ def read_text(text: str, name: str = "definition") -> Text:
 
 def units(text: Text, body: list[ast.stmt]) -> list[Unit]:
     """The statements of a block with their lines."""
-    return list(_units(text, body))
-
-
-def _units(text: Text, body: list[ast.stmt]) -> Iterator[Unit]:
-    source = text.source
+    source, results = text.source, []
     for number, node in enumerate(body):
         first, last = source.comment_line(node), source.last_line(node)
         before = source.lines[node.lineno - 1][: source.start(node) - source.line_starts[node.lineno - 1]].strip()
         shared = number + 1 < len(body) and body[number + 1].lineno == node.end_lineno
         apart = not before and not shared and not source.text.startswith("elif", source.start(node))
-        yield Unit(node, text, first, source.first_line(node), last, apart)
+        results.append(Unit(node, text, first, source.first_line(node), last, apart))
+    return results

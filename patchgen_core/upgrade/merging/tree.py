@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, FUNCTIONS, blocks, without_docstring
 from patchgen_core.upgrade.merging.blocks import Sides, merge_block, note_same
-from patchgen_core.upgrade.merging.docstrings import merge_docstring
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.expressions import Spot, merge_expression
 from patchgen_core.upgrade.merging.nested import without_nested
-from patchgen_core.upgrade.merging.signature import merge_decorators, merge_head, read_head
+from patchgen_core.upgrade.merging.signature import merge_decorators, merge_docstring, merge_head, read_head
 from patchgen_core.upgrade.merging.text import Text, Unit, units
 
 
@@ -52,7 +51,7 @@ class TreeMerge:
 
     def _decorators(self, unit: Unit) -> str:
         node = unit.node
-        return unit.text.lines(unit.start, node.lineno - 1) if unit.start < node.lineno else ""
+        return unit.text.moved_lines(unit.start, node.lineno - 1) if unit.start < node.lineno else ""
 
     def _signature(self, base: Unit, ours: Unit, theirs: Unit) -> None:
         results = [
@@ -72,7 +71,7 @@ class TreeMerge:
             dumps.append([ast.dump(part) for part in parts])
         if dumps[2] in (dumps[0], dumps[1]):
             return
-        shown = [unit.text.lines(unit.node.lineno, unit.node.lineno) for unit in (base, ours, theirs)]
+        shown = [unit.text.moved_lines(unit.node.lineno, unit.node.lineno) for unit in (base, ours, theirs)]
         if dumps[0] != dumps[1]:
             self.edits.conflict(ours.node.lineno, "both sides changed the base classes", *shown)
             return
@@ -129,7 +128,7 @@ class TreeMerge:
             self._take_theirs(ours, theirs)
             return
         reason = "both sides changed this statement"
-        self.edits.conflict(ours.start, reason, *(u.text.lines(u.start, u.last) for u in trio))
+        self.edits.conflict(ours.start, reason, *(u.text.moved_lines(u.start, u.last) for u in trio))
 
     def _take_theirs(self, ours: Unit, theirs: Unit) -> None:
         source, other = ours.text.source, theirs.text
@@ -180,7 +179,7 @@ class TreeMerge:
         heads = [name for name in ours.node._fields if name not in _BLOCKS]
         if not all(self._field(name, *spots) for name in heads):
             self.edits.go_back(state)
-            shown = [u.text.lines(u.node.lineno, _head_end(u)) for u in trio]
+            shown = [u.text.moved_lines(u.node.lineno, _head_end(u)) for u in trio]
             self.edits.conflict(ours.node.lineno, "both sides changed the first line of this statement", *shown)
         self.block([getattr(unit.node, "body", []) for unit in trio], ours, False)
         for name in ("handlers", "cases"):
@@ -232,7 +231,7 @@ class TreeMerge:
             self._take_theirs(ours, theirs)
             return
         reason = "both sides changed this statement, and its parts are not the same"
-        self.edits.conflict(ours.start, reason, *(u.text.lines(u.start, u.last) for u in (base, ours, theirs)))
+        self.edits.conflict(ours.start, reason, *(u.text.moved_lines(u.start, u.last) for u in (base, ours, theirs)))
 
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")

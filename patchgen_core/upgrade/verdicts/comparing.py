@@ -21,8 +21,6 @@ from patchgen_core.upgrade.verdicts.similar_code import moved_module, new_code_f
 from patchgen_core.upgrade.verdicts.target_verdicts import TargetVerdict, target_verdict
 from patchgen_core.workers.collector import without_collector
 
-__all__ = ["Comparison", "TargetVerdict", "compare_config", "compare_target"]
-
 
 @dataclass(frozen=True)
 class Comparison:

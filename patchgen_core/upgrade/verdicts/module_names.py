@@ -1,20 +1,19 @@
-"""The names that a replacement uses: what the new module no longer binds, or calls otherwise."""
+"""The names that a replacement uses: what the new module no longer binds, calls otherwise, or has other fields of."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen_core.syntax.forms import listed
+from patchgen_core.syntax.forms import listed, quoted
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, inside, methods
+from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, decorator_names, inside, methods
 from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.signatures import signature_of
 from patchgen_core.upgrade.results import Finding
 from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView, TargetDefinitions
-from patchgen_core.upgrade.verdicts.output_fields import output_findings
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
 from patchgen_core.upgrade.verdicts.signature_changes import describe, fails, renamed, signature_form
 from patchgen_core.upgrade.verdicts.target_changes import compare
@@ -83,14 +82,12 @@ def bound(view: ModuleView, name: str) -> Bound | None:
 
 
 def _gone(name: str, before: Bound, new: ModuleView) -> Finding:
-    relation = "import" if before.source else "used"
-    about = before.source or name
     if before.source:
         module, _, attribute = before.source.rpartition(".")
         still = new.library is not None and new.library.find(module, attribute) is not None
         where = f"; {module} still has it: add_import it" if still else ""
-        return Finding("gone", about, relation, f"the module no longer imports '{name}'{where}", "must change")
-    return Finding("gone", about, relation, f"the module no longer has '{name}'", "must change")
+        return Finding("gone", before.source, "import", f"the module no longer imports '{name}'{where}", "must change")
+    return Finding("gone", name, "used", f"the module no longer has '{name}'", "must change")
 
 
 def _changed(
@@ -196,3 +193,51 @@ def returned_values(node: Definition) -> int:
 def _length(value: ast.expr | None) -> int:
     is_fixed = isinstance(value, ast.Tuple) and not any(isinstance(entry, ast.Starred) for entry in value.elts)
     return len(value.elts) if is_fixed and isinstance(value, ast.Tuple) else 0
+
+
+# --- outputs -----------------------------------------------------------------------------------------
+
+
+def is_output(node: ast.AST | None) -> bool:
+    """Whether a definition is a dataclass by its own decorator."""
+    return isinstance(node, ast.ClassDef) and "dataclass" in decorator_names(node)
+
+
+def output_fields(view: ModuleView, home: ClassInModule) -> list[str] | None:
+    """The fields of a dataclass with those of its bases, in their order; None when a base cannot be looked up."""
+    results: list[str] = []
+    for base in home.node.bases:
+        if isinstance(base, ast.Name) and base.id == "ModelOutput":
+            continue
+        inner = view.class_of(home.module, base)
+        more = output_fields(view, inner) if inner is not None else None
+        if more is None:
+            return None
+        results += more
+    declared = [s.target for s in home.node.body if isinstance(s, ast.AnnAssign)] if is_output(home.node) else []
+    own = [target.id for target in declared if isinstance(target, ast.Name)]
+    return [*results, *(field for field in own if field not in results)]
+
+
+def output_findings(
+    about: str,
+    before: tuple[ModuleView, ClassInModule],
+    after: tuple[ModuleView, ClassInModule],
+    calls: Sequence[ast.Call],
+) -> Iterator[Finding]:
+    """Fields that calls pass to an output and that it has no more; with an output comes the module that uses it."""
+    old, new = output_fields(*before), output_fields(*after)
+    if not calls or not is_output(before[1].node) or old is None or new is None:
+        return
+    if old and not new and not is_output(after[1].node):
+        yield Finding("changed", about, "output", "it is no dataclass any more", "must change")
+        return
+    passed = {keyword.arg for call in calls for keyword in call.keywords if keyword.arg}
+    gone = [field for field in old if field not in new and field in passed]
+    if gone:
+        detail = f"it has no field {quoted(gone)} any more, which the replacement passes"
+        yield Finding("changed", about, "output", detail, "must change")
+    most = max(sum(not isinstance(argument, ast.Starred) for argument in call.args) for call in calls)
+    if old[:most] != new[:most]:
+        detail = f"its first fields, passed by position, are {quoted(new[:most])} instead of {quoted(old[:most])}"
+        yield Finding("changed", about, "output", detail, "must change")

@@ -40,11 +40,10 @@ def target_verdict(
     if after is None:
         return _missing(target_name, old, new)
     if before.home is None and after.home is not None:
-        detail = f"'{target_name.name}' inherits it from {after.home.dotted} now"
+        place = after.home.dotted
+        detail = f"'{target_name.name}' inherits it from {place} now"
         diff = difference(target_name.dotted, texts(before), texts(after), _versions(old, new))
-        return TargetVerdict(
-            Finding("moved", target_name.dotted, "target", detail, "must change", diff), after.home.dotted
-        )
+        return TargetVerdict(Finding("moved", target_name.dotted, "target", detail, "must change", diff), place)
     by_text = not old.side.is_recorded and not new.side.is_recorded
     change = compare(target_name.dotted, before, after, _versions(old, new), by_text=by_text)
     return TargetVerdict(_finding(entry, before, after, change, old, new, patched))
@@ -166,6 +165,5 @@ def _missing(target_name: TargetName, old: ModuleView, new: ModuleView) -> Targe
         what = "" if not target_name.method or new.classes(target_name.name) else f"'{target_name.name}' is gone"
         return TargetVerdict(Finding("gone", target_name.dotted, "target", what, "must change"))
     name, detail = place
-    return TargetVerdict(
-        Finding("moved", target_name.dotted, "target", f"it is {name} now: {detail}", "must change"), name
-    )
+    finding = Finding("moved", target_name.dotted, "target", f"it is {name} now: {detail}", "must change")
+    return TargetVerdict(finding, name)

@@ -81,11 +81,8 @@ class GateRun:
         if clean:
             verb, count = "holds" if len(clean) == 1 else "hold", f"{configs} config{'s' * (configs != 1)}"
             lines.append(f"{listed(clean)} {verb} for {count} with {self.version}")
-        lines += [
-            f"{result.name} fails for {result.config}: {verdict_line(result)}"
-            for result in self.results
-            if result.is_bad
-        ]
+        failing = (result for result in self.results if result.is_bad)
+        lines += [f"{result.name} fails for {result.config}: {verdict_line(result)}" for result in failing]
         silent = (r for r in self.results if r.status == "skipped" and r.reason != NO_MODULE)
         skipped = dict.fromkeys((r.name, verdict_line(r)) for r in silent)
         lines += [f"{name} was skipped: {reason}" for name, reason in skipped]
@@ -240,9 +237,8 @@ def _results(report: Path) -> tuple[CheckResult, ...]:
     import json
 
     try:
-        results = [
-            unpack({**record, "files": []}) for record in json.loads(report.read_text(encoding="utf-8"))["results"]
-        ]
+        records = json.loads(report.read_text(encoding="utf-8"))["results"]
+        results = [unpack({**record, "files": []}) for record in records]
     except (OSError, ValueError, KeyError):
         return ()
     return tuple(sorted(results, key=lambda result: (result.config, _order(result.check))))
