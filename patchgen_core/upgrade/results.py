@@ -128,8 +128,7 @@ class PatchVerdict:
 
     Attributes:
         kind: the patch's kind, as in the header of the generated file.
-        verdict: what happened to the target.
-        risk: the worst of all findings' risks.
+        verdict: what happened to the target; ``risk`` is the worst of all findings' risks.
         findings: what happened to the target, which comes first, and to what the patch relies on. What is unchanged
             is left out, but for the target.
         new_name: what the target is called now, if it moved.
@@ -154,9 +153,7 @@ class ConfigVerdict:
     """What a new release does to one config.
 
     Attributes:
-        config: what reports call the config.
-        line: 1-based line where it is declared.
-        module: upstream's module.
+        config: what reports call the config; ``line`` is the 1-based one where it is declared.
         old, new: the versions that are compared; ``old`` is empty when it is not known.
         origin: where the old text is from.
         risk: the worst risk of patches, findings and problems.

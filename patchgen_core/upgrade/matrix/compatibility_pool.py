@@ -8,8 +8,13 @@ from pathlib import Path
 from threading import Lock
 
 from patchgen_core.build.results import Progress
-from patchgen_core.upgrade.matrix.compatibility import Compatibility, CompatibilityChecker, ConfigBase
-from patchgen_core.upgrade.matrix.compatibility_worker import CheckerRequest, CheckRequest
+from patchgen_core.upgrade.matrix.compatibility import (
+    CheckerRequest,
+    CheckRequest,
+    Compatibility,
+    CompatibilityChecker,
+    ConfigBase,
+)
 from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key
 from patchgen_core.upstream.releases import Release
 from patchgen_core.workers.pool import WorkerPool, count_cpus
@@ -17,7 +22,7 @@ from patchgen_core.workers.pool import WorkerPool, count_cpus
 WORTH_IT = 24
 """Fewer pairs of a config and a release than that are checked in this process."""
 
-_HANDLER = "patchgen_core.upgrade.matrix.compatibility_worker:check_configs"
+_HANDLER = "patchgen_core.upgrade.matrix.compatibility:check_configs"
 _CHUNK_SIZE = 32
 _MOST_WORKERS = 4
 
@@ -77,8 +82,7 @@ class CompatibilityPool:
     def _here(self, task: Task) -> dict[ConfigKey, Compatibility]:
         with self._alone:
             if self._checker is None:
-                configs = {config_key(loaded): loaded for loaded in self.selection.configs}
-                self._checker = CompatibilityChecker(
-                    self.selection.project, configs, self.bases, self.selection.sources
-                )
+                selection = self.selection
+                configs = {config_key(loaded): loaded for loaded in selection.configs}
+                self._checker = CompatibilityChecker(selection.project, configs, self.bases, selection.sources)
             return self._checker.check(*task)

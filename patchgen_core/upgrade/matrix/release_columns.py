@@ -113,8 +113,6 @@ def at_hand(releases: Releases) -> tuple[str, ...]:
 
 def fetch(releases: Releases, versions: Iterable[str], fetching: Fetching) -> tuple[list[Release], list[Problem]]:
     """Releases, several of them downloaded at once, and what is wrong with those that cannot be had."""
-    releases_at_hand: list[Release] = []
-    problems: list[Problem] = []
 
     def find(version: str) -> Release | PatchgenError:
         fetching(version)
@@ -124,12 +122,9 @@ def fetch(releases: Releases, versions: Iterable[str], fetching: Fetching) -> tu
             return error
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for release in pool.map(find, versions):
-            if isinstance(release, PatchgenError):
-                problems += release.problems
-            else:
-                releases_at_hand.append(release)
-    return releases_at_hand, problems
+        results = list(pool.map(find, versions))
+    problems = [problem for error in results if isinstance(error, PatchgenError) for problem in error.problems]
+    return [release for release in results if isinstance(release, Release)], problems
 
 
 def _labelled(releases: Iterable[Release]) -> tuple[ReleaseColumn, ...]:

@@ -55,12 +55,9 @@ class _Undecided(Exception):
     """Both sides changed the same; the message says how."""
 
 
-def merge_block(edits: Edits, sides: Sides, statement: Statement) -> None:
-    """Note upstream's changes of a block as edits of ours; `statement` merges a statement that all three have."""
-    _Block(edits, sides, statement).run()
+class BlockMerge:
+    """Notes upstream's changes of a block as edits of ours; `statement` merges a statement that all three have."""
 
-
-class _Block:
     def __init__(self, edits: Edits, sides: Sides, statement: Statement) -> None:
         self.edits, self.sides, self.statement = edits, sides, statement
         self.mine = match(sides.base, sides.ours, sides.in_class)

@@ -152,10 +152,11 @@ def _order(base: list[Element], ours: list[Element], theirs: list[Element]) -> l
     for number, key in enumerate(new):
         if key in old or key in result:
             continue
-        before = next((k for k in reversed(new[:number]) if k in result), None)
-        at = result.index(before) + 1 if before is not None else _first(result, new[number + 1 :])
+        before = next((result.index(k) + 1 for k in reversed(new[:number]) if k in result), None)
+        following = next((result.index(k) for k in new[number + 1 :] if k in result), len(result))
+        at = following if before is None else before
         rivals = [k for k in result[at : at + 1] if k not in old and k not in new]
-        if rivals and not (_may_follow(key) and _may_follow(rivals[0])):
+        if rivals and not all(_is_free(k) or k.endswith("@") for k in (key, *rivals)):
             return None
         result.insert(at, key)
     if REST in result:
@@ -163,18 +164,9 @@ def _order(base: list[Element], ours: list[Element], theirs: list[Element]) -> l
     return result
 
 
-def _first(result: list[str], following: list[str]) -> int:
-    return next((result.index(key) for key in following if key in result), len(result))
-
-
 def _is_free(key: str) -> bool:
     """Whether it does not matter where an element stands."""
     return key.endswith(("=", ":")) or key.startswith("**")
-
-
-def _may_follow(key: str) -> bool:
-    """Whether what one side added may stand before or behind what the other side added."""
-    return _is_free(key) or key.endswith("@")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, FUNCTIONS, blocks, without_docstring
-from patchgen_core.upgrade.merging.blocks import Sides, merge_block, note_same
+from patchgen_core.upgrade.merging.blocks import BlockMerge, Sides, note_same
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.expressions import Spot, merge_expression
 from patchgen_core.upgrade.merging.nested import without_nested
@@ -84,7 +84,7 @@ class TreeMerge:
         """Merge the statements of a block."""
         base, ours, theirs = (units(text, body) for text, body in zip(self.texts, bodies))
         for part in without_nested(self.edits, Sides(base, ours, theirs, parent, in_class)):
-            merge_block(self.edits, part, self.statement)
+            BlockMerge(self.edits, part, self.statement).run()
 
     def statement(self, base: Unit, ours: Unit, theirs: Unit) -> None:
         """Merge one statement that all three have."""

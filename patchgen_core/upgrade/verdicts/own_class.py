@@ -77,10 +77,10 @@ def assigned_by(function: Function) -> Members:
 
 def _assigned_targets(node: ast.stmt) -> list[ast.expr]:
     """What a statement assigns, the entries of tuples each."""
-    if isinstance(node, ast.Assign):
-        parts = [target.elts if isinstance(target, ast.Tuple) else [target] for target in node.targets]
-        return [target for part in parts for target in part]
-    return [node.target] if isinstance(node, (ast.AnnAssign, ast.AugAssign)) else []
+    if isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        return [node.target]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
 
 
 def _registered(call: ast.Call) -> set[str]:

@@ -175,9 +175,8 @@ def _most_alike(
     if best is None:
         return None
     alike, entry, dotted = best
-    detail = (
-        f"it is new, no patch is of it, and it is {alike:.0%} alike '{entry.target_name.dotted}', which is patched"
-    )
+    like = entry.target_name.dotted
+    detail = f"it is new, no patch is of it, and it is {alike:.0%} alike '{like}', which is patched"
     return entry, Finding("new code", dotted, "alike", detail, "review")
 
 

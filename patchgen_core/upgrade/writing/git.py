@@ -25,9 +25,8 @@ def refuse_dirty(root: Path) -> None:
     if changed:
         message = "this file has changes that are not committed"
         hints = [""] * (len(changed) - 1) + [f"What is written could not be told from them: {_ALLOW}."]
-        raise PatchgenError.from_problems(
-            [Problem(message, Location(str(path)), hint) for path, hint in zip(changed, hints)]
-        )
+        problems = [Problem(message, Location(str(path)), hint) for path, hint in zip(changed, hints)]
+        raise PatchgenError.from_problems(problems)
 
 
 def uncommitted_files(root: Path) -> list[Path]:
