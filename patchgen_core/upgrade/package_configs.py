@@ -20,10 +20,7 @@ ConfigKey = tuple[str, str]
 
 @dataclass(frozen=True)
 class PackageConfigs:
-    """The configs of a project that one package is upstream of, without the version that they may be pinned to.
-
-    `skipped` and `failed` are as for :class:`~patchgen_core.upgrade.results.UpgradeReport`.
-    """
+    """The configs of a project that one package is upstream of, unpinned; the rest is as in an upgrade's report."""
 
     project: Project
     package: str

@@ -33,8 +33,8 @@ _COPIES = ("method_override", "class_replacement", "function_replacement")
 
 @dataclass(frozen=True)
 class Texts:
-    """The three texts of a patch that are merged: upstream's two in the words of the config; with decorators where the
-    replacement brings its own."""
+    """The three texts of a patch that are merged, in the config's words; decorators where the replacement brings its
+    own."""
 
     replacement: Replacement
     base: str
@@ -80,8 +80,8 @@ class Rebaser:
         return Rebase(ours.location, text, merged, diff, marked, needs)
 
     def texts(self, patch: Patch, new_name: str = "") -> Texts | None:
-        """What is merged for a patch, whose target may have a new name in the new release; None where its replacement
-        is no copy of upstream's code, or a release lacks the target or has several definitions of it."""
+        """What is merged for a patch; None where its replacement is no copy of upstream's code, or a release lacks the
+        target or has several definitions of it. In the new release the target may have a new name."""
         old = self._resolve(self.old, patch)
         new = self._resolve(self.new, replace(patch, target=new_name) if new_name else patch)
         if patch.kind not in _COPIES or old is None or new is None or old.replacement is None:

@@ -96,10 +96,8 @@ class ReleaseProject:
         return dict(zip(configs, make_outcomes(self.project, configs.values(), self.sources)))
 
     def _rests(self, outcomes: Mapping[ConfigKey, Outcome]) -> dict[ConfigKey, list[Outcome]]:
-        """What becomes of each config, and of one that does not generate without what keeps it from doing so.
-
-        Where something is left out, something else may be wrong: generating stops at the first kind of problems.
-        """
+        """What becomes of each config, and of one that does not generate without what keeps it from doing so: there,
+        something else may be wrong, for generating stops at the first kind of problems."""
         results = {key: [outcome] for key, outcome in outcomes.items()}
         for _ in range(_ROUNDS):
             rests: dict[ConfigKey, LoadedConfig] = {}

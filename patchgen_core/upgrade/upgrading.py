@@ -142,10 +142,8 @@ class _Upgrade:
         return self._config_verdict(loaded, None, Comparison((), notes=notes), (), problems)
 
     def _old(self, loaded: LoadedConfig) -> tuple[ReleaseModule, _ReleaseRun | None]:
-        """Upstream as the config's generated file has it, and the release, when that is at hand.
-
-        The installed release, one of the cache, else the checked-in files; as the last resort it is downloaded.
-        """
+        """Upstream as the config's generated file has it: the installed release, one of the cache, else the checked-in
+        files without a release; as the last resort it is downloaded."""
         project = self.selection.project
         version = self.since or base_version(project, loaded, self.releases)
         if not version:

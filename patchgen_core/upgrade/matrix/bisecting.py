@@ -21,8 +21,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Turn:
-    """The two versions nearest to each other between which something turns. It `is_exact` where no version between
-    them could not be looked at."""
+    """The nearest versions between which something turns; it `is_exact` if there is none between them."""
 
     before: str
     after: str

@@ -28,8 +28,8 @@ _MANY = 1_500_000
 
 @dataclass(frozen=True)
 class ConfigBase:
-    """What a config's generated file is based on: a version, empty when it is not known, and that release; None when
-    only the checked-in files hold upstream's text."""
+    """The version that a config's generated file is based on, empty for an unknown one, and its release, where it can
+    be had."""
 
     version: str = ""
     release: Release | None = None

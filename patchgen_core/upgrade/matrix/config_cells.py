@@ -25,8 +25,7 @@ _LABEL = re.compile(r"^\w+ [\w.]+: ")
 
 @dataclass(frozen=True)
 class ConfigCells:
-    """A config and its patches, in the order in which they are declared, against one version; `general` is what fails
-    apart from what concerns its patches."""
+    """A config and its patches, in declared order, against one version; `general` is what fails beside the patches."""
 
     config: Cell
     patches: tuple[Cell, ...]
@@ -34,8 +33,8 @@ class ConfigCells:
 
 
 def judge(version: str, new: Compatibility, base: Compatibility | None, names: Sequence[str]) -> ConfigCells:
-    """What a version is to a config, whose patches are called `names`. What is wrong with the release that it is based
-    on as well does not count; `base` is None where that cannot be tried."""
+    """What a version is to a config. What is wrong with the release that it is based on as well does not count; `base`
+    is None where that cannot be tried."""
     if new.generation is None:
         cell = Cell(version, "absent", (NO_MODULE,))
         return ConfigCells(cell, tuple(cell for _ in names))

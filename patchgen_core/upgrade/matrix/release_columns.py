@@ -33,8 +33,7 @@ class ReleaseColumn:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a matrix should have columns for: words (versions, ``latest``, and ranges such as ``5.9..5.23``), wheels
-    and folders of sources."""
+    """What a matrix should have columns for; the words are versions, ``latest``, and ranges such as ``5.9..5.23``."""
 
     words: tuple[str, ...] = ()
     wheels: tuple[Path, ...] = ()

@@ -13,14 +13,8 @@ from patchgen_core.upgrade.results import Conflict
 
 @dataclass
 class Edits:
-    """Edits of our text that can be taken back.
-
-    Attributes:
-        conflicts: where it cannot be decided how the text changes.
-        notes: what was assumed.
-        same: upstream's new statements that are ours, changed or not.
-        changed: our statements that upstream had before and ours has changed.
-    """
+    """Edits of our text that can be taken back. `same` has our statement for each of upstream's new ones that is it,
+    and `changed` our statements that upstream had before and ours has changed."""
 
     text: Text
     edits: list[Edit] = field(default_factory=list)

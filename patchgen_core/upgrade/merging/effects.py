@@ -79,8 +79,8 @@ def _walk(node: ast.AST) -> Iterable[ast.AST]:
 
 
 def _changed(node: ast.AST) -> set[str]:
-    """What a call may change: what a method with a name like ``add_`` or ``append`` is called on; of a statement that
-    is only a call, all that it is passed."""
+    """What a call may change: what ``add_``, ``append`` and the like are called on; as a statement, all it is
+    passed."""
     if _takes_out(node.value if isinstance(node, ast.Expr) else node):
         return set()
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

@@ -24,8 +24,8 @@ from patchgen_core.workers.collector import without_collector
 
 @dataclass(frozen=True)
 class Comparison:
-    """What another release does to a config: verdicts on its patches in upstream's order, without what only generating
-    can tell; findings that concern no patch; and notes of what could not be found out, and why."""
+    """What another release does to a config, as far as it can be told without generating; patches in upstream's
+    order."""
 
     patches: tuple[PatchVerdict, ...]
     findings: tuple[Finding, ...] = ()
@@ -42,11 +42,8 @@ def compare_config(
 ) -> Comparison:
     """Compare upstream's old and new text of everything that a config patches or relies on.
 
-    Args:
-        old: upstream's module as the config's generated file has it.
-        new: the module in the new release; None when that has none of its name.
-        sources: the config's parsed files.
-        modules: the dotted names of all modules of the new release, to find one that moved.
+    The new module is None when the new release has none of its name; `modules`, all of that release's, tell where it
+    is.
     """
     before = view_of(old)
     if new is None:

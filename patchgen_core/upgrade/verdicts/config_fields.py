@@ -22,14 +22,8 @@ Chain = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Fields:
-    """What a configuration class has, its bases included.
-
-    Attributes:
-        names: every name that can be read of an instance.
-        defaults: of fields, where they are evident.
-        parts: the classes of the configurations in it, by field.
-        is_whole: whether all of its bases are known.
-    """
+    """What a configuration class has, its bases included: all names that can be read, defaults where they are evident,
+    and the classes of the configurations in it by field. It `is_whole` if all of its bases are known."""
 
     names: frozenset[str]
     defaults: Mapping[str, ast.expr]

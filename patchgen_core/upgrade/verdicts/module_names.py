@@ -23,14 +23,9 @@ _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__class__"}
 
 @dataclass(frozen=True)
 class Bound:
-    """What a name of a module's top level stands for.
-
-    Attributes:
-        node: the class or function; None for anything else, and where it cannot be looked up.
-        module: where that stands.
-        is_own: whether the module itself defines it.
-        source: where it is imported from, as a dotted name.
-    """
+    """What a name of a module's top level stands for: a class or function and where that stands, None where it is
+    something else or cannot be looked up; and the dotted name that it is imported from, unless the module itself
+    defines it."""
 
     node: Definition | None = None
     module: Module | None = None
@@ -146,8 +141,8 @@ def called(node: Definition | None) -> Function | None:
 
 
 def broken_call(calls: Iterable[ast.Call], old: Function, new: Function, bound: bool) -> str:
-    """Why a call that fitted a function does not fit its new form; empty when all do. `bound` is whether calls have an
-    instance or class in front."""
+    """Why a call that fitted a function does not fit its new form; empty when all do. Of `bound` calls the first is
+    self."""
     before, after = signature_of(old, bound), signature_of(new, bound)
     others = renamed(old, new)
     for call in calls:

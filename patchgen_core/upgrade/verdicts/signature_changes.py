@@ -147,10 +147,8 @@ def fit(callee: Callee, old: Sequence[Call], new: Sequence[Call]) -> Fit:
 
 
 def shifted(call: ast.Call, mine: Signature, old: Signature, new: Signature, others: Mapping[str, str]) -> str:
-    """Which argument by position means another parameter to a replacement than to upstream; empty for none.
-
-    A replacement may have names of its own, as long as it has had them in the old release too.
-    """
+    """Which argument by position means another parameter to a replacement than to upstream; empty for none. A
+    replacement may have names of its own, as long as it has had them in the old release too."""
     before = old.positional
     for number, (argument, our, their) in enumerate(zip(call.args, mine.positional, new.positional)):
         if isinstance(argument, ast.Starred):

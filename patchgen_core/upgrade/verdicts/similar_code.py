@@ -56,8 +56,7 @@ def _bound(a: Counter[str], b: Counter[str]) -> float:
 
 
 def nearest(node: Definition, package: str, candidates: Iterable[tuple[str, Definition, str]]) -> Likeness | None:
-    """The candidate that is most alike, if one is alike enough to be the same one renamed. Candidates are name, node
-    and package, where relative imports start from."""
+    """The most alike of candidates (name, node, package), if it is alike enough to be the same one renamed."""
     words = tokens_of(node, package)
     known = Counter(words)
     ranked = []

@@ -23,11 +23,9 @@ class Applied:
 
     Attributes:
         written: the configs, and the other files that replacements stand in.
-        merged: the replacements that have their new text.
-        marked: those that were written with conflict markers.
+        merged, marked: the replacements that have their new text, without and with conflict markers.
         left: those that were not written, each with the reason.
-        generated: the generated files that were written, made against the new release.
-        problems: why configs do not generate against it after all.
+        problems: why configs do not generate against the new release after all.
     """
 
     written: tuple[Path, ...] = ()

@@ -42,16 +42,8 @@ class Left:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A replacement that can be written.
-
-    Attributes:
-        name: what it is called in its file.
-        span: the lines that it takes there.
-        changes: what makes its new text.
-        renames: what has the patches name their targets anew.
-        configs: the configs that use it.
-        is_marked: whether conflict markers are written.
-    """
+    """A replacement that can be written: by `changes` of the lines of its `span`, and by `renames` of its patches'
+    targets."""
 
     rebase: Rebase
     name: str

@@ -16,10 +16,9 @@ _WRITTEN = (".py", ".diff")
 def refuse_dirty(root: Path) -> None:
     """Make sure that everything below a folder is committed, so that git can take back what is written.
 
-    Files that git ignores do not count, nor do reports and the like that it does not know.
-
     Raises:
-        PatchgenError: something is not committed; names the files. Or git cannot tell.
+        PatchgenError: a file is not committed, unless git ignores it or it is a report or the like. Or git cannot
+            tell.
     """
     changed = uncommitted_files(root)
     if changed:
@@ -30,8 +29,7 @@ def refuse_dirty(root: Path) -> None:
 
 
 def uncommitted_files(root: Path) -> list[Path]:
-    """The files below a folder whose contents are not committed; of those that git does not know, the ones that
-    may be written: Python files and diffs.
+    """The files below a folder whose contents are not committed; of unknown ones, those that may be written.
 
     Raises:
         PatchgenError: there is no git, or the folder is in none of its work trees.

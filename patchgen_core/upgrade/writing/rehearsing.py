@@ -105,10 +105,8 @@ class Rehearsal:
         return Made(artifacts, {key: found for key, found in problems.items() if key in keys})
 
     def settle(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], Made, list[Left]]:
-        """The candidates that every config generates with, what is made with them, and why the others are left.
-
-        A config that generates without them generates with them; one that does not has no new problem.
-        """
+        """The candidates that every config still generates with or has no new problem with, what is made with them,
+        and why the others are left."""
         chosen, left = list(candidates), list[Left]()
         while True:
             made = self.make(chosen, self.keys)
