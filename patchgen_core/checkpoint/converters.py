@@ -268,10 +268,14 @@ def create_per_expert_converter(model: nn.Module) -> PerExpertConverter:
             hint="Write a converter for it: a class with can_handle, convert and finalize.",
         )
     recipes = conversion.recipes or QWEN_RECIPES
-    names = name_map(model)
+    to_model = name_map(model).to_model
     own = frozenset(model.state_dict())
     ignored = getattr(model, "_keys_to_ignore_on_load_unexpected", None) or ()
-    return PerExpertConverter(expert_sizes(model, recipes), recipes, _rename_into(own, names.to_model), own, ignored)
+
+    def rename(name: str) -> str:
+        return name if name in own else to_model(name)
+
+    return PerExpertConverter(expert_sizes(model, recipes), recipes, rename, own, ignored)
 
 
 def create_transposed_fused_converter(model: nn.Module) -> TransposedFusedConverter:
@@ -319,11 +323,6 @@ def _conversion(model: nn.Module) -> ExpertConversion:
     if conversion.layout is Layout.NONE and model_type is not None:
         return conversion_of_type(model_type)
     return conversion
-
-
-def _rename_into(own: frozenset[str], rename: Callable[[str], str]) -> Callable[[str], str]:
-    """Rename what the model does not have."""
-    return lambda name: name if name in own else rename(name)
 
 
 def _describe_model(model: Any) -> str:

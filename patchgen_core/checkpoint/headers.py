@@ -180,8 +180,12 @@ def _read_header(file: Path) -> list[StoredTensor]:
             if size < 8 or length > min(_MAX_HEADER, size - 8):
                 raise _damaged(file, "its header is longer than the file")
             header = json.loads(stream.read(length))
-        tensors = [_stored(file, name, entry) for name, entry in header.items() if name != "__metadata__"]
-        end = max((entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"), default=0)
+        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
+        tensors = [
+            StoredTensor(name, file, tuple(map(int, entry["shape"])), str(entry["dtype"]))
+            for name, entry in entries.items()
+        ]
+        end = max((entry["data_offsets"][1] for entry in entries.values()), default=0)
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(file))) from None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError):
@@ -189,10 +193,6 @@ def _read_header(file: Path) -> list[StoredTensor]:
     if 8 + length + end != size:
         raise _damaged(file, f"it is {size} bytes long, and its header describes {8 + length + end}")
     return tensors
-
-
-def _stored(file: Path, name: str, entry: Mapping[str, Any]) -> StoredTensor:
-    return StoredTensor(name, file, tuple(int(size) for size in entry["shape"]), str(entry["dtype"]))
 
 
 def _damaged(file: Path, reason: str) -> PatchgenError:

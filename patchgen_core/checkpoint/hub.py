@@ -88,7 +88,8 @@ def to_hub_layout(
     try:
         with _appearing(target) as temporary:
             _write_shards(temporary, shards)
-            _write_configs(temporary, model_or_state_dict, config, _dtype_of(tensors.values()))
+            dtypes = (tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
+            _write_configs(temporary, model_or_state_dict, config, next(dtypes, torch.float32))
     except OSError as error:
         raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(target))) from None
     return target / INDEX_NAME
@@ -212,10 +213,6 @@ def _write_configs(folder: Path, model: object, config: PreTrainedConfig, dtype:
     can_generate = getattr(model, "can_generate", None)
     if can_generate is not None and can_generate():
         copy.deepcopy(model.generation_config).save_pretrained(folder)  # type: ignore[attr-defined]
-
-
-def _dtype_of(tensors: Iterable[torch.Tensor]) -> torch.dtype:
-    return next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), torch.float32)
 
 
 def _refuse_occupied(target: Path) -> None:

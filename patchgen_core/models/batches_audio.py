@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from patchgen_core.models.batches import Form, ToyModel, Wanted
+from patchgen_core.models.batches import ToyModel, Wanted
 from patchgen_core.models.batches_media import (
     Medium,
     Piece,
@@ -29,18 +29,14 @@ def audio_batches(toy: ToyModel) -> Iterator[Wanted]:
     """Two rows with a sound each, of different length, the shorter one padded; one row where a sound is long."""
     medium = find_medium(toy, "audio")
     if medium is not None and "input_features" in toy.takes:
-        yield Wanted("sounds", tuple(_forms(toy, medium)), media=("input_features",), seen_in="pictures")
+        forms = tuple(partial(_batch, toy, medium, count, inputs) for count, inputs in _sounds(toy))
+        yield Wanted("sounds", forms, media=("input_features",), seen_in="pictures")
 
 
 def audio_config(toy: ToyModel) -> Any:
     """The configuration of what hears."""
     configs = (getattr(toy.config, name, None) for name in ("audio_config", "encoder_config", "sound_config"))
     return next((config for config in configs if config is not None), toy.config)
-
-
-def _forms(toy: ToyModel, medium: Medium) -> Iterator[Form]:
-    for count, inputs in _sounds(toy):
-        yield partial(_batch, toy, medium, count, inputs)
 
 
 def _batch(toy: ToyModel, medium: Medium, count: int, inputs: Mapping[str, Any]) -> Mapping[str, Any]:

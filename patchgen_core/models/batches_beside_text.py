@@ -47,11 +47,6 @@ def _beside(toy: ToyModel, vision: Vision) -> Iterator[Form]:
     yield partial(_picture_alone, toy, pixels)
 
 
-def _text(toy: ToyModel) -> dict[str, Any]:
-    ids = random_ids(toy, 2, _LENGTH)
-    return text_inputs(toy, ids, torch.ones_like(ids))
-
-
 def _text_and(toy: ToyModel, given: Mapping[str, Any], token: int, count: int) -> Mapping[str, Any]:
     """Text after ``count`` placeholders, and the pictures."""
     ids = random_ids(toy, 2, _LENGTH + count)
@@ -106,7 +101,8 @@ def _masked(toy: ToyModel, vision: Vision) -> Mapping[str, Any]:
     mask = torch.ones(2, _LENGTH, 1, dtype=torch.long)
     mask[:, :2] = 0
     values = random_floats(2, 1, 3, vision.side, vision.side)
-    return _text(toy) | {"pixel_values": values, "image_attention_mask": mask}
+    ids = random_ids(toy, 2, _LENGTH)
+    return text_inputs(toy, ids, torch.ones_like(ids)) | {"pixel_values": values, "image_attention_mask": mask}
 
 
 def _patches(toy: ToyModel) -> Iterator[Form]:

@@ -60,12 +60,9 @@ def shrink(default: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTraine
     """
     root = make_tree(default)
     parts = list(root.walk())
-    text = next((part for part in parts if part.palette is sizes.TEXT[0] and _has_layers(part)), root)
+    layered = (part for part in parts if any(name in part.fields for name in sizes.LAYER_COUNTS))
+    text = next((part for part in layered if part.palette is sizes.TEXT[0]), root)
     return _build(root, Shared(_language_width(text, overrides), _token_ids(parts)), overrides)
-
-
-def _has_layers(part: ConfigPart) -> bool:
-    return any(name in part.fields for name in sizes.LAYER_COUNTS)
 
 
 def _language_width(text: ConfigPart, overrides: Mapping[str, Any]) -> int:
@@ -110,10 +107,6 @@ def _undeclared(inputs: RuleInput) -> dict[str, Any]:
     labels = {"num_labels": sizes.NUM_LABELS} if not part.name and "id2label" not in inputs.values else {}
     names = classes.UNDECLARED.get(part.config_class.__name__, {})
     return labels | {name: part.fields[name] for name in names}
-
-
-def _stated(inputs: RuleInput) -> dict[str, Any]:
-    return dict(inputs.part.stated)
 
 
 def _sizes(inputs: RuleInput) -> dict[str, Any]:
@@ -275,7 +268,7 @@ def _head_dim(part: ConfigPart, values: Mapping[str, Any]) -> int:
 
 _RULES: tuple[Callable[[RuleInput], dict[str, Any]], ...] = (
     _undeclared,  # first: whatever another rule says of these fields counts more
-    _stated,  # the configuration above knows its parts better than their classes do
+    lambda inputs: dict(inputs.part.stated),  # the configuration above knows its parts better than their classes do
     _sizes,
     _without_noise,
     _tokens,

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 from patchgen_core.ops import kernels
@@ -153,7 +153,8 @@ class KernelRegistry:
             self._fill_once()
             group, self._entry_points = self._entry_points, ""
             if group:
-                self._pending = _sorted(importlib.metadata.entry_points(group=group))
+                registered = importlib.metadata.entry_points(group=group)
+                self._pending = sorted(registered, key=lambda point: (point.name, point.value))
             points, self._pending = self._pending, []
             try:
                 while points:
@@ -176,10 +177,6 @@ class KernelRegistry:
                 None,
                 f"Its entry point '{point.name}' of the group '{point.group}' is {point.value}.",
             ) from error
-
-
-def _sorted(points: Iterable[importlib.metadata.EntryPoint]) -> list[importlib.metadata.EntryPoint]:
-    return sorted(points, key=lambda point: (point.name, point.value))
 
 
 def _slot(op_name: str, variant: str) -> str:

@@ -182,7 +182,8 @@ class Variant:
         """Refuse what reads slots and is reached neither by a name of the module nor as a method of a layer."""
         namespace = vars(self.module)
         mine = [v for v in namespace.values() if isinstance(v, type) and v.__module__ == self.module.__name__]
-        hidden = [*_outside_of_layers(mine), *(type(v) for value in _layers(namespace) for v in value.modules())]
+        layers = [value for value in namespace.values() if is_layer(value)]
+        hidden = [*_outside_of_layers(mine), *(type(part) for layer in layers for part in layer.modules())]
         for cls in hidden:
             if any(self.reads(value) for base in cls.__mro__ for value in vars(base).values()):
                 where = f"{cls.__qualname__} of {self.module.__name__}"
@@ -194,7 +195,10 @@ class Variant:
     def _refuse_named(self, where: str, value: Any) -> None:
         """Refuse a function that reaches one that reads slots by the name of its class."""
         for function in reachable_code(value):
-            if isinstance(function, FunctionType) and any(map(self._is_class, _values(function))):
+            if not isinstance(function, FunctionType):
+                continue
+            values = map(function.__globals__.get, names_in(function.__code__))
+            if any(map(self._is_class, values)):
                 for name, attribute in attributes_of_globals(function.__code__):
                     cls = function.__globals__.get(name)
                     if self._is_class(cls) and self.reads(getattr(cls, attribute, None)):
@@ -340,15 +344,6 @@ def _outside_of_layers(classes: Iterable[type]) -> Iterator[type]:
         every += [value for value in nested if value.__qualname__ == f"{cls.__qualname__}.{value.__name__}"]
     bases = {base for cls in every if issubclass(cls, torch.nn.Module) for base in cls.__mro__}
     return (cls for cls in every if cls not in bases)
-
-
-def _layers(namespace: Mapping[str, Any]) -> list[Any]:
-    return [value for value in namespace.values() if is_layer(value)]
-
-
-def _values(function: FunctionType) -> Iterator[Any]:
-    """What the names in the code of a function are globally."""
-    return (function.__globals__.get(name) for name in names_in(function.__code__))
 
 
 def _second_name(module: ModuleType, name: str) -> str:

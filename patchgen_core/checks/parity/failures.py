@@ -80,17 +80,14 @@ def explain_failure(
     place = suspected_module(divergence, executions[first.target] if first else None)
     module = _describe_module(runs, place)
     named = f": look at the patch of '{first.target}'" if first else ", where no patch runs"
-    message = f"{failure.head} parts from Hugging Face eager {_describe_direction(divergence)}{module}{named}"
+    direction = "going backward in" if divergence.is_backward else "in"
+    message = f"{failure.head} parts from Hugging Face eager {direction} {module}{named}"
     location = first.declared if first else request.declared
     beginning = _describe_beginning(runs, divergence, failure.wrong[0])
     hint = "\n  ".join(filter(None, [*_describe_figures(failure), beginning, _describe_other_suspects(suspects[1:])]))
     fresh = fresh_lines(first, executions[first.target], slot_checks) if first else ()
     shown = lines_of(request.path, fresh[:_MOST_LINES])
     return Problem(message, location, hint, excerpt_at(location), generated=shown), _tables(failure, runs, divergence)
-
-
-def _describe_direction(divergence: Divergence) -> str:
-    return "going backward in " if divergence.is_backward else "in "
 
 
 def _slot_checks(path: str) -> set[int]:

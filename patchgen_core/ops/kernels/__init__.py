@@ -28,81 +28,70 @@ def _load(path: str) -> Kernel:
     return kernel
 
 
-def _make_spec(name: str, op_name: str, variant: str, path: str, description: str) -> KernelSpec:
+def _make_spec(name: str, op: str, path: str, description: str) -> KernelSpec:
     """A kernel of this package, with its function as ``module:function``, relative to this module."""
+    op_name, _, variant = op.partition("/")
     hardware, packages = _NEEDS[name]
     return KernelSpec(name, op_name, variant, partial(_load, path), hardware, description, packages)
 
 
 DEFAULTS: tuple[KernelSpec, ...] = (
-    _make_spec("eager", "rms_norm", "standard", ".eager:rms_norm", "RMSNorm, as upstream"),
-    _make_spec("liger_kernel", "rms_norm", "standard", ".liger:rms_norm", "RMSNorm by Liger"),
-    _make_spec("npu", "rms_norm", "standard", ".npu:rms_norm", "RMSNorm by torch_npu"),
+    _make_spec("eager", "rms_norm/standard", ".eager:rms_norm", "RMSNorm, as upstream"),
+    _make_spec("liger_kernel", "rms_norm/standard", ".liger:rms_norm", "RMSNorm by Liger"),
+    _make_spec("npu", "rms_norm/standard", ".npu:rms_norm", "RMSNorm by torch_npu"),
     _make_spec(
-        "eager",
-        "rms_norm",
-        "one_plus_weight",
-        ".eager:rms_norm_one_plus_weight",
-        "RMSNorm with 1 + weight, as upstream",
+        "eager", "rms_norm/one_plus_weight", ".eager:rms_norm_one_plus_weight", "RMSNorm with 1 + weight, as upstream"
     ),
     _make_spec(
         "liger_kernel",
-        "rms_norm",
-        "one_plus_weight",
+        "rms_norm/one_plus_weight",
         ".liger:rms_norm_one_plus_weight",
         "RMSNorm with 1 + weight by Liger",
     ),
     _make_spec(
-        "npu", "rms_norm", "one_plus_weight", ".npu:rms_norm_one_plus_weight", "RMSNorm with 1 + weight by torch_npu"
+        "npu", "rms_norm/one_plus_weight", ".npu:rms_norm_one_plus_weight", "RMSNorm with 1 + weight by torch_npu"
     ),
-    _make_spec("eager", "rotary_pos_emb", "full", ".eager:rotary_pos_emb", "rotation of whole heads, as upstream"),
-    _make_spec("liger_kernel", "rotary_pos_emb", "full", ".liger:rotary_pos_emb", "rotation of whole heads by Liger"),
-    _make_spec("npu", "rotary_pos_emb", "full", ".npu:rotary_pos_emb", "rotation of whole heads by torch_npu"),
-    _make_spec("eager", "swiglu_mlp", "standard", ".eager:swiglu_mlp", "silu(gate) * up"),
-    _make_spec("liger_kernel", "swiglu_mlp", "standard", ".liger:swiglu_mlp", "silu(gate) * up by Liger"),
-    _make_spec("npu", "swiglu_mlp", "standard", ".npu:swiglu_mlp", "silu(gate) * up by torch_npu"),
-    _make_spec("eager", "geglu_mlp", "standard", ".eager:geglu_mlp", "gelu_tanh(gate) * up"),
-    _make_spec("liger_kernel", "geglu_mlp", "standard", ".liger:geglu_mlp", "gelu_tanh(gate) * up by Liger"),
-    _make_spec("eager", "layer_norm", "standard", ".eager:layer_norm", "layer norm, as torch"),
-    _make_spec("liger_kernel", "layer_norm", "standard", ".liger:layer_norm", "layer norm by Liger"),
-    _make_spec("eager", "cross_entropy_loss", "standard", ".eager:cross_entropy_loss", "cross entropy of logits"),
+    _make_spec("eager", "rotary_pos_emb/full", ".eager:rotary_pos_emb", "rotation of whole heads, as upstream"),
+    _make_spec("liger_kernel", "rotary_pos_emb/full", ".liger:rotary_pos_emb", "rotation of whole heads by Liger"),
+    _make_spec("npu", "rotary_pos_emb/full", ".npu:rotary_pos_emb", "rotation of whole heads by torch_npu"),
+    _make_spec("eager", "swiglu_mlp/standard", ".eager:swiglu_mlp", "silu(gate) * up"),
+    _make_spec("liger_kernel", "swiglu_mlp/standard", ".liger:swiglu_mlp", "silu(gate) * up by Liger"),
+    _make_spec("npu", "swiglu_mlp/standard", ".npu:swiglu_mlp", "silu(gate) * up by torch_npu"),
+    _make_spec("eager", "geglu_mlp/standard", ".eager:geglu_mlp", "gelu_tanh(gate) * up"),
+    _make_spec("liger_kernel", "geglu_mlp/standard", ".liger:geglu_mlp", "gelu_tanh(gate) * up by Liger"),
+    _make_spec("eager", "layer_norm/standard", ".eager:layer_norm", "layer norm, as torch"),
+    _make_spec("liger_kernel", "layer_norm/standard", ".liger:layer_norm", "layer norm by Liger"),
+    _make_spec("eager", "cross_entropy_loss/standard", ".eager:cross_entropy_loss", "cross entropy of logits"),
     _make_spec(
         "liger_kernel",
-        "cross_entropy_loss",
-        "standard",
+        "cross_entropy_loss/standard",
         ".liger_losses:cross_entropy_loss",
         "cross entropy of logits by Liger",
     ),
-    _make_spec("eager", "cross_entropy_loss", "causal", "..losses:causal_lm_loss", "next-token loss of hidden states"),
+    _make_spec("eager", "cross_entropy_loss/causal", "..losses:causal_lm_loss", "next-token loss of hidden states"),
     _make_spec(
         "liger_kernel",
-        "cross_entropy_loss",
-        "causal",
+        "cross_entropy_loss/causal",
         ".liger_losses:causal_lm_loss",
         "next-token loss of hidden states by Liger, without all the logits",
     ),
-    _make_spec(
-        "eager", "cross_entropy_loss", "seq_cls", "..losses:seq_cls_loss", "classification loss of hidden states"
-    ),
+    _make_spec("eager", "cross_entropy_loss/seq_cls", "..losses:seq_cls_loss", "classification loss of hidden states"),
     _make_spec(
         "liger_kernel",
-        "cross_entropy_loss",
-        "seq_cls",
+        "cross_entropy_loss/seq_cls",
         ".liger_losses:seq_cls_loss",
         "classification loss of hidden states by Liger, without all the logits",
     ),
     _make_spec(
         "eager",
-        "moe_load_balancing_loss",
-        "standard",
+        "moe_load_balancing_loss/standard",
         ".eager:moe_load_balancing_loss",
         "load-balancing loss of routers, as upstream",
     ),
-    _make_spec("eager", "moe_experts", "standard", ".moe:eager_experts", "a loop over experts, as upstream"),
+    _make_spec("eager", "moe_experts/standard", ".moe:eager_experts", "a loop over experts, as upstream"),
     _make_spec(
         "grouped_mm",
-        "moe_experts",
-        "standard",
+        "moe_experts/standard",
         ".moe:grouped_mm_experts",
         "all experts by torch's grouped matrix multiply",
     ),

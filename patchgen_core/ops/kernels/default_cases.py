@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -23,13 +24,8 @@ def _norms(draw: Draw, mean: float) -> Iterator[tuple[str, Tensor, Tensor]]:
     yield "no rows", draw.normal(0, 5), draw.normal(5, scale=0.3, mean=mean)
 
 
-def _rms_norm(draw: Draw) -> Iterator[Case]:
-    for label, states, weight in _norms(draw, mean=1.0):
-        yield Case(label, {"hidden_states": states, "weight": weight, "eps": _EPS})
-
-
-def _rms_norm_one_plus_weight(draw: Draw) -> Iterator[Case]:
-    for label, states, weight in _norms(draw, mean=0.0):
+def _rms_norm(draw: Draw, mean: float) -> Iterator[Case]:
+    for label, states, weight in _norms(draw, mean):
         yield Case(label, {"hidden_states": states, "weight": weight, "eps": _EPS})
 
 
@@ -78,20 +74,16 @@ def _cross_entropy(draw: Draw) -> Iterator[Case]:
 
     labels = draw.integers(37, 6)
     some = labels.index_fill(0, torch.tensor([0, 4]), -100)
+    all_but_one = labels.index_fill(0, torch.tensor([0, 1, 2, 4, 5]), -100)
     yield case("labels ignored", draw.normal(6, 37, scale=2.0), some)
     yield case("one row", draw.normal(1, 5), draw.integers(5, 1))
-    yield case("all but one ignored", draw.normal(6, 37), torch.full((6,), -100).index_copy(0, *_one(3, labels)))
+    yield case("all but one ignored", draw.normal(6, 37), all_but_one)
     yield case("all ignored", draw.normal(3, 5), torch.full((3,), -100))
     yield case("no rows", draw.normal(0, 5), draw.integers(5, 0))
     yield case("num_items_in_batch", draw.normal(6, 37), some, num_items_in_batch=9)
     yield case("num_items_in_batch, a tensor", draw.normal(6, 37), some, num_items_in_batch=torch.tensor(9))
     yield case("another ignore_index", draw.normal(6, 37), labels.index_fill(0, torch.tensor([1]), 2), ignore_index=2)
     yield case("strided, large logits", strided(draw.normal(4, 11, scale=30.0)), draw.integers(11, 4))
-
-
-def _one(position: int, labels: Tensor) -> tuple[Tensor, Tensor]:
-    index = torch.tensor([position])
-    return index, labels[index]
 
 
 def _causal(draw: Draw) -> Iterator[Case]:
@@ -172,8 +164,8 @@ def _experts(draw: Draw) -> Iterator[Case]:
 
 
 MAKERS: Mapping[tuple[str, str], Maker] = {
-    ("rms_norm", "standard"): _rms_norm,
-    ("rms_norm", "one_plus_weight"): _rms_norm_one_plus_weight,
+    ("rms_norm", "standard"): partial(_rms_norm, mean=1.0),
+    ("rms_norm", "one_plus_weight"): partial(_rms_norm, mean=0.0),
     ("layer_norm", "standard"): _layer_norm,
     ("rotary_pos_emb", "full"): _rotary,
     ("swiglu_mlp", "standard"): _gated,
