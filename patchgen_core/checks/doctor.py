@@ -119,8 +119,7 @@ def print_diagnosis(console: Console, diagnosis: Diagnosis) -> None:
     _print(console, "devices", list(_device_rows(machine)))
     _print(console, "kernels", [_kernel_row(kernel) for kernel in machine.kernels])
     _print(console, "project", list(_project_rows(diagnosis.project)))
-    problems = [((problem, "red"),) for problem in machine.problems]
-    _print(console, "problems", problems)
+    _print(console, "problems", [((problem, "red"),) for problem in machine.problems])
 
 
 def _row(name: str, text: str, style: str = "") -> Row:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from patchgen_core.errors import PatchgenError, closest
+from patchgen_core.errors import PatchgenError, did_you_mean
 
 if TYPE_CHECKING:
     from patchgen_core.checks.check import Check
@@ -107,10 +107,8 @@ def _added(name: str, home: str) -> CheckInfo:
         message = f"the check '{name}' of the entry point '{home}' cannot be imported: {error}"
         raise PatchgenError(message, None, "Mend or uninstall the package that brings it.") from None
     if not (isinstance(check, type) and issubclass(check, Check)) or getattr(check, "name", None) != name:
-        message = f"the entry point '{home}' is no check called '{name}'"
-        raise PatchgenError(
-            message, None, f"It must be a subclass of patchgen_core.checks.check.Check whose name is '{name}'."
-        )
+        hint = f"It must be a subclass of patchgen_core.checks.check.Check whose name is '{name}'."
+        raise PatchgenError(f"the entry point '{home}' is no check called '{name}'", None, hint)
     return CheckInfo(name, first_line(check), home)
 
 
@@ -134,8 +132,7 @@ def choose_names(known: Iterable[str], texts: Sequence[str]) -> tuple[str, ...]:
     wanted = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     for name in wanted:
         if name not in names:
-            near = closest(name, names)
-            hint = f"Did you mean '{near}'?" if near else f"There are: {', '.join(names)}."
+            hint = did_you_mean(name, names) or f"There are: {', '.join(names)}."
             raise PatchgenError(f"there is no check '{name}'", None, hint)
     if not wanted:
         raise PatchgenError("no check is chosen", None, f"There are: {', '.join(names)}.")

@@ -32,12 +32,9 @@ class Settings:
     """How a run of the gate goes.
 
     Attributes:
-        fix: whether drifted files are rewritten.
-        prune: whether generated files that no config makes are removed.
         device: where models and kernels run: "auto", "cpu" or "cuda".
         isolate: whether each check of a model or kernel gets a process of its own.
         time_limit: seconds that one of these may take; None for the default of the check.
-        caching: whether results of earlier runs are used, and those of this one kept.
         toy_batches: references of builders of toy batches, beside those of the projects.
     """
 
@@ -192,8 +189,6 @@ class Session:
 
     def outcomes(self, project: Project, paths: Iterable[Path]) -> list[Outcome]:
         """What config files make, as far as the names of the files go; none is made for that."""
-        from patchgen_core.build.artifacts import load_outcomes
-
         cache, reader = None if self.artifacts else self.cache(project), InputReader(project)
         selection = Selection(project)
         outcomes: list[Outcome] = []
@@ -201,8 +196,13 @@ class Session:
             results = self._results.get(path)
             if not isinstance(results, list):
                 results = cache.find(selection, path, reader) if cache is not None else []
-            outcomes += [result.outcome for result in results] or load_outcomes(selection, path, self.loader(project))
+            outcomes += [result.outcome for result in results] or self._load_outcomes(selection, path)
         return outcomes
+
+    def _load_outcomes(self, selection: Selection, path: Path) -> list[Outcome]:
+        from patchgen_core.build.artifacts import load_outcomes
+
+        return load_outcomes(selection, path, self.loader(selection.project))
 
     def results(self, path: Path) -> list[ConfigResult]:
         """What the configs in a file make, beside what is checked in; made together with those of ``chosen``.

@@ -18,11 +18,11 @@ def problem_text(problem: Problem, kind: str) -> Text:
         text.append(f"{problem.location}: ", "bold")
     text.append(f"{kind}: ", "bold red" if kind == "error" else "bold yellow")
     text.append(problem.title)
-    for line in problem.excerpt.splitlines():
-        text.append(f"\n  {line}", "dim" if not line.startswith(">") else "")
-    if problem.generated is not None:
-        text.append(f"\n  {problem.generated.location}:", "bold")
-        for line in problem.generated.text.splitlines():
+    snippet = problem.generated
+    for location, excerpt in ((None, problem.excerpt), *([(snippet.location, snippet.text)] if snippet else ())):
+        if location is not None:
+            text.append(f"\n  {location}:", "bold")
+        for line in excerpt.splitlines():
             text.append(f"\n  {line}", "dim" if not line.startswith(">") else "")
     if problem.hint:
         text.append(f"\n  {problem.hint}", "cyan")

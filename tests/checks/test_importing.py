@@ -10,6 +10,7 @@ import sys
 import textwrap
 import types
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def artifact_of(work: Workspace) -> Artifact:
 
 @pytest.fixture
 def importer(gated: Workspace) -> Iterator[Importer]:
-    with Importer(gated.project, time_limit=60) as importer:
+    with closing(Importer(gated.project, time_limit=60)) as importer:
         yield importer
 
 
@@ -124,7 +125,7 @@ def test_package_of_upstream_that_imports_the_generated_module_gets_the_fresh_te
     fix(gated.check())
     gated.write("proj/__init__.py", "from proj.models.toy.generated.patched_modeling_toy_gpu import Norm\n")
     artifact = artifact_of(gated)
-    with Importer(gated.project, time_limit=60) as importer:
+    with closing(Importer(gated.project, time_limit=60)) as importer:
         for text in ("raise RuntimeError('first')\n", "raise RuntimeError('second')\n"):
             assert text.split("'")[1] in only(importer.check(replace(artifact, text=text), fresh=True))
         assert importer.check(artifact, fresh=True) == CheckResult()
@@ -344,7 +345,7 @@ def test_optional_package_that_is_missing_is_no_problem(gated: Workspace, code: 
     text = (gated.root / "pyproject.toml").read_text()
     gated.write("pyproject.toml", f'{text}optional_packages = ["absent_here"]\n')
     artifact = artifact_of(gated)
-    with Importer(gated.project) as importer:
+    with closing(Importer(gated.project)) as importer:
         verdict = importer.check(replace(artifact, text=f"{artifact.text}\n{code}\n"), fresh=True)
         assert (verdict.errors, verdict.reason) == ((), "optional package 'absent_here' is not installed")
         assert importer.check(replace(artifact, text="import absent_elsewhere\n"), fresh=True).errors
@@ -353,7 +354,7 @@ def test_optional_package_that_is_missing_is_no_problem(gated: Workspace, code: 
 # --- how Python was started ------------------------------------------------------------------------
 
 UNDER_ERRORS = """
-import gc, os, signal, sys
+import contextlib, gc, os, signal, sys
 from dataclasses import replace
 from pathlib import Path
 from patchgen_core.build.artifacts import make_artifacts
@@ -363,7 +364,7 @@ from patchgen_core.project.table import load_project
 
 project = load_project(Path.cwd())
 artifact = make_artifacts(Selection(project, project.find_configs()))[0].artifact
-with Importer(project, time_limit=60) as importer:
+with contextlib.closing(Importer(project, time_limit=60)) as importer:
     assert importer.check(artifact).errors == ()
     assert importer.check(replace(artifact, text="import os; os._exit(1)"), fresh=True).errors
     os.kill(importer.worker._process.pid, signal.SIGKILL)

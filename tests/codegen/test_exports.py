@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,7 @@ NAME = "patched_modeling_toy_gpu.py"
 
 @pytest.fixture
 def importer(gated: Workspace) -> Iterator[Importer]:
-    with Importer(gated.project, time_limit=60) as importer:
+    with closing(Importer(gated.project, time_limit=60)) as importer:
         yield importer
 
 

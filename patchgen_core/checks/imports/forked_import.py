@@ -87,7 +87,8 @@ def import_in_fork(request: ImportRequest) -> ImportReport:
         data = answer.read()
         output.seek(0)
         printed = output.read().decode("utf-8", "replace")[-_OUTPUT_KEPT:]
-        report: ImportReport = load_answer(data) if data else ImportReport(died=_how_it_ended(status))
+        end = f"signal {status & 0x7F}" if status & 0x7F else f"exit code {status >> 8}"
+        report: ImportReport = load_answer(data) if data else ImportReport(died=end)
         return replace(report, output=printed)
 
 
@@ -95,10 +96,6 @@ def _fork() -> int:
     with warnings.catch_warnings():  # the other thread only waits for requests
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
-
-
-def _how_it_ended(status: int) -> str:
-    return f"signal {status & 0x7F}" if status & 0x7F else f"exit code {status >> 8}"
 
 
 def _import_and_report(request: ImportRequest, output: int, answer: int) -> None:

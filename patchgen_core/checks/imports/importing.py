@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
@@ -30,7 +29,7 @@ _TIME_LIMIT = 600.0
 
 
 class Importer:
-    """Imports generated modules of a project; a context manager that ends the process it imports in.
+    """Imports generated modules of a project, in a process that :meth:`close` ends.
 
     The project's import roots come first on the path. An import may take ``time_limit`` seconds.
     """
@@ -38,14 +37,6 @@ class Importer:
     def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
         self.project = project
         self.worker = Worker(_HANDLER, time_limit, project.import_roots)
-
-    def __enter__(self) -> Importer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the process."""
@@ -139,18 +130,16 @@ def _import_problem(artifact: Artifact, text: str, report: ImportReport) -> Prob
     location, name = artifact.plan.config.location, artifact.path.name
     own = [line for file, line in frames if os.path.realpath(file) == os.path.realpath(artifact.path)]
     where = f"{name}, line {own[-1]}" if own else name
-    hint = _hint(report.lacks)
+    hint = ""
+    if report.lacks and "." not in report.lacks:
+        hint = (
+            f"Install it; if only some machines have it, add '{report.lacks}' to optional_packages in [tool.patchgen]."
+        )
     file, line = frames[-1] if frames else (str(artifact.path), 0)
     if os.path.realpath(file) != os.path.realpath(artifact.path):
         hint = f"Raised in {display_path(file)}, line {line}. {hint}".strip()
     shown = excerpt(text, own[-1]) if own else ""
     return Problem(f"{where} does not import: {report.error}", location, hint, shown)
-
-
-def _hint(lacks: str) -> str:
-    if not lacks or "." in lacks:
-        return ""
-    return f"Install it; if only some machines have it, add '{lacks}' to optional_packages in [tool.patchgen]."
 
 
 _DRIFTED = "The file has drifted: mend that first."

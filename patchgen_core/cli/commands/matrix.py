@@ -66,9 +66,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     fetching = _fetching(options, releases)
     columns = find_columns(releases, _wanted(options, selection, releases), fetching)
     with show_progress(options) as progress:
-        report = make_matrix(
-            selection, columns, releases, bisect=not options.no_bisect, fetching=fetching, progress=progress
-        )
+        bisect = not options.no_bisect
+        report = make_matrix(selection, columns, releases, bisect=bisect, fetching=fetching, progress=progress)
     _tell(options, report)
     return report.exit_code
 

@@ -159,10 +159,8 @@ class _Front:
         patches = [patch for config in configs for patch in config.patches]
         places = [p.location for p in patches] + [p.rebase.location for p in patches if p.rebase is not None]
         self.shifts = MovedLines([*(config.path for config in configs), *(place.file for place in places)])
-        marking = options.write_conflicts
-        self.applied = apply(
-            self.project, self.report, self.release, allow_dirty=options.allow_dirty, conflicts=marking
-        )
+        is_allowed, marks = options.allow_dirty, options.write_conflicts
+        self.applied = apply(self.project, self.report, self.release, allow_dirty=is_allowed, conflicts=marks)
         if not options.json:
             print_applied(self.console, self._shown(self.applied))
 
@@ -175,9 +173,8 @@ class _Front:
             return replace(rebase, location=now(rebase.location))
 
         left = tuple((at(rebase), reason) for rebase, reason in applied.left)
-        return replace(
-            applied, merged=tuple(map(at, applied.merged)), marked=tuple(map(at, applied.marked)), left=left
-        )
+        merged, marked = tuple(map(at, applied.merged)), tuple(map(at, applied.marked))
+        return replace(applied, merged=merged, marked=marked, left=left)
 
     def _run_gate(self) -> None:
         """The gate, whose output is shown as it comes to someone who waits for it, and else when it is red."""

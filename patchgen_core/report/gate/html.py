@@ -42,6 +42,7 @@ def gate_page(report: GateReport, kind: str = "gate") -> Page:
     configs = _by_config(report)
     checks = report.checks
     sections = tuple(_section(label, results, number) for number, (label, results) in enumerate(configs))
+    kinds, notable = ({value for section in sections for value in section.values[key]} for key in ("kind", "check"))
     heat = HeatMap("Configs and checks", checks, tuple(_heat_row(results, checks) for _, results in configs))
     return Page(
         kind,
@@ -51,8 +52,8 @@ def gate_page(report: GateReport, kind: str = "gate") -> Page:
         _facts(report),
         (
             Facet("status", "Status", tuple(_TONES.items()), is_chips=True),
-            Facet("kind", "Cause or rule", _colourless(_sorted(sections, "kind"))),
-            Facet("check", "Check", _colourless(check for check in checks if _has(sections, check))),
+            Facet("kind", "Cause or rule", _colourless(sorted(kinds))),
+            Facet("check", "Check", _colourless(check for check in checks if check in notable)),
         ),
         heat,
         _left_out(report),
@@ -204,11 +205,3 @@ def _diffs(result: CheckResult) -> Iterator[Markup]:
 
 def _colourless(values: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((value, "none") for value in values)
-
-
-def _sorted(sections: Sequence[Section], key: str) -> list[str]:
-    return sorted({value for section in sections for value in section.values.get(key, ())})
-
-
-def _has(sections: Sequence[Section], check: str) -> bool:
-    return any(check in section.values["check"] for section in sections)

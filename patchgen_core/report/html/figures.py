@@ -30,9 +30,8 @@ def _ordered(tables: Sequence[Table]) -> list[Table]:
 def _table(table: Table, name: str, is_first: bool) -> Markup:
     count = tag("span", rows_summary(table), class_="dim")
     summary = tag("summary", tag("span", table.title, class_="label"), " ", count)
-    is_plotted = has_layers(table)
     whole = scrolled_table(table.title, table.columns, _rows(table))
-    if not is_plotted:
+    if not has_layers(table):
         return tag("details", summary, whole, class_="figures")
     plot = layers_plot(table, table.title, name)
     below = tag("details", tag("summary", "The same as a table"), whole, class_="inner")
@@ -59,7 +58,8 @@ def figures_view(figures: Mapping[str, float]) -> Markup:
             runs.setdefault(run, {})[quantity] = value
         else:
             plain[key] = value
-    return join_markup([_shares(runs), _worst(runs), _other_figures(plain)])
+    others = fact_list((name, _number(value)) for name, value in plain.items()) if plain else Markup()
+    return join_markup([_shares(runs), _worst(runs), others])
 
 
 def _shares(runs: Mapping[str, Mapping[str, float]]) -> Markup:
@@ -106,10 +106,6 @@ def _worst(runs: Mapping[str, Mapping[str, float]]) -> Markup:
     table = scrolled_table(title, ("quantity", "relative error", "where"), rows)
     summary = tag("summary", tag("span", title, class_="label"), " ", tag("span", f"{len(rows)} rows", class_="dim"))
     return tag("details", summary, table, class_="figures")
-
-
-def _other_figures(figures: Mapping[str, float]) -> Markup:
-    return fact_list((name, _number(value)) for name, value in figures.items()) if figures else Markup()
 
 
 def _number(value: float) -> str:

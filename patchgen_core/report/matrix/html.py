@@ -40,12 +40,13 @@ def matrix_page(report: MatrixReport) -> Page:
     """The page of a report."""
     rows = sorted(report.rows, key=lambda row: STATES.index(_newest(row)))
     sections = tuple(_section(row) for row in rows)
+    kinds = {kind for section in sections for kind in section.values["kind"]}
     newest = report.versions[-1] if report.versions else ""
     broken = sum(_newest(row) in _BAD for row in rows)
     bad = "failed" if report.failed else "breaks"
     facets = (
         Facet("status", f"In {newest}", tuple((state, _TONES[state]) for state in STATES), is_chips=True),
-        Facet("kind", "In any release", tuple((state, "none") for state in STATES if _is_found(sections, state))),
+        Facet("kind", "In any release", tuple((state, "none") for state in STATES if state in kinds)),
         Facet("first", "Breaks from", tuple((v, "none") for v in _edges(rows, "first_broken"))),
         Facet("works", "Works from", tuple((v, "none") for v in _edges(rows, "first_working"))),
     )
@@ -65,10 +66,6 @@ def matrix_page(report: MatrixReport) -> Page:
 
 def _newest(row: MatrixRow) -> State:
     return row.cells[-1].state if row.cells else "ok"
-
-
-def _is_found(sections: Sequence[Section], state: State) -> bool:
-    return any(state in section.values["kind"] for section in sections)
 
 
 def _edges(rows: Iterable[MatrixRow], name: str) -> list[str]:

@@ -68,6 +68,7 @@ def upgrade_page(report: UpgradeReport) -> Page:
     kinds = [kind for kind in _KINDS if any(p.verdict == kind for c in report.configs for p in c.patches)]
     merges = [m for m in (_CLEAN, _CONFLICT) if any(m in section.values["merge"] for section in sections)]
     rows = tuple(_heat_row(config, kinds, merges) for config in report.configs)
+    section_kinds = {kind for section in sections for kind in section.values["kind"]}
     must = bool(report.of_risk("must change"))
     tone = "bad" if report.exit_code else "warn" if report.of_risk("review") else "good"
     verdict = "failed" if report.failed else "must change" if must else "review" if tone == "warn" else "safe"
@@ -79,13 +80,7 @@ def upgrade_page(report: UpgradeReport) -> Page:
         _facts(report),
         (
             Facet("status", "Risk", tuple((risk, _TONES[risk]) for risk in RISKS), is_chips=True),
-            Facet(
-                "kind",
-                "Verdict",
-                tuple(
-                    (kind, "none") for kind in _KINDS if any(kind in section.values["kind"] for section in sections)
-                ),
-            ),
+            Facet("kind", "Verdict", tuple((kind, "none") for kind in _KINDS if kind in section_kinds)),
             Facet("merge", "Merge", tuple((name, "none") for name in merges)),
         ),
         HeatMap("Configs and verdicts", (*kinds, *merges), rows),

@@ -65,7 +65,7 @@ def upgrade_markdown(
     for config in report.configs:
         if config.risk != "safe":
             blocks.append(_Block(*("\n".join(_Config(config, is_whole).lines()) for is_whole in (True, False))))
-    blocks += [_unabridged(lines) for lines in (_safe(report), _skipped(report)) if lines]
+    blocks += map(_unabridged, _other_configs(report))
     return _fit_limit(blocks, limit)
 
 
@@ -140,14 +140,11 @@ def _table(report: UpgradeReport) -> list[str]:
     return lines
 
 
-def _safe(report: UpgradeReport) -> list[str]:
+def _other_configs(report: UpgradeReport) -> list[list[str]]:
     names = [f"- {code(config.config)}: {patches_summary(config)}" for config in report.of_risk("safe")]
-    return details(f"safe to regenerate: {quantity(len(names), 'config')}", names) if names else []
-
-
-def _skipped(report: UpgradeReport) -> list[str]:
-    names = [f"- {escape(line)}" for line in report.skipped]
-    return details(f"not compared: {quantity(len(names), 'config')}", names) if names else []
+    skipped = [f"- {escape(line)}" for line in report.skipped]
+    folds = (("safe to regenerate", names), ("not compared", skipped))
+    return [details(f"{title}: {quantity(len(lines), 'config')}", lines) for title, lines in folds if lines]
 
 
 def _problems(problems: Iterable[Problem]) -> list[str]:
