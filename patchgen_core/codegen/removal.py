@@ -69,7 +69,7 @@ def _unbind(source: SourceFile, statement: ast.stmt, names: set[str], gone: set[
         if drop and len(drop) == len(statement.names):
             gone.add(statement)
             return []
-        return _take_items(source, statement.names, drop, bracketed=_is_bracketed(source, statement))
+        return _take_items(source, statement.names, drop, bracketed=source.text[source.end(statement) - 1] == ")")
     if isinstance(statement, ast.Assign):
         return _unassign(source, statement, names, gone)
     if isinstance(statement, DEFINITIONS):
@@ -174,10 +174,6 @@ def _words(node: ast.Constant) -> set[str]:
 
 def _text(node: ast.expr) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
-
-
-def _is_bracketed(source: SourceFile, node: ast.stmt | ast.expr) -> bool:
-    return source.text[source.end(node) - 1] in ")]}"
 
 
 def _take_elements(

@@ -214,7 +214,8 @@ def _check_stubs(namespace: Mapping[str, Any], name: str | None) -> None:
 
 
 def _check_entry(entry: Any) -> None:
-    values = {field.name: getattr(entry, field.name) for field in fields(entry)} if _is_declaration(entry) else {}
+    is_declaration = isinstance(entry, (Patch, ImportSpec, Helper))
+    values = {field.name: getattr(entry, field.name) for field in fields(entry)} if is_declaration else {}
     if is_stub(values.get("replacement")) or is_stub(values.get("definition")):
         raise _NeedsImport(f"it copies the source of {stub_path(values.get('replacement', values.get('definition')))}")
     for value in (entry, *values.values()):
@@ -222,10 +223,6 @@ def _check_entry(entry: Any) -> None:
         for part in (value, *(item for items in inner for item in items)):
             if is_stub(part):
                 raise _NeedsImport(f"it needs the value of {stub_path(part)}")
-
-
-def _is_declaration(value: Any) -> bool:
-    return isinstance(value, (Patch, ImportSpec, Helper))
 
 
 # --- importing for real ----------------------------------------------------------------------------

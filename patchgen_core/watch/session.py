@@ -117,7 +117,7 @@ class Session:
         except PatchgenError as error:
             if self._is_outdated or self._has_configs():
                 return Update(problems=error.problems)
-            report = DriftReport((), self._find_orphans())
+            report = DriftReport((), find_orphans(self.project, ()) if self._selection.is_whole else ())
         before, orphans = self._states, self._orphans
         self._remember(report)
         news = [result for result in report.results if self._is_news(result, before, batch)]
@@ -160,9 +160,6 @@ class Session:
 
     def _has_configs(self) -> bool:
         return self._selection.configs is not None or bool(self.project.find_configs())
-
-    def _find_orphans(self) -> tuple[Path, ...]:
-        return find_orphans(self.project, ()) if self._selection.is_whole else ()
 
     def _check(self) -> DriftReport:
         report = fix(check(self._selection, loader=Loader(self.project, self._sources), cache=self._cache))

@@ -15,8 +15,7 @@ _counted = [0.0]  # of each open phase, and before them of none: seconds that ha
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """Count the time inside; that of a phase in another counts for the inner one alone, and its name comes after the
-    outer's."""
+    """Count the time inside; that of a phase in another counts for it alone, and its name follows the outer's."""
     start = time.perf_counter()
     _open.append(name)
     _counted.append(0.0)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import SimpleQueue
-from types import TracebackType
 from typing import TypeVar
 
 from patchgen_core.errors import PatchgenError
@@ -19,24 +18,16 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class WorkerPool:
+class WorkerPool(ExitStack):
     """Workers that answer requests beside each other, each started by its first; a context manager that ends them."""
 
     def __init__(self, handler: str, size: int) -> None:
-        self._stack = ExitStack()
-        self._threads = self._stack.enter_context(ThreadPoolExecutor(size))
+        super().__init__()
+        self._threads = self.enter_context(ThreadPoolExecutor(size))
         self._idle: SimpleQueue[Worker] = SimpleQueue()
         for _ in range(size):
-            self._idle.put(self._stack.enter_context(Worker(handler, _TIME_LIMIT)))
-        self._stack.callback(self._threads.shutdown, wait=False, cancel_futures=True)
-
-    def __enter__(self) -> WorkerPool:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
+            self._idle.put(self.enter_context(Worker(handler, _TIME_LIMIT)))
+        self.callback(self._threads.shutdown, wait=False, cancel_futures=True)
 
     def ask(self, request: object, instead: Callable[[], Answer]) -> Answer:
         """The answer of the next idle worker; ``instead`` gives it when that dies of it or raises a PatchgenError."""

@@ -133,7 +133,9 @@ class Contracts:
 
         A PatchgenError when the project's settings name a module that is not there, or a rule has a defect.
         """
-        rules = tuple(r for r in self._rules_for(path, artifact.plan.label) if codes is None or r.code in codes)
+        ignored = _ignored(self.project, path, artifact.plan.label)
+        wanted = (rule for rule in self.rules if not _is_selected(rule.code, ignored))
+        rules = tuple(rule for rule in wanted if codes is None or rule.code in codes)
         subject = self.subject(artifact)
         findings = _run_rules(rules, subject)
         allowances = artifact.plan.config.allowed
@@ -171,11 +173,6 @@ class Contracts:
             upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
         generated = Module(parse_source(artifact.path, artifact.text))
         return Subject(self.project, artifact, generated, upstream, self._library, self._kernels)
-
-    def _rules_for(self, path: Path, label: str) -> tuple[Rule, ...]:
-        """The rules for one config; patterns are of its dotted name or of its path from the project's root."""
-        ignored = _ignored(self.project, path, label)
-        return tuple(rule for rule in self.rules if not _is_selected(rule.code, ignored))
 
     def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:
         location = config_location(subject, finding)

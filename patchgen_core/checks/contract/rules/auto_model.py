@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     transformers and not in the generated module.
     """
     module = subject.generated
-    built = _built(module)
+    built = [call for call in module.calls if _builder(call).startswith("AutoModel")]
     if not built:
         return
     builders = {call.owner.partition(".")[0] for call in built}
@@ -71,11 +71,6 @@ def _using_owners(module: Module, name: str) -> set[str]:
     """What uses a class or function; the common base of all models, which initializes each kind of layer, does not."""
     owners = {use.owner.partition(".")[0] for use in module.uses.get(name, ())}
     return {owner for owner in owners if owner not in ("", name) and not owner.endswith("PreTrainedModel")}
-
-
-def _built(module: Module) -> list[Call]:
-    """The calls that build a model with ``AutoModel``."""
-    return [call for call in module.calls if _builder(call).startswith("AutoModel")]
 
 
 def _builder(call: Call) -> str:

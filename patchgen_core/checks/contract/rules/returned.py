@@ -40,7 +40,8 @@ def check(subject: Subject) -> Iterator[Finding]:
             is_part = ast.dump(value) in parts  # anything else may be a tuple of its own
             if is_part or (isinstance(value, ast.Tuple) and count not in lengths):
                 usual = " or ".join(map(str, sorted(lengths)))
-                message = f"'{replaced.dotted}' returns {_value_count(count)} where upstream's returns {usual}"
+                values = "1 value" if count == 1 else f"{count} values"
+                message = f"'{replaced.dotted}' returns {values} where upstream's returns {usual}"
                 hint = "Callers unpack upstream's: return as many, None for what there is not."
                 yield Finding(message, hint, value, replaced.dotted)
 
@@ -49,15 +50,8 @@ def _return_values(function: Function) -> list[ast.expr]:
     """The values of a function's return statements; none when one of them may be any tuple."""
     returns = [s for s in statements(function.body) if isinstance(s, ast.Return)]
     values = [statement.value for statement in returns if statement.value is not None]
-    return [] if any(isinstance(v, ast.Tuple) and _has_starred(v) for v in values) else values
-
-
-def _has_starred(value: ast.Tuple) -> bool:
-    return any(isinstance(entry, ast.Starred) for entry in value.elts)
-
-
-def _value_count(count: int) -> str:
-    return f"{count} value{'s' * (count != 1)}"
+    entries = (entry for value in values if isinstance(value, ast.Tuple) for entry in value.elts)
+    return [] if any(isinstance(entry, ast.Starred) for entry in entries) else values
 
 
 RULE = Rule(

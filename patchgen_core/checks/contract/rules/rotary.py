@@ -147,7 +147,8 @@ class _Kernels:
             if isinstance(assignment, ast.Assign) and isinstance(assignment.value, (ast.Name, ast.Attribute)):
                 return self._called(assignment.value, Scope(self.module.tree, "module"))
         own = self.module.function(name)
-        is_judged = self.module is self.subject.generated and not self._is_added(name)
+        is_added = name in self.subject.helpers or name in self.subject.added
+        is_judged = self.module is self.subject.generated and not is_added
         used = next(self.uses(own), None) if own is not None and not is_judged else None
         return _Use(name, used.node, used.covers) if used else None
 
@@ -159,9 +160,6 @@ class _Kernels:
             return None
         inner = next(_Kernels(self.subject, definition[0], self.depth + 1).uses(definition[1]), None)
         return _Use(alias.name, statement, inner.covers) if inner else None
-
-    def _is_added(self, name: str) -> bool:
-        return name in self.subject.helpers or name in self.subject.added
 
     @cached_property
     def _calls(self) -> dict[str, list[Call]]:

@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look for names that nothing binds, and for those bound below the line that needs them at import."""
     module = subject.generated
     taken_out = {*subject.plan.excluded, *subject.plan.dropped}
-    for name in sorted(set(module.uses) - module.bound - _KNOWN - taken_out) if not _imports_star(module) else ():
+    for name in sorted(set(module.uses) - module.bound - _KNOWN - taken_out) if "*" not in module.bound else ():
         owners = set()
         for use in module.uses[name]:
             if use.moment != "annotation" and use.owner not in owners:
@@ -69,10 +69,6 @@ def _first_lines(tree: ast.Module) -> dict[str, int]:
         for name in names:
             lines.setdefault(name, statement.lineno)
     return lines
-
-
-def _imports_star(module: Module) -> bool:
-    return "*" in module.bound
 
 
 RULE = Rule(
