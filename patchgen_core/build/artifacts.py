@@ -103,7 +103,6 @@ def _draft(selection: Selection, path: Path, loader: Loader) -> list[Outcome | _
 
 
 def _with_inputs(project: Project, draft: _Draft, files: Mapping[str, str]) -> _Draft:
-    """The draft with what its result depends on."""
     assert draft.outcome.loaded is not None
     upstream, source, recorded = draft.plan.upstream, draft.plan.source, draft.outcome.loaded.inputs
     inputs: dict[Input, Any] = dict(recorded.states)
@@ -217,7 +216,6 @@ def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
 
 
 def _complaints(draft: _Draft, result: Normalized) -> tuple[Problem, ...]:
-    """What ruff found and the config does not allow, with the declaration that each line came from."""
     problems: dict[tuple[str, Location | None], Problem] = {}
     for complaint in result.complaints:
         problem = _complaint(draft, complaint)

@@ -162,7 +162,6 @@ class Cache:
 
     @cached_property
     def _common(self) -> list[Any]:
-        """What every result of the project depends on."""
         project = self.project
         roots = (project.search_root, *project.import_roots)
         options = [

@@ -100,7 +100,6 @@ class InputReader:
         return [f"{module} {trail}" for module, trail in trails.items() if trail.strip("|")]
 
     def _trail(self, root: str, name: str) -> str:
-        """What a folder has for each part of a dotted name."""
         if (root, name) not in self._trails:
             parent, _, _ = name.rpartition(".")
             above = self._trail(root, parent) if parent else ""

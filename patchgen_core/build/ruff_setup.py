@@ -100,7 +100,6 @@ def _expanded(path: str) -> str:
 
 
 def _folders(base: Path, pattern: str) -> list[str]:
-    """The folders that an entry of ``src`` means."""
     if not glob.has_magic(pattern):
         return [str(base / _expanded(pattern))]
     return sorted(glob.glob(os.path.join(glob.escape(str(base)), _expanded(pattern)), recursive=True))

@@ -71,5 +71,4 @@ def meaning(decorator: str) -> str:
 
 
 def _name(decorator: ast.expr) -> str:
-    """A decorator without its arguments."""
     return ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator)

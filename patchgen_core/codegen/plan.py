@@ -290,12 +290,9 @@ class _Planner:
     def _helpers(self) -> list[PlannedHelper]:
         planned: list[PlannedHelper] = []
         taken: dict[str, Helper] = {}
-        seen: list[Helper] = []
-        for entry in [*self.config.helpers, *self.config.positioned_helpers]:
-            helper = entry if isinstance(entry, Helper) else Helper(entry, location=self.config.location)
-            if helper in seen:
-                continue
-            seen.append(helper)
+        entries = [*self.config.helpers, *self.config.positioned_helpers]
+        helpers = (e if isinstance(e, Helper) else Helper(e, location=self.config.location) for e in entries)
+        for helper in unique(helpers):
             try:
                 planned.append(self._plan_helper(helper, taken))
             except PatchgenError as error:

@@ -41,7 +41,6 @@ def removal_edits(
 
 
 def _guarded_imports(tree: ast.Module) -> set[str]:
-    """Names that are imported inside an ``if``, ``try`` or ``with``."""
     names: set[str] = set()
     for top in tree.body:
         if not isinstance(top, (ast.Import, ast.ImportFrom)):
@@ -205,7 +204,6 @@ def _outer(source: SourceFile, node: ast.expr) -> tuple[int, int]:
 
 
 def _span(source: SourceFile, item: Item, wrapped: bool) -> tuple[int, int]:
-    """The span of an item of a list, with brackets of its own."""
     if not wrapped or isinstance(item, ast.alias):
         return source.start(item), source.end(item)
     return _outer(source, item)
@@ -318,7 +316,6 @@ def _is_left_empty(block: list[ast.stmt], gone: set[ast.stmt]) -> bool:
 
 
 def _line_text_start(source: SourceFile, statement: ast.stmt) -> int:
-    """Offset of a statement, or of its first decorator."""
     first = source.first_line(statement)
     if first == statement.lineno:
         return source.start(statement)
@@ -338,7 +335,6 @@ def _cut(source: SourceFile, group: list[ast.stmt]) -> Edit:
 
 
 def _cut_some(source: SourceFile, group: list[ast.stmt], cut: list[ast.stmt]) -> list[Edit]:
-    """Remove some statements of a line that others share."""
     edits = []
     for number, statement in enumerate(group):
         if statement in cut:

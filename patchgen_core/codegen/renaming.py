@@ -133,7 +133,6 @@ def _edit(source: SourceFile, reference: Reference, new: str, replacement: Repla
 
 
 def _annotation_edits(source: SourceFile, reference: Reference, names: Mapping[str, str]) -> list[Edit]:
-    """The edits that rename the words of a string annotation."""
     visible = [name for name in names if reference.scope.find(name) is None]
     if not visible or not string_names(reference.node):
         return []

@@ -93,7 +93,6 @@ def _settle_helper(helper: PlannedHelper, names_by_id: Mapping[int, str | None],
 def _references(
     replacement: Replacement, names_by_id: Mapping[int, str | None], own: Any, own_name: str
 ) -> dict[str, str]:
-    """New names for the globals of a replacement that stand for declared objects."""
     names = {}
     for used in sorted(replacement.words & replacement.namespace.keys()):
         value = replacement.namespace[used]

@@ -90,7 +90,6 @@ class _Bare(ast.NodeTransformer):
 
 
 def _declares(decorator: ast.expr) -> bool:
-    """Whether a decorator declares a patch or a helper, as far as its name tells."""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
     return isinstance(function, ast.Attribute) and function.attr in PATCH_DECORATORS
 

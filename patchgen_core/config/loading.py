@@ -246,7 +246,6 @@ def _fresh_modules(project: Project, sources: SourceCache) -> Iterator[None]:
 
 
 def _is_own(module: types.ModuleType | None, name: str, project: Project) -> bool:
-    """Whether a module is one of the project's package, judged by its name and its place."""
     if name.partition(".")[0] != project.package_prefix.partition(".")[0]:
         return False
     places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]

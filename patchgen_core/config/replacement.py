@@ -177,7 +177,6 @@ def _find_class(
 
 
 def _namespace(obj: Any, modules: Modules) -> Mapping[str, Any]:
-    """The module that a class or function stands in."""
     if isinstance(obj, types.FunctionType):
         return obj.__globals__
     return modules.get(obj.__module__) or vars(sys.modules[obj.__module__])

@@ -171,7 +171,6 @@ class _Importer:
         return module
 
     def _real(self, name: str, load: Callable[[], types.ModuleType]) -> types.ModuleType:
-        """A module that is imported as it is."""
         inputs, top = self.sandbox.inputs, name.partition(".")[0]
         try:
             with import_path(self.sandbox.project):

@@ -59,8 +59,6 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
 
 
 def _parity(path: Path, table: Any, problems: list[Problem]) -> ParitySettings:
-    """The settings of parity; what is wrong with them is added to the problems."""
-
     def at(key: str) -> Location:
         line = key_line(path, key, "tool.patchgen.parity") or key_line(path, "parity")
         return Location(str(path), line)

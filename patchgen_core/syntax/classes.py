@@ -104,7 +104,6 @@ def dataclass_fields(cls: Class) -> list[Parameter] | None:
 
 
 def _own_fields(node: ast.ClassDef, by_keyword: bool) -> dict[str, Parameter]:
-    """The fields that a class itself declares."""
     fields = {}
     for statement in node.body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
@@ -121,6 +120,5 @@ def _dataclass(node: ast.ClassDef) -> ast.expr | None:
 
 
 def _option(decorator: ast.expr, name: str, value: bool) -> bool:
-    """Whether a decorator is given an option."""
     keywords = decorator.keywords if isinstance(decorator, ast.Call) else []
     return any(k.arg == name and isinstance(k.value, ast.Constant) and k.value.value is value for k in keywords)

@@ -265,7 +265,6 @@ class Inference:
         return None
 
     def _constructor(self, cls: Class) -> Callee | None:
-        """What making an instance of a class runs."""
         line = self.bases(cls)
         if any(base is not None and is_made_otherwise(base) for base in line):
             return None
@@ -291,7 +290,6 @@ def _joined(alternatives: list[tuple[ast.expr | None, tuple[Value, ...]]]) -> tu
 
 
 def _says_nothing(node: ast.expr | None) -> bool:
-    """Whether an expression is None or makes an empty list."""
     if isinstance(node, ast.Call) and last_name(node.func) in _LISTS:
         return not node.args or (len(node.args) == 1 and _says_nothing(node.args[0]))
     is_none = isinstance(node, ast.Constant) and node.value is None

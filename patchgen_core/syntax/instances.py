@@ -57,7 +57,6 @@ def _growth(item: ast.expr, place: ast.expr) -> Growth:
 
 
 def _add(attributes: ClassAttributes, target: ast.expr, value: ast.expr | None, scope: Scope) -> None:
-    """Add a value to an attribute of ``self``, if the target is one."""
     if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and scope.cls:
         name = target.value.id
         home = scope.find(name)

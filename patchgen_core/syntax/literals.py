@@ -91,7 +91,6 @@ class Literals:
         return self._follow(held, chosen, depth) if isinstance(held, Located) else held
 
     def _item(self, looped: ast.expr, scope: Scope, chosen: _Chosen, depth: int) -> _Reduced:
-        """The item that a loop is at."""
         if looped in chosen:
             option = chosen[looped]
             return option if isinstance(option, Located) else None
@@ -103,7 +102,6 @@ class Literals:
         return _Choice(looped, tuple(_items(held, method))) if isinstance(held, Located) else held
 
     def _parameter(self, name: str, home: Scope, chosen: _Chosen, depth: int) -> _Reduced:
-        """What a function was called with."""
         function = home.node
         if not isinstance(function, FUNCTIONS):
             return None

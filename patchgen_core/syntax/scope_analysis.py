@@ -215,7 +215,6 @@ class _Analysis:
         self._visit(node.value, scope)
 
     def _target(self, target: ast.expr, binding: Binding, scope: Scope) -> None:
-        """Bind what an assignment or loop assigns."""
         if isinstance(target, ast.Name):
             self._bind(target.id, scope, binding)
         elif isinstance(target, (ast.Tuple, ast.List)):

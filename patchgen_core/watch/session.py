@@ -188,7 +188,6 @@ class Session:
         return bool(before[path].problems) or before[path].inputs != self._states[path].inputs
 
     def _input_files(self) -> set[Path]:
-        """The files that results depend on."""
         inputs = set(chain.from_iterable(state.inputs for state in self._states.values()))
         settings = RuffSettings(self.project)
         return set(chain.from_iterable(_files_of_input(settings, *each) for each in inputs))
@@ -211,7 +210,6 @@ def _files_of_input(settings: RuffSettings, kind: str, name: str) -> list[Path]:
 
 
 def _executed_files(results: Iterable[ConfigResult]) -> set[Path]:
-    """The files of the project that were executed to load configs."""
     loaded = [result.outcome.loaded for result in results if result.outcome.loaded is not None]
     files = (namespace.get("__file__") for config in loaded for namespace in config.modules.values())
     return {Path(file) for file in files if file}

@@ -152,7 +152,6 @@ class Worker:
         return self._process
 
     def _died(self, how: str) -> WorkerDied:
-        """The error that tells so; ends what is left of the process."""
         output = b""
         if self._output is not None:
             self._output.seek(0)
@@ -167,7 +166,6 @@ def search_path(roots: Iterable[str | Path]) -> list[str]:
 
 
 def _have_stack_dumped(process: subprocess.Popen[bytes]) -> None:
-    """Let a worker that is about to be killed write what it is doing."""
     if hasattr(signal, "SIGUSR1"):
         process.send_signal(signal.SIGUSR1)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -50,5 +50,4 @@ class ContractCheck(Check):
         return contracts.examine(artifact, path, codes)
 
     def _moved(self, artifact: Artifact, path: Path) -> tuple[Problem, ...]:
-        """What moved under the patches of a config."""
         return self.contracts(self.session.project(path)).examine(artifact, path, UPSTREAM_MOVED).warnings

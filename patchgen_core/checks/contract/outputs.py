@@ -178,7 +178,6 @@ class Outputs:
 
 
 def _returned_expressions(function: Function) -> list[ast.expr]:
-    """What a function returns."""
     returns = (node.value for node in inside(function) if isinstance(node, ast.Return))
     return [value for value in returns if value is not None]
 

@@ -51,7 +51,6 @@ def is_prepared(node: ast.expr, scope: Scope, line: int, depth: int = 0) -> bool
 
 
 def _earlier_values(name: str, home: Scope, line: int) -> Iterator[ast.expr]:
-    """What a local name is given above a line."""
     for binding in home.bound[name]:
         value = binding.value
         if isinstance(value, (ast.Tuple, ast.List)) and binding.index is not None:
@@ -87,7 +86,6 @@ def _own_kinds(function: Function) -> set[Kind]:
 
 
 def _kinds_of_call(node: ast.AST) -> set[Kind]:
-    """What a call tells in a function that rotates."""
     if called_name(node) == "view_as_complex" or _makes_pairs(node):
         return {"interleaved"}
     if isinstance(node, ast.Call) and called_name(node) == "split" and _dimension(node) == -1:
@@ -115,7 +113,6 @@ def _makes_pairs(node: ast.AST) -> bool:
 
 
 def _dimension(call: ast.Call) -> int | None:
-    """The dimension that ``split`` is told to split along."""
     named = next((keyword.value for keyword in call.keywords if keyword.arg == "dim"), None)
     return _number(named if named is not None else call.args[-1]) if named is not None or call.args else None
 

@@ -78,7 +78,6 @@ def wanted_codes(project: Project, path: Path, label: str) -> frozenset[str]:
 
 
 def _ignored(project: Project, path: Path, label: str) -> list[str]:
-    """What ``per_config_ignore`` has for a config."""
     names = _pattern_names(project, path, label)
     return [
         code

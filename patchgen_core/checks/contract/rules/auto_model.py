@@ -74,7 +74,6 @@ def _using_owners(module: Module, name: str) -> set[str]:
 
 
 def _builder(call: Call) -> str:
-    """The name of the class that makes a model from its config in a call."""
     function = call.node.func
     is_builder = isinstance(function, ast.Attribute) and function.attr in ("from_config", "_from_config")
     holder = function.value if is_builder and isinstance(function, ast.Attribute) else None

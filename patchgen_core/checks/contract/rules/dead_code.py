@@ -104,7 +104,6 @@ def _roots(subject: Subject, before: _Users) -> Iterable[str]:
 
 
 def _exports(module: Module) -> Iterator[ast.Constant]:
-    """The strings of ``__all__``."""
     for statement in module.index.assigned.get("__all__", ()):
         for node in ast.walk(statement):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -96,7 +96,6 @@ def _own_decorators(subject: Subject, patch: PlannedPatch) -> set[str]:
 
 
 def _decorated(subject: Subject) -> Iterator[Definition]:
-    """The definitions of the generated module that have decorators."""
     for definitions in subject.generated.index.definitions.values():
         yield from (node for node in definitions if node.decorator_list)
 
@@ -110,7 +109,6 @@ def _takers(subject: Subject, name: str) -> Iterator[tuple[Definition, ast.expr]
 
 
 def _removal(subject: Subject, node: Definition, decorator: ast.expr) -> str:
-    """How a decorator is taken off."""
     name = decorator_name(decorator)
     if subject.is_own(node.name):
         return f"Take @{name} off the config's '{node.name}'."

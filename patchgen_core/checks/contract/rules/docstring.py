@@ -111,7 +111,6 @@ def _more_arguments(module: Module, decorator: ast.expr) -> str | None:
 
 
 def _parameters(function: Function) -> list[str]:
-    """The parameters that the decorator wants to be documented."""
     names = [parameter.name for parameter in signature_of(function, not is_static(function)).parameters]
     return [name for name in names if name not in _IGNORED and not name.startswith("_")]
 

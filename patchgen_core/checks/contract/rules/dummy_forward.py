@@ -104,7 +104,6 @@ class _Dummy:
         return [number for shape in shapes for number in self._written(shape) if number > 1]
 
     def _listed(self, node: ast.expr) -> Iterator[int]:
-        """The numbers in the lists of a tensor that is written out."""
         for value in self._values(node):
             for entry in value.elts if isinstance(value, (ast.Tuple, ast.List)) else ():
                 number = None if isinstance(entry, ast.Name) else self._number(entry)
@@ -122,7 +121,6 @@ class _Dummy:
                 yield from [] if number is None else [number]
 
     def _number(self, node: ast.expr) -> int | None:
-        """What an expression of nothing but numbers comes to."""
         values = self._values(node)
         node = values[0] if len(values) == 1 else node
         if isinstance(node, ast.Constant):
@@ -188,7 +186,6 @@ class _Dummy:
         return any(isinstance(node, ast.Call) and _maker(node) != "" for node in inner)
 
     def _is_own(self, node: ast.expr, attribute: str = "") -> bool:
-        """Whether an expression is an attribute of ``self``."""
         holder = node.value if isinstance(node, ast.Attribute) and attribute in ("", node.attr) else None
         return isinstance(holder, ast.Name) and holder.id == self._self
 

@@ -103,7 +103,6 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
 
 
 def _functions(subject: Subject) -> Iterator[tuple[str, ast.AST]]:
-    """Every method and function of the generated module."""
     for name, definitions in subject.generated.index.definitions.items():
         for node in definitions:
             if isinstance(node, FUNCTIONS):

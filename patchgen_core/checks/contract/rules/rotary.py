@@ -170,7 +170,6 @@ class _Kernels:
 
     @cached_property
     def _slots(self) -> dict[str, ast.AST]:
-        """The slots for whole heads, by the names that they are assigned to."""
         calls = [slot.call.node for slot in find_slots(self.module) if is_rotary(slot.op) and slot.variant == "full"]
         return {
             name: statement
@@ -197,7 +196,6 @@ def _able(definition: ast.AST) -> frozenset[Kind]:
 
 
 def _stated_kinds(call: ast.Call) -> frozenset[Kind]:
-    """What a call tells a kernel to take care of."""
     words = {keyword.arg or "" for keyword in call.keywords}
     kinds: set[Kind] = {"partial"} if any("dim" in word and is_rotary(word) for word in words) else set()
     kinds |= {"interleaved"} if any("interleav" in word or "mode" in word for word in words) else set()
@@ -235,7 +233,6 @@ def _allowed_by(subject: Subject, kind: Kind) -> str:
 
 
 def _class_words(cls: ast.AST) -> set[str]:
-    """The fields of a class, the attributes that it sets and the keys that it names."""
     words = set()
     for node in ast.walk(cls):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

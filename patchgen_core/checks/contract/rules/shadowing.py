@@ -70,7 +70,6 @@ def _added(subject: Subject) -> Iterator[tuple[str, str, Location | None, str]]:
 
 
 def _meaning(statement: ast.Import | ast.ImportFrom, alias: ast.alias, package: str) -> str:
-    """The dotted name of what an import binds."""
     if isinstance(statement, ast.Import):
         return alias.name
     parts = package.split(".")

@@ -104,7 +104,6 @@ def _passed_beside(function: Function, kwargs: str) -> set[str]:
 
 
 def _read_from_kwargs(function: Function, kwargs: str) -> set[str]:
-    """The names that a function reads from its ``**kwargs``."""
     names = set()
     for node in ast.walk(function):
         key: ast.expr | None = None

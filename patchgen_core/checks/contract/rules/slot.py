@@ -50,7 +50,6 @@ def _wanted(slot: Slot) -> str:
 
 
 def _name(module: Module, slot: Slot) -> str:
-    """The name of the top level that a slot is assigned to."""
     for name, statements in module.index.assigned.items():
         if any(slot.call.node in ast.walk(statement) for statement in statements):
             return name
