@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,25 +45,77 @@ class Difference:
     @property
     def excess(self) -> float:
         """How many times what is allowed it is off; infinite where nothing is."""
-        if self.is_right:
-            return self.relative / self.allowed if self.allowed else 0.0
-        return self.relative / self.allowed if self.allowed else float("inf")
+        if self.allowed:
+            return self.relative / self.allowed
+        return 0.0 if self.is_right else float("inf")
 
 
 @dataclass(frozen=True)
-class FirstDifference:
-    """Where two runs part.
+class ComparedRuns:
+    """The runs of one batch; ``multiple`` is how many times the error of eager is allowed, 0 for the same bits."""
 
-    Attributes:
-        path: the first module whose output (or, backward, the gradient of whose output) differs.
-        kind: its class.
-        after: the last module before it where both agree; empty when there is none.
-    """
+    patched: Run
+    eager: Run
+    reference: Run | None
+    multiple: float
 
-    path: str
-    kind: str
-    after: str
-    difference: Difference
+    def forward(self) -> list[Difference]:
+        """How the output of every module compares, in the order in which upstream's finish."""
+        return [self._compare_output(path) for path in self.eager.layers if path in self.patched.layers]
+
+    def backward(self) -> list[Difference]:
+        """How the gradient that comes to the output of every module compares, in the order in which they come.
+
+        Where none comes to a module that ran, it differs.
+        """
+        patched, eager = self.patched, self.eager
+        known = self.reference.layer_gradients if self.reference is not None else {}
+        paths = (path for path in reversed(eager.layers) if path in eager.layer_gradients and path in patched.layers)
+        return [_compare(path, patched.layer_gradients, eager.layer_gradients, known, self.multiple) for path in paths]
+
+    def kind(self, name: str) -> str:
+        """The class of a module."""
+        return self.eager.kinds.get(path_of(name), "")
+
+    def find_first(self) -> tuple[str, str] | None:
+        """The first module, as upstream's finish, whose output differs, and the last one before where both agree."""
+        after = ""
+        for difference in self.forward():
+            if not difference.is_right and not self._is_called_otherwise(difference.name):
+                return difference.name, after
+            after = difference.name
+        return None
+
+    def inputs_agree(self, name: str) -> bool:
+        """Whether a module is given the same as upstream's is; more beside it does not count."""
+        known = self.reference.layer_inputs.get(name, ()) if self.reference is not None else ()
+        ours, theirs = self.patched.layer_inputs.get(name, ()), self.eager.layer_inputs[name]
+        if len(ours) < len(theirs):
+            return False
+        for number, (one, other) in enumerate(zip(ours, theirs)):
+            if one.dtype == other.dtype and torch.equal(one, other):
+                continue  # a mask's least number has no counterpart in float64
+            truth = {"": known[number]} if number < len(known) else {}
+            if not _compare("", {"": one}, {"": other}, truth, self.multiple).is_right:
+                return False
+        return True
+
+    def _compare_output(self, path: str) -> Difference:
+        known = self.reference.layers if self.reference is not None else {}
+        return _compare(path, self.patched.layers, self.eager.layers, known, self.multiple)
+
+    def _is_called_otherwise(self, path: str) -> bool:
+        """Whether a module gets other rows than upstream's inside one that gives the same, as an activation may."""
+        patched, eager = self.patched.layers, self.eager.layers
+        around = path_of(path).rpartition(".")[0]
+        if patched[path].shape == eager[path].shape or around not in patched or around not in eager:
+            return False
+        return self._compare_output(around).is_right
+
+
+def path_of(name: str) -> str:
+    """The path of a module, without which of its calls it was."""
+    return name.partition(" (")[0]
 
 
 def compare_runs(patched: Run, eager: Run, reference: Run | None, multiple: float) -> list[Difference]:
@@ -82,79 +134,6 @@ def compare_runs(patched: Run, eager: Run, reference: Run | None, multiple: floa
     few = {name for name, value in eager.values.items() if value is not None and value.numel() < _FEW}
     worst = max((row.error_of_eager for row in rows if row.name not in few), default=0.0)
     return [replace(row, allowed=max(row.allowed, multiple * worst)) if row.name in few else row for row in rows]
-
-
-def find_first_difference(patched: Run, eager: Run, reference: Run | None, multiple: float) -> FirstDifference | None:
-    """The first module, in the order in which upstream's finish, that gives something else."""
-    known = reference.layers if reference is not None else {}
-    return _first_difference(eager.layers, patched.layers, eager.layers, known, multiple, eager.kinds)
-
-
-def layer_errors(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Iterator[Difference]:
-    """How the output of every module compares, in the order in which upstream's finish."""
-    known = reference.layers if reference is not None else {}
-    for path in eager.layers:
-        if path in patched.layers:
-            yield _compare(path, patched.layers, eager.layers, known, multiple)
-
-
-def layer_gradient_errors(patched: Run, eager: Run, reference: Run | None, multiple: float) -> Iterator[Difference]:
-    """How the gradient that comes to the output of every module compares, in the order in which they come.
-
-    Where none comes to a module that ran, it differs.
-    """
-    known = reference.layer_gradients if reference is not None else {}
-    for path in reversed(eager.layers):
-        if path in eager.layer_gradients and path in patched.layers:
-            yield _compare(path, patched.layer_gradients, eager.layer_gradients, known, multiple)
-
-
-def inputs_agree(name: str, patched: Run, eager: Run, reference: Run | None, multiple: float) -> bool:
-    """Whether a module is given the same as upstream's is; more beside it does not count."""
-    known = reference.layer_inputs.get(name, ()) if reference is not None else ()
-    ours, theirs = patched.layer_inputs.get(name, ()), eager.layer_inputs[name]
-    if len(ours) < len(theirs):
-        return False
-    for number, (one, other) in enumerate(zip(ours, theirs)):
-        if one.dtype == other.dtype and torch.equal(one, other):  # a mask's least number has no counterpart in float64
-            continue
-        truth = {"": known[number]} if number < len(known) else {}
-        if not _compare("", {"": one}, {"": other}, truth, multiple).is_right:
-            return False
-    return True
-
-
-def _first_difference(
-    order: Iterable[str],
-    patched: Mapping[str, torch.Tensor],
-    eager: Mapping[str, torch.Tensor],
-    reference: Mapping[str, torch.Tensor],
-    multiple: float,
-    kinds: Mapping[str, str],
-) -> FirstDifference | None:
-    after = ""
-    for path in order:
-        if path not in patched:
-            continue
-        difference = _compare(path, patched, eager, reference, multiple)
-        if not difference.is_right and not _is_called_otherwise(path, patched, eager, reference, multiple):
-            return FirstDifference(path, kinds.get(path.partition(" (")[0], ""), after, difference)
-        after = path
-    return None
-
-
-def _is_called_otherwise(
-    path: str,
-    patched: Mapping[str, torch.Tensor],
-    eager: Mapping[str, torch.Tensor],
-    reference: Mapping[str, torch.Tensor],
-    multiple: float,
-) -> bool:
-    """Whether a module gets other rows than upstream's inside one that gives the same, as an activation may."""
-    around = path.partition(" (")[0].rpartition(".")[0]
-    if patched[path].shape == eager[path].shape or around not in patched or around not in eager:
-        return False
-    return _compare(around, patched, eager, reference, multiple).is_right
 
 
 def _compare(

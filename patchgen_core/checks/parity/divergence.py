@@ -12,37 +12,9 @@ from dataclasses import dataclass
 from patchgen_core.checks.parity.request import PatchedCode
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import GRADIENT, Run
-from patchgen_core.models.run_comparison import (
-    Difference,
-    find_first_difference,
-    inputs_agree,
-    layer_errors,
-    layer_gradient_errors,
-)
+from patchgen_core.models.run_comparison import ComparedRuns, Difference, path_of
 
 _FAR = 1000
-
-
-@dataclass(frozen=True)
-class ComparedRuns:
-    """The runs of one batch; ``multiple`` is how many times the error of eager is allowed, 0 for the same bits."""
-
-    patched: Run
-    eager: Run
-    reference: Run | None
-    multiple: float
-
-    def forward(self) -> list[Difference]:
-        """How the output of every module compares, in the order in which they finish."""
-        return list(layer_errors(self.patched, self.eager, self.reference, self.multiple))
-
-    def backward(self) -> list[Difference]:
-        """How the gradient that comes to the output of every module compares, in the order in which they come."""
-        return list(layer_gradient_errors(self.patched, self.eager, self.reference, self.multiple))
-
-    def kind(self, name: str) -> str:
-        """The class of a module."""
-        return self.eager.kinds.get(path_of(name), "")
 
 
 @dataclass(frozen=True)
@@ -67,19 +39,14 @@ class Divergence:
     right: frozenset[str] = frozenset()
 
 
-def path_of(name: str) -> str:
-    """The path of a module, without which of its calls it was."""
-    return name.partition(" (")[0]
-
-
 def find_divergence(runs: ComparedRuns, differences: Sequence[Difference]) -> Divergence:
     """Where the runs part, of whose differences at least one is not right."""
     wrong = [difference.name for difference in differences if not difference.is_right]
-    first = find_first_difference(runs.patched, runs.eager, runs.reference, runs.multiple)
-    if first is not None and (first.path or any(not name.startswith(GRADIENT) for name in wrong)):
+    path, after = runs.find_first() or (None, "")
+    if path is not None and (path or any(not name.startswith(GRADIENT) for name in wrong)):
         done = [d.name for d in runs.forward()]
-        right = frozenset(map(path_of, done[: done.index(first.path)]))
-        return Divergence((_holder(runs, first.path),), first.path, first.after, right=right)
+        right = frozenset(map(path_of, done[: done.index(path)]))
+        return Divergence((_holder(runs, path),), path, after, right=right)
     return _backward(runs, wrong)
 
 
@@ -88,9 +55,7 @@ def _holder(runs: ComparedRuns, name: str) -> str:
     path, _, call = name.partition(" (")
     for above in _outward(path):
         known = f"{above} ({call}" if call and f"{above} ({call}" in runs.eager.layer_inputs else above
-        if known in runs.eager.layer_inputs and inputs_agree(
-            known, runs.patched, runs.eager, runs.reference, runs.multiple
-        ):
+        if known in runs.eager.layer_inputs and runs.inputs_agree(known):
             return above
     return ""
 

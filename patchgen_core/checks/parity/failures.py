@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.checks.parity.divergence import (
-    ComparedRuns,
     Divergence,
     find_divergence,
     find_suspects,
@@ -24,7 +23,7 @@ from patchgen_core.errors import Problem, display_path
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
-from patchgen_core.models.run_comparison import Difference
+from patchgen_core.models.run_comparison import ComparedRuns, Difference
 
 _COLUMNS = ("shape", "dtype", "absolute", "relative", "allowed", "verdict")
 _ASKS = re.compile(r"\bif \w+\.(has_kernel|use_eager_impl|use_non_eager_impl|bound_kernel)\b.*:$")
