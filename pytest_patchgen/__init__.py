@@ -62,7 +62,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _describe_marks(config: pytest.Config) -> None:
-    """Tell ``pytest --markers`` of the marks that the gate has when it is on."""
     from patchgen_core.checks.registry import BUILT_IN
 
     for check in BUILT_IN:

@@ -95,7 +95,6 @@ class Collection:
         return Path(os.path.abspath(self.config.invocation_params.dir / argument.partition("::")[0]))
 
     def _more_arguments(self) -> Iterator[Path]:
-        """What is to be collected beside what the session collects anyway."""
         folders = [self._argument(argument) for argument in self.config.args if "::" not in argument]
         wanted = [path for path in self.configs if self.is_whole and not self._is_ignored(path)]
         if self.project is not None and self._concern_project():
@@ -105,7 +104,6 @@ class Collection:
         return (path for path in wanted if not any(path.is_relative_to(folder) for folder in folders))
 
     def _is_ignored(self, path: Path) -> bool:
-        """Whether ``--ignore`` or ``--ignore-glob`` names a path or a folder that it lies in."""
         option, base = self.config.option, self.config.invocation_params.dir
         names = {os.path.abspath(base / name) for name in option.ignore or ()}
         globs = [os.path.abspath(base / glob) for glob in option.ignore_glob or ()]
@@ -157,7 +155,6 @@ class Collection:
         return ProjectFile if is_project and declares_project(path) else None
 
     def _concern_project(self) -> bool:
-        """Whether a chosen check has items that concern no single config."""
         return any(isinstance(c, Check) and type(c).project_items is not Check.project_items for c in self.checks)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:

@@ -70,9 +70,7 @@ class CheckResult:
         line: 1-based line where it is declared; 0 when that is not known.
         status: the verdict. A failed check of the drift is ``drifted``, a config with errors is ``error``.
         errors: what is wrong with the config, or with what it made.
-        warnings: what the user should know all the same.
-        loading: how the config was loaded; empty when it was not.
-        loading_reason: why it was imported for real.
+        loading: how the config was loaded, and why for real; empty when it was not.
         notes: what is left out of the verdict on purpose, such as findings that the config allows.
         reason: why the check was skipped.
         tables: the figures behind the errors.

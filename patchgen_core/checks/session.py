@@ -83,10 +83,9 @@ WarnBeforeFix = Callable[[Artifact, Path], tuple[Problem, ...]]
 
 
 class Session:
-    """What a run of the gate knows.
+    """What a run of the gate, which was started in the project ``home``, knows.
 
     Args:
-        home: the project that the run was started in.
         by_folder: make together the configs that share an output folder, and not all. For one of several processes
             that share the items. Configs of one folder stay together because two that write the same file are an
             error of both.
@@ -95,7 +94,6 @@ class Session:
 
     Attributes:
         chosen: the config files of which checks are going to run, with the names of those.
-        warn_before_fix: by name of the check.
     """
 
     def __init__(

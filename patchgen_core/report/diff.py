@@ -133,7 +133,6 @@ def _table(file: FileDiff | FoldedDiff) -> Table:
 
 
 def _highlighted(hunk: Hunk | FoldedHunk) -> Iterator[tuple[Line | Fold, Text | None]]:
-    """Each line with its code in colours."""
     syntax = Syntax("", "python", theme="ansi_dark", background_color="default")
     block: list[Line] = []
     for line in (*hunk.lines, None):

@@ -96,7 +96,6 @@ def is_patched(artifact: Artifact, name: str) -> bool:
 
 
 def _texts(source: str) -> dict[str, str]:
-    """The source of each top-level class, method and function."""
     lines = [f"{line}\n" for line in source.split("\n")]
     texts: dict[str, str] = {}
     for node in ast.parse(source).body:
@@ -162,7 +161,6 @@ class _Definitions:
 
 
 def _read_definitions(text: str) -> dict[str, _Definitions]:
-    """Each top-level class, method and function."""
     lines = re.split(r"\r\n|\r|\n", text)
     definitions: dict[str, _Definitions] = {}
     for node in parse_bytes(text).body:
@@ -187,6 +185,5 @@ def _lines(lines: list[str], node: Definition) -> list[str]:
 
 
 def _numbers(node: Definition) -> range:
-    """The lines of a definition, its decorators included."""
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     return range(first, (node.end_lineno or node.lineno) + 1)

@@ -97,7 +97,6 @@ def _imported(statement: ast.stmt, package: str) -> str:
 
 
 def _expected(plan: Plan) -> list[str]:
-    """What upstream exports and the config does not take out on purpose."""
     gone = {*plan.excluded, *plan.dropped}
     return [name for name in exported_names(plan.source.tree, plan.index) if name not in gone]
 

@@ -87,7 +87,6 @@ def _run_unchanged(function: Callable[[ModelRequest], Any], request: ModelReques
 
 
 def _caught(ask: Callable[[], Any]) -> Any:
-    """An answer, or what was raised instead of it."""
     try:
         return ask()
     except PatchgenError as error:
@@ -98,7 +97,6 @@ def _caught(ask: Callable[[], Any]) -> Any:
 
 
 def _trace(error: BaseException) -> str:
-    """The traceback without the frames of the import system and of this file."""
     whole = traceback.TracebackException.from_exception(error)
     own = (__file__, importlib.__file__)
     kept = [at for at in whole.stack if not at.filename.startswith("<frozen") and at.filename not in own]

@@ -132,7 +132,6 @@ def _find_items(gate: Gate, home: Project | None, paths: Sequence[str]) -> list[
 
 
 def _find_configs(gate: Gate, home: Project | None, path: str) -> Iterable[Path]:
-    """The config files that a path means."""
     if not os.path.isdir(path):
         if home is None:
             raise PatchgenError(f"there is no config file '{path}'")

@@ -104,7 +104,6 @@ def _bases(selection: PackageConfigs, releases: Releases) -> list[str]:
 
 
 def _fetching(options: argparse.Namespace, releases: Releases) -> Fetching:
-    """Says on a terminal what is downloaded."""
     if options.json or options.offline or not sys.stderr.isatty():
         return lambda _: None
     from patchgen_core.upgrade.matrix.release_columns import at_hand
@@ -119,7 +118,6 @@ def _fetching(options: argparse.Namespace, releases: Releases) -> Fetching:
 
 
 def _tell(options: argparse.Namespace, report: MatrixReport) -> None:
-    """Print the matrix, and write the files that are wanted."""
     from patchgen_core.files import write_files
     from patchgen_core.report.matrix.json import matrix_data
     from patchgen_core.report.matrix.terminal import print_matrix

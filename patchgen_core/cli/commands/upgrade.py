@@ -142,7 +142,6 @@ class _Front:
 
     @property
     def _written(self) -> tuple[Rebase, ...]:
-        """The replacements that are carried over already."""
         return self.applied.merged if self.applied is not None else ()
 
     def _steps(self) -> list[Step]:
@@ -227,7 +226,6 @@ def _echo(text: str) -> None:
 
 
 def _again(options: argparse.Namespace) -> str:
-    """The command with which the same is applied."""
     words = [*options.prog.split(), *options.patch_module]
     for name in ("to", "wheel", "source", "since"):
         value = getattr(options, name)

@@ -20,7 +20,6 @@ def write_drift(report: DriftReport, contracts: Sequence[CheckResult], path: Pat
 
 
 def _orphans(report: DriftReport) -> list[CheckResult]:
-    """The result of the generated files that no config makes; none where there are none."""
     if not (report.orphans or report.removed):
         return []
     causes = tuple(Cause("orphan", f"{display_path(path)}: no config makes it any more") for path in report.orphans)

@@ -33,7 +33,6 @@ def drift_data(report: DriftReport, contracts: Sequence[CheckResult] = ()) -> di
 
 
 def _check_data(result: CheckResult) -> dict[str, Any]:
-    """What a check found out, as JSON types."""
     return {
         "status": result.status,
         "causes": [

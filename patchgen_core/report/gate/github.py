@@ -39,7 +39,6 @@ def _error_messages(result: CheckResult) -> Iterator[tuple[Location, str]]:
 
 
 def _problem_message(result: CheckResult, problem: Problem) -> tuple[Location, str]:
-    """Where to show a problem, and what to say there."""
     lines = [problem.title, problem.hint]
     if problem.generated is not None:
         generated = problem.generated.location

@@ -72,7 +72,6 @@ def _by_config(report: GateReport) -> list[tuple[str, list[CheckResult]]]:
 
 
 def _status(results: Sequence[CheckResult]) -> str:
-    """The worst that was found out; skipped where nothing else was."""
     statuses: set[str] = {result.status for result in results}
     if any(result.warnings for result in results):
         statuses.add(_WARNED)
@@ -104,7 +103,6 @@ def _heat_row(results: Sequence[CheckResult], checks: Sequence[str]) -> tuple[He
 
 
 def _heat_cell(results: Sequence[CheckResult]) -> HeatCell:
-    """A check of a config; of parity all implementations."""
     if not results:
         return HeatCell("\u2013", "", "not run")
     status = next(status for status in WORST_FIRST if any(result.status == status for result in results))

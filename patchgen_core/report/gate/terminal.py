@@ -46,7 +46,6 @@ def gate_rows(report: GateReport, verbose: bool = False) -> Iterator[Row]:
 
 
 def _cell(result: CheckResult | None) -> tuple[str, str]:
-    """What came of a check, and its style."""
     if result is None:
         return "-", "dim"
     causes = ", ".join(dict.fromkeys(cause.kind for cause in result.causes))
@@ -87,7 +86,6 @@ def gate_lines(report: GateReport, verbose: bool = False) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

@@ -256,7 +256,6 @@ def _lexer() -> Lexer:
 
 @lru_cache(maxsize=65536)
 def _line_tokens(line: str, quotes: str) -> tuple[Token, ...]:
-    """The tokens of a line that begins within a string of these quotes, or in none."""
     if not quotes:
         return tuple((_class(str(kind)), text) for kind, text in _lexer().get_tokens(line) if text)
     inside, end, rest = line.partition(quotes)
@@ -271,7 +270,6 @@ def _class(kind: str) -> str:
 
 
 def _open_after(line: str, quotes: str) -> str:
-    """The quotes of the string that is open after a line; empty for none."""
     for match in _QUOTES.finditer(line):
         if not quotes:
             quotes = match[0]

@@ -90,7 +90,6 @@ def _share(value: float | None) -> Markup:
 
 
 def _worst(runs: Mapping[str, Mapping[str, float]]) -> Markup:
-    """Each quantity's worst relative error, and where."""
     worst: dict[str, tuple[float, str]] = {}
     for run, quantities in runs.items():
         for quantity, value in quantities.items():
@@ -175,7 +174,6 @@ def layers_picture(table: Table, title: str) -> str:
 
 
 def _svg(layers: Sequence[Layer], title: str, name: str, **size: float) -> Markup:
-    """The drawing; ``name`` begins the ids of its elements."""
     first = next((number for number, layer in enumerate(layers) if not layer.is_right), None)
     drawing = _Drawing(layers)
     parts = [
@@ -208,7 +206,6 @@ def _description(layers: Sequence[Layer], first: int | None) -> str:
 
 
 def _legend(layers: Sequence[Layer]) -> Iterator[tuple[Markup | None, str]]:
-    """What the marks mean: a sample of each, and its meaning."""
     has_limits = any(layer.allowed for layer in layers)
     yield _sample("circle", cx=7, cy=6, r=3.2, class_="right"), "agrees"
     yield _sample("rect", x=3.6, y=2.6, width=6.8, height=6.8, class_="wrong"), "differs"
@@ -239,7 +236,6 @@ class _Drawing:
         return _FLOOR - share * (_FLOOR - _TOP)
 
     def axis(self) -> Iterator[Markup]:
-        """A line and a label for the powers of ten."""
         every = max(1, math.ceil((self.high - self.low) / _MOST_GRID_LINES))
         for power in range(self.low, self.high + 1, every):
             y = _figure(self._y(10.0**power))
@@ -263,7 +259,6 @@ class _Drawing:
         yield tag("text", "modules, in the order in which they run", x=_LEFT, y=_HEIGHT - 4, class_="axis")
 
     def allowed(self) -> Iterator[Markup]:
-        """The limits as steps."""
         if not any(layer.allowed for layer in self.layers):
             yield tag("path", d=f"M{_LEFT} {_FLOOR}H{_WIDTH - _RIGHT}", class_="allowed")
             return
@@ -275,7 +270,6 @@ class _Drawing:
         yield tag("path", d=f"{''.join(d)}H{_WIDTH - _RIGHT}", class_="allowed")
 
     def parting(self, first: int) -> Iterator[Markup]:
-        """A line before the first layer that differs, with its name."""
         x = _LEFT + self.step * first
         yield tag("path", d=f"M{_figure(x)} {_TOP - 6}V{_FLOOR}", class_="parting")
         text, is_left = f"they part at {self.layers[first].name}", x < _WIDTH / 2

@@ -26,10 +26,9 @@ _ICON_COLORS = {"good": "1a7f37", "warn": "9a6700", "bad": "c21f2f", "none": "59
 
 @dataclass(frozen=True)
 class Facet:
-    """What sections are filtered by.
+    """What sections are filtered by; ``key`` is its name in the address.
 
     Attributes:
-        key: its name in the address.
         values: the values that sections may have, in their order, each with its tone.
         is_chips: whether every value is a button of its own, and not an entry of a list.
     """
@@ -70,7 +69,6 @@ class Page:
         kind: what made it, such as ``gate``.
         verdict: the verdict in a word or two.
         lead: the verdict in a sentence.
-        facts: what was compared or run.
         facets: what can be filtered by. The first holds the status of each section.
         before: what is told before the configs, such as files that could not be read.
         sections: one for each config, in the order of the map's rows.

@@ -100,7 +100,6 @@ def _breaks(report: MatrixReport) -> Markup:
 
 
 def _reason(reason: Reason) -> Markup:
-    """Why something breaks, and its places; folded away where there are several."""
     lines = "; ".join(reason.lines)
     places = [join_markup([str(p), " ", location_code(p.location)]) for p in reason.places]
     if len(places) == 1:
@@ -110,7 +109,6 @@ def _reason(reason: Reason) -> Markup:
 
 
 def _heat_row(row: MatrixRow) -> tuple[HeatCell, ...]:
-    """The cells of a config, each with how many things are that."""
     cells = []
     for number, entry in enumerate(row.cells):
         heat = _heat_cell(entry)
@@ -210,7 +208,6 @@ def _own(row: MatrixRow) -> list[Cell]:
 
 
 def _reasons(title: str, cells: Sequence[Cell], patch: PatchRow | None = None) -> Markup:
-    """Why cells are what they are, those of neighbouring releases together."""
     parts: list[Markup] = []
     for (state, reasons, problems), group in groupby(cells, key=lambda c: (c.state, c.reasons, c.problems)):
         if not (reasons or problems):

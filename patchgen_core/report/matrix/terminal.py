@@ -139,7 +139,6 @@ def _block(versions: Sequence[str], lines: Sequence[_Line], widths: Sequence[int
 
 
 def _legend(report: MatrixReport, verbose: bool) -> Text:
-    """What the words of the table mean."""
     shown = [(cell, row.base) for row in report.rows for cell in row.cells]
     if verbose:
         shown += [(cell, row.base) for row in report.rows for patch in row.patches for cell in patch.cells]
@@ -174,7 +173,6 @@ def _break_text(entry: Break, verbose: bool) -> Text:
 
 
 def _print_changes(console: Console, report: MatrixReport) -> None:
-    """What upstream changed in the targets that are patched, by versions."""
     names = short_names([row.config for row in report.rows])
     for row in report.rows:
         for patch in row.patches:

@@ -170,13 +170,11 @@ def _body(config: ConfigVerdict) -> Iterator[Child]:
 
 
 def _has_verdict_only(patch: PatchVerdict) -> bool:
-    """Whether there is nothing to say of a patch but its verdict."""
     has_more = patch.problems or patch.rebase or patch.new_name
     return patch.risk == "safe" and not has_more and not any(f.diff or f.detail for f in patch.findings)
 
 
 def _clean_patches(patches: Sequence[PatchVerdict]) -> Markup:
-    """Patches that need nothing, by their verdict."""
     lines = []
     for kind in _KINDS:
         targets = [patch.target for patch in patches if patch.verdict == kind]

@@ -249,7 +249,6 @@ def next_steps(report: UpgradeReport, written: Collection[Rebase] = (), now: Now
 
 
 def _step(patch: PatchVerdict, is_written: bool) -> tuple[str, str] | None:
-    """The step that fits a patch, and why; None when it needs none."""
     if patch.verdict in ("now upstream", "gone"):
         return _DELETE if patch.verdict == "now upstream" else _CHANGE, patch.verdict
     rebase = patch.rebase
