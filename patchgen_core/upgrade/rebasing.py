@@ -33,8 +33,7 @@ _COPIES = ("method_override", "class_replacement", "function_replacement")
 
 @dataclass(frozen=True)
 class Texts:
-    """The three texts of a patch that are merged, in the config's words; decorators where the replacement brings its
-    own."""
+    """The texts of a patch that are merged, in the config's words, with decorators if the replacement has its own."""
 
     replacement: Replacement
     base: str

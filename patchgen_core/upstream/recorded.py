@@ -11,8 +11,6 @@ from patchgen_core.syntax.diffs import reverse_diff
 from patchgen_core.syntax.header import is_generated, read_fingerprint, read_version
 from patchgen_core.syntax.source import is_python
 
-_UNKNOWN = "unknown"
-
 
 @dataclass(frozen=True)
 class Recorded:
@@ -30,7 +28,7 @@ def recorded_version(output: Path) -> str | None:
     except PatchgenError:
         return None
     version = read_version(text) if text and is_generated(text) else None
-    return None if version == _UNKNOWN else version
+    return None if version == "unknown" else version
 
 
 def recorded_upstream(output: Path) -> Recorded | None:

@@ -28,8 +28,7 @@ _MANY = 1_500_000
 
 @dataclass(frozen=True)
 class ConfigBase:
-    """The version that a config's generated file is based on, empty for an unknown one, and its release, where it can
-    be had."""
+    """The version that a config's generated file is based on, empty if unknown, and its release, if it can be had."""
 
     version: str = ""
     release: Release | None = None

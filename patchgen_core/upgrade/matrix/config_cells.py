@@ -33,8 +33,7 @@ class ConfigCells:
 
 
 def judge(version: str, new: Compatibility, base: Compatibility | None, names: Sequence[str]) -> ConfigCells:
-    """What a version is to a config. What is wrong with the release that it is based on as well does not count; `base`
-    is None where that cannot be tried."""
+    """What a version is to a config, apart from what is wrong with the config's base as well, if that can be tried."""
     if new.generation is None:
         cell = Cell(version, "absent", (NO_MODULE,))
         return ConfigCells(cell, tuple(cell for _ in names))

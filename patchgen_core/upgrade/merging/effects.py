@@ -79,8 +79,7 @@ def _walk(node: ast.AST) -> Iterable[ast.AST]:
 
 
 def _changed(node: ast.AST) -> set[str]:
-    """What a call may change: what ``add_``, ``append`` and the like are called on; as a statement, all it is
-    passed."""
+    """What a call may change: what ``add_``, ``append`` and the like are called on; as a statement, all it gets."""
     if _takes_out(node.value if isinstance(node, ast.Expr) else node):
         return set()
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):

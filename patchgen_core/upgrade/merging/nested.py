@@ -33,8 +33,7 @@ class _Block:
 
 
 def without_nested(edits: Edits, sides: Sides) -> list[Sides]:
-    """A block without what ours has moved into blocks inside it, followed by each of those; the block alone where
-    upstream changed nothing of what was moved."""
+    """A block without what ours has moved into blocks inside it and upstream changed, followed by each of those."""
     inner: list[Sides] = []
     while not sides.in_class and (split := _split(sides)) is not None:
         sides, part, block = split

@@ -156,15 +156,11 @@ class TreeMerge:
 
     def _field(self, name: str, base: Spot, ours: Spot, theirs: Spot) -> bool:
         values = [getattr(spot.node, name) for spot in (base, ours, theirs)]
-        if all(isinstance(value, ast.expr) for value in values):
-            return merge_expression(self.edits, *(s.part(v) for s, v in zip((base, ours, theirs), values)))
+        spots, rows = (base, ours, theirs), [values]
         if all(isinstance(value, list) for value in values) and len({len(value) for value in values}) == 1:
             rows = [list(row) for row in zip(*values)]
-            if all(isinstance(value, ast.expr) for row in rows for value in row):
-                return all(
-                    merge_expression(self.edits, *(s.part(v) for s, v in zip((base, ours, theirs), row)))
-                    for row in rows
-                )
+        if all(isinstance(value, ast.expr) for row in rows for value in row):
+            return all(merge_expression(self.edits, *(s.part(v) for s, v in zip(spots, row))) for row in rows)
         dumps = [_shown(value) for value in values]
         return dumps[2] in (dumps[0], dumps[1])
 

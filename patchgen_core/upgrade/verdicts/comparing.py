@@ -24,7 +24,7 @@ from patchgen_core.workers.collector import without_collector
 
 @dataclass(frozen=True)
 class Comparison:
-    """What another release does to a config, as far as it can be told without generating; patches in upstream's
+    """What another release does to a config, as far as that is told without generating; patches in upstream's
     order."""
 
     patches: tuple[PatchVerdict, ...]
@@ -42,8 +42,7 @@ def compare_config(
 ) -> Comparison:
     """Compare upstream's old and new text of everything that a config patches or relies on.
 
-    The new module is None when the new release has none of its name; `modules`, all of that release's, tell where it
-    is.
+    The new module is None when the new release lacks it; `modules`, all of that release's, tell where it may be.
     """
     before = view_of(old)
     if new is None:

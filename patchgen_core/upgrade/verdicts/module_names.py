@@ -23,9 +23,8 @@ _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__", "__class__"}
 
 @dataclass(frozen=True)
 class Bound:
-    """What a name of a module's top level stands for: a class or function and where that stands, None where it is
-    something else or cannot be looked up; and the dotted name that it is imported from, unless the module itself
-    defines it."""
+    """What a name of a module's top level stands for: a class or function and where that stands, if it can be looked
+    up, and the dotted name that it is imported from, if the module itself does not define it."""
 
     node: Definition | None = None
     module: Module | None = None
@@ -141,8 +140,7 @@ def called(node: Definition | None) -> Function | None:
 
 
 def broken_call(calls: Iterable[ast.Call], old: Function, new: Function, bound: bool) -> str:
-    """Why a call that fitted a function does not fit its new form; empty when all do. Of `bound` calls the first is
-    self."""
+    """Why a call that fitted a function no longer does; empty when all do. `bound` ones have self or cls in front."""
     before, after = signature_of(old, bound), signature_of(new, bound)
     others = renamed(old, new)
     for call in calls:

@@ -140,8 +140,7 @@ _SHORT = 8
 def new_code_findings(
     patched: ConfigReplacements, old: ModuleView, new: ModuleView, moved_to: Collection[str] = ()
 ) -> dict[int, list[Finding]]:
-    """New code that the reason of a patch may apply to, by the ``id`` of the patch that is most like it; what targets
-    are called now (`moved_to`) is no new code."""
+    """New code that the reason of a patch may apply to, by the ``id`` of the patch that is most like it."""
     known = {*patched.config.exclude, *(place.partition(".")[0] for place in (*patched.targets, *moved_to))}
     examples = [(entry, new.find(entry.target_name) or old.find(entry.target_name)) for entry in patched.patches]
     targets = [(entry, target) for entry, target in examples if target is not None]

@@ -27,18 +27,13 @@ class Change:
     signatures: tuple[tuple[Function, Function], ...] = ()
 
 
-UNCHANGED = Change("unchanged")
-
-
 def compare(
     name: str, old: TargetDefinitions, new: TargetDefinitions, versions: tuple[str, str], *, by_text: bool = True
 ) -> Change:
     """What happened to a target that both releases have; without `by_text`, only what the texts say is compared."""
     before, after = texts(old), texts(new)
-    if by_text and before == after:
-        return UNCHANGED
-    if _forms(old) == _forms(new) and not by_text:
-        return UNCHANGED
+    if before == after if by_text else _forms(old) == _forms(new):
+        return Change("unchanged")
     diff = difference(name, before, after, versions)
     if _forms(old, PROSE) == _forms(new, PROSE):
         return Change("cosmetic", _cosmetic(old, new), diff)

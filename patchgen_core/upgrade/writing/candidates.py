@@ -42,8 +42,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A replacement that can be written: by `changes` of the lines of its `span`, and by `renames` of its patches'
-    targets."""
+    """A replacement that can be written, by changes of its lines and of the patches that name its target."""
 
     rebase: Rebase
     name: str

@@ -17,8 +17,7 @@ def refuse_dirty(root: Path) -> None:
     """Make sure that everything below a folder is committed, so that git can take back what is written.
 
     Raises:
-        PatchgenError: a file is not committed, unless git ignores it or it is a report or the like. Or git cannot
-            tell.
+        PatchgenError: a file is not, nor ignored, nor a report or the like that git does not know; or git cannot tell.
     """
     changed = uncommitted_files(root)
     if changed:

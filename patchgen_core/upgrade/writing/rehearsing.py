@@ -115,7 +115,8 @@ class Rehearsal:
                 return chosen, made, left
             dropped = self._to_blame(chosen, worse[0]) or [(c, worse[0][1]) for c in chosen]
             chosen = [candidate for candidate in chosen if candidate not in [entry for entry, _ in dropped]]
-            left += [Left(candidate.rebase, _reason(problem, worse[0][0])) for candidate, problem in dropped]
+            clause = f"{worse[0][0][1]} does not generate with it"
+            left += [Left(candidate.rebase, f"{clause}: {problem.message}") for candidate, problem in dropped]
 
     def _worse(self, made: Made, keys: Iterable[Key]) -> list[tuple[Key, Problem]]:
         """The configs with a problem that they would not have if nothing were written, with that problem."""
@@ -157,10 +158,6 @@ def files_of(loaded: LoadedConfig) -> set[Path]:
 
 def _key(loaded: LoadedConfig) -> Key:
     return str(loaded.path), loaded.label
-
-
-def _reason(problem: Problem, key: Key) -> str:
-    return f"{key[1]} does not generate with it: {problem.message}"
 
 
 def _said(problem: Problem) -> str:
