@@ -9,20 +9,12 @@ from typing import Any
 import torch
 
 from patchgen_core.models.batches import ToyModel, Wanted
-from patchgen_core.models.batches_media import (
-    Medium,
-    Piece,
-    feature_counts,
-    find_function,
-    find_medium,
-    with_media,
-)
+from patchgen_core.models.batches_media import Medium, feature_counts, find_function, find_medium, rows_with_one
 from patchgen_core.models.random_values import random_floats
 
 _METHOD = "get_audio_features"
 _MASKS = ("feature_attention_mask", "input_features_mask")
 _FRAMES = 32
-_MOST = 40
 
 
 def audio_batches(toy: ToyModel) -> Iterator[Wanted]:
@@ -45,9 +37,7 @@ def _batch(toy: ToyModel, medium: Medium, count: int, inputs: Mapping[str, Any])
     else:
         tower: Any = find_function(toy, "audio_tower")
         counts = tower._get_feat_extract_output_lengths(inputs["feature_attention_mask"].sum(-1))[1].tolist()
-    if count > 1 and sum(counts) > _MOST:
-        raise ValueError(f"{count} sounds have {sum(counts)} placeholders")
-    return with_media(toy, [[Piece(medium, length)] for length in counts], inputs)
+    return rows_with_one(toy, medium, counts, inputs, "sounds")
 
 
 def _sounds(toy: ToyModel) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -13,6 +13,7 @@ from patchgen_core.models.batches import ToyModel
 from patchgen_core.models.batches_text import random_ids, text_inputs
 
 _BEFORE, _BETWEEN, _AFTER = 3, 1, 4
+_MOST = 40
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,15 @@ def with_media(toy: ToyModel, rows: Sequence[Sequence[Piece]], inputs: Mapping[s
     if "moe_mm_token_type_ids" in toy.takes:
         batch["moe_mm_token_type_ids"] = (kinds > 0).long()
     return batch | dict(inputs)
+
+
+def rows_with_one(
+    toy: ToyModel, medium: Medium, counts: Sequence[int], inputs: Mapping[str, Any], things: str
+) -> dict[str, Any]:
+    """Rows of text with one thing each, by their counts of placeholders; ValueError when these are too many."""
+    if len(counts) > 1 and sum(counts) > _MOST:
+        raise ValueError(f"{len(counts)} {things} have {sum(counts)} placeholders")
+    return with_media(toy, [[Piece(medium, count)] for count in counts], inputs)
 
 
 def _laid(row: Sequence[Piece]) -> list[tuple[int | None, int]]:

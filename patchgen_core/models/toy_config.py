@@ -33,20 +33,14 @@ def make_toy_config(
     everywhere.
 
     ``overrides`` win over the chosen values, by field; for a part (``text_config``) a mapping. With a number of
-    layers given, the fields that describe layers follow it.
-
-    Raises:
-        PatchgenError: the class refuses what was chosen, or an override names no field.
+    layers given, the fields that describe layers follow it. PatchgenError when the class refuses what was chosen, or
+    an override names no field.
     """
     return shrink(make_default(config_class), overrides or {})
 
 
 def toy_config_for(model_type: str, overrides: Mapping[str, Any] | None = None) -> PreTrainedConfig:
-    """:func:`make_toy_config` for a model type of transformers, such as ``qwen3_moe``.
-
-    Raises:
-        PatchgenError: transformers has no such model type; and as :func:`make_toy_config` does.
-    """
+    """:func:`make_toy_config` for a model type such as ``qwen3_moe``; an unknown one is a PatchgenError."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if model_type not in CONFIG_MAPPING:
