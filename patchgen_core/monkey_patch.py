@@ -178,11 +178,11 @@ class MonkeyPatcher:
         return AppliedPatch(*key, labels_of(changes), ignored)
 
     def apply_monkey_patch_to_instance(self, model: nn.Module, patch_type: str = LIGER, **kwargs: Any) -> AppliedPatch:
-        """Patch a model that is constructed already. Its ``config.model_type`` chooses the patcher, which gets it as
-        ``model``.
+        """Patch a model that is constructed already.
 
-        What the patcher changes in modules beside stays until the last patched instance is reverted. Arguments and
-        repetition are as with :meth:`apply_monkey_patch`.
+        Its ``config.model_type`` chooses the patcher, which gets it as ``model``. What the patcher changes in modules
+        beside stays until the last patched instance is reverted. Arguments and repetition are as with
+        :meth:`apply_monkey_patch`.
 
         Raises:
             PatchgenError: there is no such patcher, it takes no model, or it failed: then all it had changed

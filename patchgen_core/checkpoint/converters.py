@@ -111,10 +111,9 @@ class PerExpertConverter:
         return True
 
     def convert(self, name: str, tensor: torch.Tensor) -> ConvertedCheckpointTensor | None:
-        """Take one projection ``[out, in]`` of one expert, and hand over the fused tensor when this was its last
-        part.
+        """Take one projection ``[out, in]`` of one expert; its last part hands over the fused tensor.
 
-        It has the dtype of its experts and lies on their device.
+        That has the dtype of its experts and lies on their device.
 
         Raises:
             PatchgenError: the name is none of an expert, the model has no such expert, it was given before, or

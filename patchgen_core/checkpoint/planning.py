@@ -44,9 +44,7 @@ _SHOWN = 4
 
 @dataclass(frozen=True)
 class LoadedTensor:
-    """A tensor that loading will give to the model; ``origin`` is the checkpoint's key, or the converter's name for
-    it.
-    """
+    """A tensor that loading will give to the model; ``origin`` is the name in the checkpoint or by the converter."""
 
     origin: str
     shape: tuple[int, ...]

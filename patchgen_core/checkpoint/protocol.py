@@ -56,9 +56,7 @@ class CheckpointTensorConverter(Protocol):
         ...
 
     def convert(self, name: str, tensor: torch.Tensor) -> ConvertedCheckpointTensor | None:
-        """Take one tensor that :meth:`can_handle` accepted; a tensor that is now complete, or None while it waits for
-        others.
-        """
+        """Take one tensor that :meth:`can_handle` accepted; what is complete now, or None while it waits."""
         ...
 
     def finalize(self) -> list[ConvertedCheckpointTensor]:

@@ -261,9 +261,7 @@ class Variant:
 
 
 def methods_held(model: Any) -> list[tuple[Any, str, MethodType]]:
-    """Methods that a model's parts keep as attributes of their own, as wrappers of ``forward`` do: (part, name,
-    method).
-    """
+    """Part, name and method of what a model's parts keep as their own attributes, as wrappers of ``forward`` do."""
     parts = {id(part) for part in model.modules()}
     return [
         (part, attribute, value)

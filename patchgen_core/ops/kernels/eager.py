@@ -90,8 +90,7 @@ def cross_entropy_loss(
 def moe_load_balancing_loss(
     router_logits: Sequence[Tensor], num_experts: int, top_k: int, attention_mask: Tensor | None = None
 ) -> Tensor:
-    """``moe_load_balancing_loss/standard``: the auxiliary loss of the Switch Transformer, as Mixtral and Qwen3-MoE
-    do.
+    """``moe_load_balancing_loss/standard``: the Switch Transformer's, as Mixtral and Qwen3-MoE have it.
 
     The share of all assignments that each expert gets times its mean probability, summed over experts, times their
     number; over the tokens of all layers together. A scalar tensor of float32.
