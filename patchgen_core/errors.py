@@ -37,7 +37,6 @@ class Problem:
 
     Attributes:
         message: what is wrong, naming the name that is wrong. One sentence.
-        hint: what to do about it.
         excerpt: source lines that show the problem, as they should be printed.
         code: the contract rule that found it; empty for what is no rule's.
         generated: where it shows in the generated module.

@@ -65,11 +65,9 @@ class Outcome:
     """What became of one config: an artifact, or the problems that prevented it.
 
     Attributes:
-        label: what reports call it.
         output: where its generated module goes; None when that is not known.
         line: 1-based line that it is declared on; 0 when that is not known.
         loading: how it was loaded, ``stubbed`` or ``imported``; empty when it could not be.
-        loading_reason: why it was imported for real.
         loaded: the config itself; None when it could not be loaded, or did not have to be.
         artifact: what it makes; None when there are problems, or when it did not have to be made.
         inputs: what the artifact depends on, see :mod:`patchgen_core.build.inputs`; None when that is not known.

@@ -79,33 +79,34 @@ def _settle_patch(
 def _patch_names(
     patch: PlannedPatch, replacement: Replacement, names_by_id: Mapping[int, str | None], added: frozenset[str]
 ) -> dict[str, str]:
-    names = _references(replacement, names_by_id, patch.patch.replacement, patch.dotted)
-    return _unmapped(names, patch.patch.name_map, added)
+    declared = patch.patch
+    return _references(replacement, names_by_id, declared.replacement, patch.dotted, declared.name_map, added)
 
 
 def _settle_helper(helper: PlannedHelper, names_by_id: Mapping[int, str | None], added: frozenset[str]) -> Replacement:
     declared = helper.helper
-    names = _references(helper.replacement, names_by_id, declared.definition, helper.name)
-    names = _unmapped(names, declared.name_map, added)
-    return _settle(_map_names(helper.replacement, declared.name_map), names, helper.name, declared.name_map)
+    own, name_map = declared.definition, declared.name_map
+    names = _references(helper.replacement, names_by_id, own, helper.name, name_map, added)
+    return _settle(_map_names(helper.replacement, name_map), names, helper.name, name_map)
 
 
 def _references(
-    replacement: Replacement, names_by_id: Mapping[int, str | None], own: Any, own_name: str
+    replacement: Replacement,
+    names_by_id: Mapping[int, str | None],
+    own: Any,
+    own_name: str,
+    name_map: Mapping[str, str],
+    added: frozenset[str],
 ) -> dict[str, str]:
+    """New names for globals that stand for declared objects, but not where ``name_map`` leads to a helper."""
     names = {}
     for used in sorted(replacement.words & replacement.namespace.keys()):
         value = replacement.namespace[used]
         name = own_name if value is own else names_by_id.get(id(value))
-        if name is not None:
+        mapped = map_prefixes(used, name_map)
+        if name is not None and (mapped == used or mapped not in added):
             names[used] = name
     return names
-
-
-def _unmapped(names: dict[str, str], name_map: Mapping[str, str], added: frozenset[str]) -> dict[str, str]:
-    """The new names without those that ``name_map`` makes the name of a helper."""
-    mapped = {old: map_prefixes(old, name_map) for old in names}
-    return {old: new for old, new in names.items() if mapped[old] == old or mapped[old] not in added}
 
 
 def _map_names(replacement: Replacement, name_map: Mapping[str, str]) -> Replacement:

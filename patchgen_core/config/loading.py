@@ -38,11 +38,9 @@ class LoadedConfig:
     """A config and how it was loaded.
 
     Attributes:
-        module: its dotted name.
         name: the variable that holds the config.
         modules: namespaces of the project's modules that were executed to load it, by dotted name.
         mode: ``stubbed``, or ``imported`` when third-party modules were imported for real.
-        reason: why it was imported for real.
         inputs: what that depends on, beside the files that it consists of.
     """
 

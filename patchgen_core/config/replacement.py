@@ -33,8 +33,7 @@ class Replacement:
     """The source of one class or function of a config, moved to column 0.
 
     Attributes:
-        package: the package of the file it stands in, where its relative imports start from.
-        comments: the comment lines directly above it.
+        package: where its relative imports start from.
         decorators: its own decorators, without the ones that declare patches; one text each.
         text: from ``def`` or ``class`` to its last line.
         string_lines: lines of ``text``, counted from 0, that start inside a string literal.

@@ -46,7 +46,8 @@ class PatchConfig:
     The lists ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
     ``positioned_helpers``, ``drop_imported_names``, ``exclude``, ``dropped_decorators``, ``allowed`` and
     ``tolerances`` are plain: a config may extend its own from another config's. An identical entry that comes in
-    twice counts once.
+    twice counts once. The calls that declare patches are decorators, or plain calls when ``replacement`` is given;
+    they return the replacement itself.
     """
 
     def __init__(
@@ -89,10 +90,7 @@ class PatchConfig:
         name_map: Mapping[str, str] | None = None,
         description: str = "",
     ) -> Any:
-        """Replace a whole class. The replacement brings its own decorators; upstream's go.
-
-        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
-        """
+        """Replace a whole class. The replacement brings its own decorators; upstream's go."""
         return self._declare("class_replacement", target, replacement, name_map, description)
 
     def replace_function(
@@ -103,10 +101,7 @@ class PatchConfig:
         name_map: Mapping[str, str] | None = None,
         description: str = "",
     ) -> Any:
-        """Replace a module-level function. The replacement brings its own decorators; upstream's go.
-
-        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
-        """
+        """Replace a module-level function. The replacement brings its own decorators; upstream's go."""
         return self._declare("function_replacement", target, replacement, name_map, description)
 
     def override_method(
@@ -125,8 +120,6 @@ class PatchConfig:
         ``keep_decorators=False`` leaves only the replacement's own. A property is named by its getter;
         ``Class.name.setter`` and ``Class.name.deleter`` name the others. A method that upstream lacks
         and whose name is close to one it has is taken for a slip, unless ``add=True``.
-
-        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
         """
         arguments.method_target("override_method", target, caller())
         return self._declare("method_override", target, replacement, name_map, description, keep_decorators, add)
@@ -143,8 +136,6 @@ class PatchConfig:
 
         The generated class holds upstream's ``__init__`` as ``_original_init`` beside the new one, and
         calling ``original_init(self, ...)`` runs it.
-
-        A decorator, or a call when ``replacement`` is given. Returns the replacement itself.
         """
         return self._declare("init_modification", target, replacement, name_map, description)
 

@@ -72,13 +72,8 @@ class Inference:
             methods = self._method_callees(function, scope)
             if methods is not None:
                 return methods
-        callees = []
-        for value in self.values(function, scope):
-            callee = self._call_of(value)
-            if callee is None:
-                return ()
-            callees.append(callee)
-        return tuple(callees)
+        callees = [self._call_of(value) for value in self.values(function, scope)]
+        return tuple(callee for callee in callees if callee is not None) if None not in callees else ()
 
     def values(self, node: ast.expr, scope: Scope, depth: int = 0) -> tuple[Value, ...]:
         """What an expression may be; empty when that is not evident."""

@@ -33,7 +33,6 @@ class Update:
         report: the verdicts that are news, with what drifted written already, and the orphans that are news.
         repaired: labels of configs that had errors and have none any more.
         gone: labels of configs whose files were removed.
-        problems: why nothing could be looked at.
     """
 
     report: DriftReport = field(default_factory=lambda: DriftReport(()))

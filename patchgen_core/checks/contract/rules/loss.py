@@ -53,11 +53,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         upstream = replaced.upstream
         handed = _handed_on(upstream, keep) if upstream is not None else frozenset()
         complaint = _complaint(replaced.node, keep, handed)
-        if complaint is None and upstream is not None and _cuts(upstream, keep, handed):
-            is_lost = not _cuts(replaced.node, keep, handed)
-            complaint = (
-                ("never cuts to those positions, as upstream's version does", replaced.node) if is_lost else None
-            )
+        is_lost = upstream is not None and _cuts(upstream, keep, handed) and not _cuts(replaced.node, keep, handed)
+        if complaint is None and is_lost:
+            complaint = ("never cuts to those positions, as upstream's version does", replaced.node)
         if complaint is not None:
             message = f"'{replaced.dotted}' takes '{keep}' and {complaint[0]}"
             hint = f"Cut the hidden states by '{keep}' before anything asks whether there are labels."
@@ -123,7 +121,7 @@ class _Walk:
         self.loss: ast.AST | None = None
         self.cut: ast.AST | None = None
         self.ends: set[_State] = set()
-        last = self._block(function.body, frozenset([_State()]))
+        last = self._block(function.body, frozenset([_State()]))  # first: it may put another set in place of `ends`
         self.ends |= last
 
     def _block(self, body: Iterable[ast.stmt], states: _States) -> _States:
@@ -231,13 +229,9 @@ def _derived(assigned: list[ast.Assign], keep: str) -> set[str]:
 
 def _tests(assigned: list[ast.Assign]) -> dict[str, ast.Compare]:
     """The local names that hold a comparison, such as ``has_labels``."""
-    names = [target.id for node in assigned for target in node.targets if isinstance(target, ast.Name)]
-    return {
-        target.id: node.value
-        for node in assigned
-        for target in node.targets
-        if isinstance(target, ast.Name) and isinstance(node.value, ast.Compare) and names.count(target.id) == 1
-    }
+    pairs = [(target.id, node.value) for node in assigned for target in node.targets if isinstance(target, ast.Name)]
+    names = [name for name, _ in pairs]
+    return {name: value for name, value in pairs if isinstance(value, ast.Compare) and names.count(name) == 1}
 
 
 def _says_positions(node: ast.AST, names: set[str]) -> bool:
