@@ -23,7 +23,7 @@ if sys.argv[1] == "without":
 interpreter.use_cpu()
 interpreter.switch_on()
 import torch
-from patchgen_core.checks.kernel import check_kernel
+from patchgen_core.checks.kernel.comparison import check_kernel
 from patchgen_core.ops import KERNEL_REGISTRY
 torch.set_num_threads(1)
 start = time.process_time()

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 
 from tests.ops.modules import kernels, write_module
 
@@ -23,3 +24,8 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Modu
     """Writes a module like a generated one and imports it."""
     monkeypatch.syspath_prepend(str(tmp_path))
     return lambda text, **rest: write_module(tmp_path, text, **rest)
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
