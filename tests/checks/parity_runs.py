@@ -37,7 +37,7 @@ def make(work: Workspace, text: str, preamble: str = PREAMBLE) -> Artifact:
     """Write a config and what it makes."""
     work.config(text, preamble=preamble)
     outcome = work.outcome()
-    assert outcome.artifact is not None, "\n".join(map(str, outcome.errors))
+    assert outcome.artifact is not None, "\n".join(map(str, outcome.problems))
     write_files(outcome.artifact.files)
     return outcome.artifact
 

@@ -29,7 +29,7 @@ Import = Callable[..., CheckResult]
 
 def artifact_of(work: Workspace) -> Artifact:
     outcome = work.outcome()
-    assert outcome.artifact is not None, outcome.errors
+    assert outcome.artifact is not None, outcome.problems
     return outcome.artifact
 
 

@@ -54,7 +54,7 @@ def results(root: Path) -> dict[str, dict[str, Any]]:
         path.parent.mkdir()
         path.write_text(texts[name], encoding="utf-8")
     for outcome in make_artifacts(Selection(load_project(root), paths.values())):
-        assert outcome.artifact is not None, outcome.errors
+        assert outcome.artifact is not None, outcome.problems
         write_files(outcome.artifact.files)
     command = [
         sys.executable,

@@ -21,7 +21,7 @@ from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, list_im
 from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.project.project import Project
-from patchgen_core.syntax.source import SourceCache, SourceFile, parse_source
+from patchgen_core.syntax.source import SourceCache
 from patchgen_core.workers.worker import search_path
 from tools.mutation.correct import Generator
 from tools.mutation.mutant import CodeMutant
@@ -50,14 +50,6 @@ class Outcome:
     seconds: float = 0.0
 
 
-class Sources(SourceCache):
-    """Parsed files, some of which are to have another text."""
-
-    def put(self, file: SourceFile) -> None:
-        """Have a file read as if it had this text."""
-        self._files[file.path] = file
-
-
 class Gate:
     """The gate over one config of a project, in this process.
 
@@ -67,7 +59,7 @@ class Gate:
     """
 
     def __init__(self, project: Project, path: Path) -> None:
-        self.project, self.path, self.sources = project, path, Sources()
+        self.project, self.path, self.sources = project, path, SourceCache()
         self._generator = Generator(project, path.parent, self.sources)
         self.contracts = self._generator.contracts
         self.checks = ModelProcess(project)
@@ -115,7 +107,7 @@ class Gate:
             names: the implementations to check, in this order.
         """
         if mutant is not None:
-            self.sources.put(parse_source(mutant.path, mutant.text))
+            self.sources.put(mutant.path, mutant.text)
         try:
             artifact = self.artifact()
             errors = self.contracts.examine(artifact, self.path).errors
@@ -190,4 +182,6 @@ def _stop_at_first() -> None:
     def stop_raised(where: str, error: Exception, *_: Any) -> NoReturn:
         raise PatchgenError(f"{where}: the patched model raises {type(error).__name__}: {error}")
 
-    comparison.__dict__.update(explain=stop, raised=stop_raised)
+    for name, function in {"explain_failure": stop, "explain_exception": stop_raised}.items():
+        assert hasattr(comparison, name)
+        setattr(comparison, name, function)
