@@ -28,16 +28,13 @@ _TIME_LIMIT = 600.0
 
 @dataclass(frozen=True)
 class AdoptResult:
-    """A config that was written, or would be.
+    """A config that was written, or would be, for the module ``upstream``.
 
     Attributes:
-        path: its file.
-        text: its text.
         changes: what it patches, each ``target = replacement``.
         findings: what the patcher does and no config of this module can do, or does not; each with what to do.
         notes: what the patcher said, and differences that are no fault.
-        upstream: the module that the config is for.
-        patcher: the patcher, as ``package.module:function``.
+        patcher: as ``package.module:function``.
     """
 
     path: Path
@@ -66,7 +63,6 @@ def adopt(
     under the monkey patch as well, is allowed in the config and told in the notes.
 
     Args:
-        project: the project that gets the config.
         model: a model type, such as ``llama``, or upstream's modeling module.
         patcher: ``liger``; another patch type that is registered for the model type; or ``package.module:function``.
         output: the config's file; by default ``<model>/<model>_gpu_patch_gen_config.py`` below the search root.
@@ -127,7 +123,6 @@ def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, impo
 
 
 def _about(project: Project, path: Path, upstream: UpstreamModule, run: PatcherRun, command: str) -> list[str]:
-    """The end of the config's docstring."""
     package = run.patcher.partition(":")[0].partition(".")[0]
     versions = [f"{upstream.distribution} {upstream.version}"]
     if (own := _version(package)) and package != upstream.distribution:
@@ -144,15 +139,12 @@ def _version(package: str) -> str:
 
 
 def _run_apart(project: Project, request: PatcherRequest) -> PatcherRun:
-    """Run the patcher in a process of its own."""
     try:
         json.dumps(dict(request.arguments))
     except TypeError as error:
         raise PatchgenError(f"the patcher's arguments cannot be passed on: {error}") from None
     try:
-        with Worker(
-            "patchgen_core.authoring.adopt.run_patcher:run_patcher", _TIME_LIMIT, project.import_roots
-        ) as worker:
+        with Worker(_HANDLER, _TIME_LIMIT, project.import_roots) as worker:
             run: PatcherRun = worker.ask(request)
             return run
     except OSError as error:

@@ -22,11 +22,7 @@ _TAKER = "use_kernelized_func"
 class Written:
     """The text of a config, before it is formatted, and what it does and does not hold.
 
-    Attributes:
-        text: the config.
-        changes: what it patches.
-        findings: what the patcher does and the config does not, each with what to do.
-        notes: what is different without being wrong.
+    ``findings`` is what the patcher does and the config does not; ``notes`` what is different without being wrong.
     """
 
     text: str
@@ -37,13 +33,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Allowed:
-    """A contract rule that a replacement breaks, under the monkey patch as well.
-
-    Attributes:
-        code: the rule.
-        target: the patch's target.
-        reason: why that is accepted.
-    """
+    """A contract rule that a replacement breaks, under the monkey patch as well."""
 
     code: str
     target: str
@@ -57,15 +47,7 @@ def write_config(
     about: Sequence[str],
     allowed: Sequence[Allowed] = (),
 ) -> Written:
-    """The config for what a patcher did.
-
-    Args:
-        run: what it did.
-        source: upstream's module.
-        target_file: the file to generate.
-        about: lines for the end of the docstring: where the config comes from, and what to do with it.
-        allowed: what the contract rules are to accept.
-    """
+    """The config for what a patcher did to the module ``source``; its docstring ends with the lines ``about``."""
     return _Writer(run, source, target_file).write(about, allowed)
 
 

@@ -25,11 +25,7 @@ _REASONS = {
 
 
 def examine(project: Project, path: Path) -> tuple[tuple[Allowed, ...], tuple[Problem, ...], tuple[str, ...]]:
-    """What the contract rules say of an adopted config.
-
-    Returns:
-        What the config should allow, what is wrong beside, and a note for each finding that is allowed.
-    """
+    """What an adopted config should allow, what is wrong beside, and a note for each finding that is allowed."""
     loader = Loader(project, SourceCache())
     try:
         [outcome] = make_artifacts(Selection(project, (path,)), loader)

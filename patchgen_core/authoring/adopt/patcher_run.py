@@ -15,7 +15,6 @@ class Use:
     """A global name that a replacement refers to.
 
     Attributes:
-        name: the name.
         kind: ``upstream`` has the same under this name; it is ``imported`` from elsewhere; it is ``mentioned`` in an
             annotation and cannot be imported; upstream's of this name is another, so that it must be ``renamed``, or
             cannot be (``clash``); or where it comes from is ``unknown``.
@@ -33,8 +32,8 @@ class Value:
     """What a patcher puts in the place of an attribute.
 
     Attributes:
-        kind: what it is; ``other`` for objects that neither have a source nor can be written down.
-        shown: it, in a message.
+        kind: ``other`` for objects that neither have a source nor can be written down.
+        shown: as messages name it.
         module, name: where it can be imported from; the name may be dotted. Both empty when it cannot.
         source: the text of a class or function that cannot be imported, moved to column 0, with its decorators.
         uses: the global names that its source refers to.
@@ -56,11 +55,9 @@ class AttributeChange:
 
     Attributes:
         label: its dotted name.
-        name: the attribute itself.
         cls: the upstream module's class that holds it; empty for the module's own, and for what lies elsewhere.
-        is_upstream: whether it is the adopted module's.
-        was: what was there before, in a message; empty for nothing.
-        value: what is there now; None when it is gone.
+        was: what was there before, as messages name it; empty for nothing.
+        value: None when it is gone.
     """
 
     label: str
@@ -78,13 +75,9 @@ class AttributeChange:
 
 @dataclass(frozen=True)
 class PatcherRequest:
-    """A patcher to run.
+    """A patcher to run: a patch type that is registered for the model, or ``package.module:function``.
 
-    Attributes:
-        model: a model type, or upstream's modeling module.
-        patcher: a patch type that is registered for it, or the patcher as ``package.module:function``.
-        imports: modules to import first, whose decorators register patchers.
-        arguments: keyword arguments for the patcher.
+    ``model`` is a model type or upstream's modeling module; ``imports`` are what registers patchers.
     """
 
     model: str
@@ -98,11 +91,8 @@ class PatcherRun:
     """What running a patcher showed.
 
     Attributes:
-        upstream: the adopted module.
-        patcher: the patcher as ``package.module:function``.
-        parameters: the names of what it takes.
-        arguments: what it was called with.
-        changes: what it changed, in the order of upstream's module.
+        patcher: as ``package.module:function``.
+        changes: in the order of upstream's module.
         messages: what it printed, logged and warned of.
         side_effects: names of what other packages changed in themselves meanwhile.
     """

@@ -135,7 +135,7 @@ def _path(function: Patcher) -> str:
 
 @contextlib.contextmanager
 def _messages() -> Iterator[list[str]]:
-    """What is printed, logged and warned of meanwhile."""
+    """Collects what is printed, logged and warned of."""
     found: list[str] = []
     printed = io.StringIO()
     handler = logging.Handler(logging.WARNING)

@@ -30,7 +30,6 @@ def describe(value: Any, bound: Mapping[str, Any], home: str) -> Value:
     """A value as a patch config can have it.
 
     Args:
-        value: what the patcher put in an attribute's place.
         bound: what the generated module's global names will stand for.
         home: the patcher's module, where else the value may have a name.
     """
@@ -107,11 +106,7 @@ def _find(module: str, path: str) -> Any:
 
 
 def _readable(value: Any, name: str, wrapper: str) -> Replacement:
-    """The source of a class or function, if nothing that it does is missing there.
-
-    Raises:
-        PatchgenError: why not.
-    """
+    """The source of a class or function; PatchgenError where something that it does is missing there."""
     replacement = read_replacement(value, _SOURCES, {}, Location(""))
     if isinstance(value, type):
         functions = [_unwrapped(entry)[1] for entry in vars(value).values()]

@@ -20,12 +20,7 @@ Changes = Mapping[cst.CSTNode, Callable[[Any], cst.CSTNode]]
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A file and its tree.
-
-    Attributes:
-        path: the file.
-        module: the tree, which knows encoding, byte order mark and newlines.
-    """
+    """A file and its tree, which knows encoding, byte order mark and newlines."""
 
     path: Path
     module: cst.Module

@@ -23,11 +23,7 @@ _MARKERS = ("<<<<<<<", "|||||||", "=======", ">>>>>>>")
 class DefinitionText(cst.BaseStatement):
     """A definition as it is to be written: a text with conflict markers, for one, has no tree.
 
-    Attributes:
-        leading_lines: what stands above it.
-        decorators: those that stay.
-        lines_after_decorators: comments below these.
-        text: the rest of it, with ``\n`` newlines and none at its end.
+    ``text`` is what stands below the decorators, with ``\n`` newlines and none at its end.
     """
 
     leading_lines: Sequence[cst.EmptyLine]
@@ -47,15 +43,10 @@ class DefinitionText(cst.BaseStatement):
 
 def replace_definition(file: ConfigFile, line: int, old: str, new: str) -> Changes | None:
     """The change that makes one text of another; lines that are the same in both stay as the file has them.
-
-    Args:
-        file: the file.
-        line: where the ``def`` or ``class`` is.
-        old: the text that is there, at column 0: with its own decorators or with none.
-        new: what it becomes. Conflict markers in it stand at column 0.
+    Both stand at column 0, with their own decorators or with none; conflict markers in ``new`` stay at column 0.
 
     Returns:
-        None when something else than ``old`` stands there.
+        None when something else than ``old`` has its ``def`` or ``class`` on the line.
     """
     there = _find(file, line)
     if there is None:

@@ -75,14 +75,7 @@ def space_after(statement: Import, name: cst.ImportAlias) -> Any:
 def with_names(
     line: cst.SimpleStatementLine, names: Sequence[cst.ImportAlias], indent: str, width: int
 ) -> cst.SimpleStatementLine:
-    """An import of other names: on lines of their own where they are so or have comments, else laid out anew.
-
-    Args:
-        line: the statement.
-        names: its names, of those that are there and others.
-        indent: what it is indented by.
-        width: how long a line may be.
-    """
+    """An import of other names: on lines of their own where they are so or have comments, else laid out anew."""
     statement = import_of(line)
     assert statement is not None
     if isinstance(statement, cst.ImportFrom) and (has_line_each(statement) or "#" in code_of(statement)):

@@ -31,12 +31,8 @@ def add_imports(module: cst.Module, statements: Iterable[str], early: Collection
 
     A name joins the statement that imports from its module already, in the layout and order that this has. Another
     statement stands beside those of its package, or else below the last import. Upstream's models are imported under
-    ``if TYPE_CHECKING:`` where the file imports them only there.
-
-    Args:
-        module: the file.
-        statements: the imports, of one name each.
-        early: names that Python asks for where the file is imported.
+    ``if TYPE_CHECKING:`` where the file imports them only there and does not need them while it is imported
+    (``early``). Each statement imports one name.
     """
     width = width_of(module)
     lines = [cst.ensure_type(cst.parse_statement(statement), cst.SimpleStatementLine) for statement in statements]

@@ -15,19 +15,11 @@ _BUILTINS = frozenset(dir(builtins))
 
 
 def missing_imports(text: str, file: SourceFile, new: SourceFile, upstream: UpstreamModule) -> tuple[str, ...]:
-    """The imports that a file lacks for a definition that is to stand in it.
+    """The imports that a file lacks for a definition that is to stand in it, a statement for each name.
 
     Names that upstream's module imports or defines and the file does not bind. A name that the file uses already
     without binding it is one that only the generated module has, and stays so, unless Python asks for it where the
     definition stands: in decorators, defaults, base classes and class bodies.
-
-    Args:
-        text: the definition.
-        file: the file.
-        new, upstream: upstream's module, and its name.
-
-    Returns:
-        Statements, one for each name, in the order of the names.
     """
     early, late = needed_names(text)
     unbound = {name for names in _global_names(file.tree).values() for name in names}

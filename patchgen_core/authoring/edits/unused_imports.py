@@ -34,12 +34,8 @@ def remove_unused_imports(
     """A file without some of its imports.
 
     An import goes when its name occurs nowhere else in the file, be it in a string or comment, and nothing says that
-    it is there for others: no ``as`` of the same name, no comment on its line.
-
-    Args:
-        module: the file, with the new text in it.
-        names: the names that a text used which stood there before.
-        is_used_elsewhere: whether another file may import a name from this one.
+    it is there for others: no ``as`` of the same name, no comment on its line, no other file that may import it.
+    Only ``names`` may go, those that a text used which stood there before.
     """
     counts = Counter(_WORD.findall(module.code))
     wanted = {name for name in names if counts[name] and not is_used_elsewhere(name)}
@@ -87,11 +83,7 @@ def _edit_lines(
     """The statements of a block after an edit of each, and the comments that are left below them.
 
     Where a statement goes, the comments above it stay, and of empty lines on both sides one goes with it.
-
-    Args:
-        body: the statements.
-        edit: what becomes of one; None where it goes.
-        is_below_text: whether a line of text stands right above the block.
+    ``is_below_text`` says that a line of text stands right above the block.
     """
     statements: list[cst.BaseStatement] = []
     above: list[cst.EmptyLine] = []

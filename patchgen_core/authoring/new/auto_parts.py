@@ -21,13 +21,7 @@ _TABLES = ("sub_configs_defaults", "sub_configs")
 
 
 def find_auto_parts(types: ModelTypes, upstream: UpstreamSource, patched: set[str]) -> tuple[ModulePatches, AutoParts]:
-    """The parts that have to be made of the module's own classes for their patches to run.
-
-    Args:
-        types: transformers' tables.
-        upstream: the module.
-        patched: the classes and functions that are patched.
-    """
+    """The parts that have to be made of the module's own classes for patches of what is ``patched`` to run."""
     result, parts = ModulePatches(), AutoParts()
     for cls in upstream.classes.values():
         init = methods_of(cls).get("__init__")

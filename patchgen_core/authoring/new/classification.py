@@ -56,12 +56,7 @@ _LOSS += "pooled_logits=pooled_logits, config=self.config)"
 
 
 def find_classification(upstream: UpstreamSource, generic: SourceFile) -> ModulePatches:
-    """The sequence classification heads of a module.
-
-    Args:
-        upstream: the module.
-        generic: the text of the module that has the generic head.
-    """
+    """The sequence classification heads of a module; ``generic`` is the module that has the generic head."""
     result = ModulePatches()
     for cls in upstream.classes.values():
         if not cls.name.endswith("ForSequenceClassification"):
@@ -114,14 +109,7 @@ def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> 
 
 
 def _put_slot(text: FunctionText, body: list[ast.stmt], loss: ast.stmt, statement: ast.stmt) -> None:
-    """Put the slot of the loss before upstream's.
-
-    Args:
-        text: the generic head's forward.
-        body: its statements.
-        loss: the one that computes the loss.
-        statement: the one that picks the logits of each row's last token.
-    """
+    """Put the slot before upstream's loss; ``statement`` picks the logits of each row's last token."""
     assert isinstance(statement, ast.Assign)
     assert isinstance(statement.value, ast.Subscript)
     picked = ast.unparse(statement.value.slice)

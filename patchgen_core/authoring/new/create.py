@@ -32,11 +32,8 @@ class NewResult:
     """What was written for a model type, or would be.
 
     Attributes:
-        model_type: the model type.
         upstream: the module that the config is for.
-        config: the config's file.
         files: every file with its text, in the order to show them.
-        patches: what the config patches.
         left: what stays upstream's, with the reason.
         errors, warnings: what the contract rules find in the generated module.
         written: the files that changed on disk.
@@ -64,11 +61,10 @@ def create_new(
     written, and a patch that a contract rule objects to is taken out and told with the rest that is left.
 
     Args:
-        project: the project that gets the folder, below its search root.
+        project: gets the folder, below its search root.
         model_type: as ``config.json`` has it, such as ``granite``.
         force: write over files that are there.
         generate: write the generated module and its diff as well.
-        dry_run: write nothing.
 
     Raises:
         PatchgenError: there is no such model type, nothing of it can be patched, or its folder has a file already.
@@ -110,11 +106,7 @@ class _Draft:
 
 
 def _draft(project: Project, types: ModelTypes, upstream: UpstreamSource) -> _Draft:
-    """The texts for a model type, without the patches that the generator or a rule objects to.
-
-    Raises:
-        PatchgenError: nothing can be patched.
-    """
+    """The texts for a model type, without the patches that the generator or a rule objects to."""
     name = upstream.model.identifier
     config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
     package = project.module_name(config).rpartition(".")[0]
@@ -188,7 +180,6 @@ def _declared(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _check_free(paths: Sequence[Path], force: bool) -> None:
-    """Refuse to write over files."""
     there = [path for path in paths if read_text(path) is not None]
     if there and not force:
         hint = "Pass --force to write over it." if len(there) == 1 else "Pass --force to write over all of them."
@@ -197,7 +188,6 @@ def _check_free(paths: Sequence[Path], force: bool) -> None:
 
 
 def _nothing(model_type: str, module: str, left: Sequence[Unpatched]) -> PatchgenError:
-    """The error of a model that has nothing to patch."""
     reasons = [f"{entry.name}: {entry.reason}." for entry in left]
     hint = "\n  ".join(["What was looked at:", *reasons]) if reasons else ""
     hint = hint or "It has no RMSNorm, gated MLP, rotary function, experts or language modeling loss that a slot fits."

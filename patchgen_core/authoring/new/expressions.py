@@ -15,12 +15,7 @@ _DEPTH = 4
 
 @dataclass(frozen=True)
 class Computed:
-    """What a function returns, in its parameters.
-
-    Attributes:
-        node: the expression.
-        parameters: its parameters without ``self``.
-    """
+    """What a function returns, in its parameters without ``self``."""
 
     node: ast.expr
     parameters: tuple[str, ...]
@@ -44,10 +39,7 @@ def parameters_of(function: Function) -> tuple[str, ...]:
 def computed(function: Function, methods: Mapping[str, Function] | None = None, depth: int = 0) -> Computed | None:
     """What a function without branches returns; None when it is more than assignments and a return.
 
-    Args:
-        function: the function.
-        methods: the class's other methods: what they compute is put in where they are called.
-        depth: how many calls this one is inside of.
+    What the class's other ``methods`` compute is put in where they are called; ``depth`` counts the calls around.
     """
     known: dict[str, ast.expr] = {}
     for statement in without_docstring(function):
@@ -115,10 +107,6 @@ def normal(node: ast.expr, rename: Mapping[str, str] | None = None) -> str:
 
     ``x.float()`` is ``x.to(torch.float32)``, ``x.type_as(y)`` is ``x.to(y.dtype)``, and so on; the operands of sums
     and products are sorted.
-
-    Args:
-        node: the expression.
-        rename: other names for names.
     """
     node = _Rename(rename or {}).visit(copy.deepcopy(node))
     return ast.unparse(_Normal().visit(node))

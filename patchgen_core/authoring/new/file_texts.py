@@ -33,12 +33,9 @@ class Written:
     """What the texts are of.
 
     Attributes:
-        upstream: the module.
-        module_patches: the patches, and what is left.
         package: the package of the model's folder, with dots.
-        plan: where experts stand; None without one.
         stored: how the hub stores experts; None without experts.
-        release: distribution and version that this was read from.
+        release: the module with distribution and version, from which ``upstream`` was read.
     """
 
     upstream: UpstreamSource

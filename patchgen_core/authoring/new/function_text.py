@@ -11,12 +11,7 @@ from patchgen_core.syntax.source import SourceFile, shift
 
 
 class FunctionText:
-    """The lines of an upstream function, and what is to change in them.
-
-    Args:
-        source: upstream's file.
-        node: the function.
-    """
+    """The lines of an upstream function, and what is to change in them."""
 
     def __init__(self, source: SourceFile, node: Function) -> None:
         self.source, self.node = source, node

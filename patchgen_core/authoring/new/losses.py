@@ -38,10 +38,9 @@ class _Region:
     Attributes:
         first, last: numbers of the statements in the body.
         states: the hidden states before positions are picked, as text.
-        head: the attribute of the head.
+        call: the call of the loss function.
         scale: what the logits are multiplied or divided by, with the operator; empty for none.
         softcap: the limit of the logits; empty for none.
-        call: the call of the loss function.
     """
 
     first: int
@@ -87,11 +86,7 @@ def _words(op: str) -> str:
 
 
 def _patch_loss(upstream: UpstreamSource, cls: ast.ClassDef, function: Function, text: FunctionText) -> None:
-    """Put the slot of the loss into a forward.
-
-    Raises:
-        _Unfit: the forward is of another kind.
-    """
+    """Put the slot of the loss into a forward."""
     body = without_docstring(function)
     region = _region(body)
     if "labels" not in parameters_of(function):

@@ -36,12 +36,7 @@ class _Gated:
 
 @dataclass(frozen=True)
 class _Activation:
-    """What an MLP's activation is.
-
-    Attributes:
-        name: as transformers' table has it; empty when that cannot be told.
-        key: the field of the configuration that names it; empty where it is fixed.
-    """
+    """An activation as transformers' table has it, empty when unclear, and the configuration's field that names it."""
 
     name: str
     key: str = ""

@@ -30,9 +30,7 @@ class ModelType:
 
     Attributes:
         name: as ``config.json`` has it.
-        module: the modeling module, with dots.
-        config_class: its configuration class.
-        classes: its classes in transformers' tables, the model without a head among them.
+        classes: those in transformers' tables, the model without a head among them.
         base: the class of the model without a head; empty where the tables have none.
     """
 
@@ -49,12 +47,7 @@ class ModelType:
 
 
 class ModelTypes:
-    """transformers' tables of model types.
-
-    Args:
-        sources: the run's parsed files.
-        search: folders to look for transformers in, before the interpreter's own path.
-    """
+    """transformers' tables of model types, looked for in ``search`` before the interpreter's own path."""
 
     def __init__(self, sources: SourceCache, search: Sequence[Path] = ()) -> None:
         self.sources, self.search = sources, search
@@ -119,7 +112,6 @@ class ModelTypes:
         return names[0] if len(names) == 1 else ""
 
     def _folder(self, name: str) -> str:
-        """The folder of a model type."""
         special = self._tables.get("SPECIAL_MODEL_TYPE_TO_MODULE_NAME", {})
         return special.get(name, (name.replace("-", "_"),))[0]
 

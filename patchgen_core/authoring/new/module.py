@@ -19,13 +19,7 @@ D = TypeVar("D", ast.ClassDef, Function)
 
 @dataclass(frozen=True)
 class UpstreamSource:
-    """An upstream module.
-
-    Attributes:
-        model: the model type that it is for.
-        source: its text.
-        configurations: the modules that define its configuration classes, by their text.
-    """
+    """An upstream module; ``configurations`` are the modules that define its configuration classes."""
 
     model: ModelType
     source: SourceFile
@@ -47,7 +41,7 @@ class UpstreamSource:
 
     @cached_property
     def names(self) -> set[str]:
-        """Every name that it binds."""
+        """Every name that the module binds."""
         return self.source.index.names
 
     @cached_property

@@ -25,13 +25,7 @@ def read_upstream(types: ModelTypes, model: ModelType) -> UpstreamSource:
 def find_patches(
     types: ModelTypes, upstream: UpstreamSource, without: frozenset[str] = frozenset()
 ) -> tuple[ModulePatches, AutoParts]:
-    """The patches of a module, what stays as it is, and the parts that are made of the module's own classes.
-
-    Args:
-        types: transformers' tables.
-        upstream: the module.
-        without: targets to leave out.
-    """
+    """The patches of a module but those of some targets, and the parts that are made of the module's own classes."""
     result = ModulePatches()
     result.add(find_norms(upstream))
     result.add(find_mlps(upstream))

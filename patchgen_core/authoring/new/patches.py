@@ -11,12 +11,7 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 @dataclass(frozen=True)
 class Slot:
-    """An op slot of the generated module.
-
-    Attributes:
-        name: the variable, such as ``slot_rms_norm``.
-        op, variant: what it takes.
-    """
+    """An op slot of the generated module; ``name`` is the variable, such as ``slot_rms_norm``."""
 
     name: str
     op: str
@@ -51,8 +46,6 @@ class Patch:
 
     Attributes:
         target: what it patches, ``Class.method`` or ``function``.
-        description: what it is, in the generated header.
-        slots: the slots that its text uses.
         changes: what it changes, one entry for each number.
         text: the replacement: a function at the top level, without the decorator that declares it.
         same_as: the target whose replacement is used for this one as well; ``text`` is empty then.
@@ -82,9 +75,10 @@ class Unpatched:
     """Something that stays as upstream has it.
 
     Attributes:
-        name: a class or function.
-        reason: why, as a comment says it.
-        kind: what it is: "norm", "MLP", "rotary", "experts", "loss", "load balancing", "head", "plan", "converter".
+        name: a class or function, or the file that is not written.
+        reason: as a comment says it.
+        kind: "norm", "MLP", "rotary", "experts", "loss", "load balancing", "head", "plan", "converter", "unused",
+            "rule".
     """
 
     name: str
@@ -101,7 +95,7 @@ class ModulePatches:
     dropped: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, other: ModulePatches) -> None:
-        """Take over what another search found."""
+        """Append what another search found."""
         self.patches += other.patches
         self.left += other.left
         self.dropped += other.dropped

@@ -20,11 +20,7 @@ CONVERSION_MODULE = "transformers.conversion_mapping"
 
 @dataclass(frozen=True)
 class Plan:
-    """Which heads get a plan, and the parameters that it splits.
-
-    Attributes:
-        patterns: for each head the names of its experts' modules, with ``*`` for the number of a layer.
-    """
+    """For each head that gets a plan the names of its experts' modules, with ``*`` for the number of a layer."""
 
     patterns: dict[str, tuple[str, ...]]
 
@@ -40,13 +36,7 @@ class Plan:
 
 
 def find_plan(upstream: UpstreamSource, experts: list[str], auto_parts: AutoParts) -> Plan | None:
-    """Where the experts of a module's language models stand; None when its text does not tell.
-
-    Args:
-        upstream: the module.
-        experts: the classes of experts that are patched.
-        auto_parts: the parts that the patches make of the module's own classes.
-    """
+    """Where the patched classes of experts stand in a module's language models; None when its text does not tell."""
     heads: dict[str, tuple[str, ...]] = {}
     for name, cls in upstream.classes.items():
         if name.endswith(LANGUAGE_HEADS) and any(upstream.inits(cls)):
@@ -88,11 +78,9 @@ def _built(value: ast.expr) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Stored:
-    """How the hub stores the experts of a model type.
+    """How the hub stores the experts of a model type, and what transformers does to load them.
 
-    Attributes:
-        layout: "per_expert", "transposed", "direct"; empty when the conversion is none of these.
-        operations: what transformers does to load them.
+    The layout is "per_expert", "transposed" or "direct", and empty when the conversion is none of these.
     """
 
     layout: str
@@ -100,7 +88,7 @@ class Stored:
 
 
 def stored_experts(upstream: UpstreamSource, conversions: SourceFile) -> Stored:
-    """How the hub stores the experts of a model type, by the text of transformers' conversion mapping."""
+    """How experts are stored, by the text of transformers' conversion mapping."""
     entries = _entries(conversions.tree)
     aliases = _aliases(conversions.tree)
     names = (upstream.model.name, *upstream.model.classes)
