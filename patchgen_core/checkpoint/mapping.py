@@ -25,13 +25,11 @@ _EXPERT_COUNT = re.compile(r"(n_routed|num|num_local|moe_num|n)_experts")
 
 @dataclass(frozen=True)
 class ExpertConversion:
-    """How the experts of a model are stored on the hub.
+    """How the experts of a model are stored on the hub; ``layout`` is None when it is none of those that have a name.
 
-    Attributes:
-        layout: None when it is none of those that have a name.
-        recipes: for PER_EXPERT, which projections of an expert make up a fused tensor, in their order:
-            ``{"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}``.
-        unsupported: the operations of transformers that no converter here does; no converter can be made then.
+    ``recipes`` tell for PER_EXPERT which projections of an expert make up a fused tensor, in their order:
+    ``{"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}``. With ``unsupported``, operations of
+    transformers that no converter here does, no converter can be made.
     """
 
     layout: Layout | None

@@ -18,13 +18,10 @@ _MOST = 40
 
 @dataclass(frozen=True)
 class Medium:
-    """A kind of thing that a row of text can hold.
+    """A kind of thing that a row of text can hold: "image", "video" or "audio".
 
-    Attributes:
-        name: "image", "video" or "audio".
-        number: what ``mm_token_type_ids`` calls it.
-        token: the placeholder's id.
-        start, end: ids around placeholders; None where the model has none.
+    ``number`` is what ``mm_token_type_ids`` calls it, ``token`` the placeholder's id; ``start`` and ``end`` are the
+    ids around placeholders, None where the model has none.
     """
 
     name: str

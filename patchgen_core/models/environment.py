@@ -38,12 +38,9 @@ class KernelState:
 
 @dataclass(frozen=True)
 class Environment:
-    """What this process runs models with.
+    """What this process runs models with; ``torch`` (version and build) and ``device`` are empty without torch.
 
-    Attributes:
-        torch: torch's version and what it was built for; empty when it cannot be imported.
-        device: where models and kernels run; empty without torch.
-        triton: how Triton's kernels run here, with the adapters of its interpreter that are on.
+    ``triton`` tells how its kernels run here, with the adapters of its interpreter that are on.
     """
 
     torch: str = ""

@@ -23,14 +23,10 @@ class Span:
 
 @dataclass
 class Execution:
-    """What ran of one patch.
+    """What ran of one patch: the names of its functions, and (file, line) of its lines.
 
-    Attributes:
-        functions: names of the functions that ran.
-        lines: what ran of their files: pairs of file and line.
-        modules: paths of the modules of the last model in which they ran; empty for the model itself.
-        built: names of the classes whose objects they made, of that model.
-        backward: whether a gradient came to what one of them returned.
+    ``modules`` are paths of the last model's modules in which they ran, empty for the model itself; ``built`` the
+    classes whose objects they made of it; ``backward`` tells whether a gradient came to what one of them returned.
     """
 
     functions: set[str] = field(default_factory=set)
@@ -41,11 +37,9 @@ class Execution:
 
 
 class ExecutionRecorder:
-    """Notes what runs of the code that is looked for: its spans by the patch's target.
+    """Notes what runs of the code that is looked for: its spans, and what ran so far, by the patch's target.
 
-    Attributes:
-        executions: what ran so far, by target.
-        is_interpreted: whether Triton interpreted a kernel, which takes long.
+    ``is_interpreted`` tells whether Triton interpreted a kernel, which takes long.
     """
 
     def __init__(self, spans: Mapping[str, Sequence[Span]]) -> None:

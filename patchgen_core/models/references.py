@@ -33,10 +33,8 @@ class Reference:
     """One upstream class, built from a toy configuration with random parameters, in the dtypes that are asked for.
 
     ``builders`` are the project's, of batches. PatchgenError when upstream's class does not take the configuration.
-
-    Attributes:
-        initial: how upstream initializes the parameters: mean and standard deviation by name.
-        state: the parameters, as :func:`~patchgen_core.models.toy_models.random_state` makes them.
+    ``initial`` has mean and standard deviation of parameters as upstream initializes them, by name; ``state`` their
+    values here (:func:`~patchgen_core.models.toy_models.random_state`).
     """
 
     def __init__(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> None:

@@ -20,12 +20,7 @@ _ROUNDINGS = 8
 
 @dataclass(frozen=True)
 class Choices:
-    """What a run chose.
-
-    Attributes:
-        eps: the distance from 1 to the next number of the run's dtype.
-        indices: of each call of ``topk`` in turn, int64 on the CPU.
-    """
+    """The indices of each call of ``topk`` in a run, int64 on the CPU; ``eps`` is that of the run's dtype."""
 
     eps: float
     indices: tuple[Tensor, ...] = ()

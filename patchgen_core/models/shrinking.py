@@ -30,9 +30,7 @@ _NOISE = re.compile(r"dropout|drop_path|layerdrop|pdrop|jitter|mask_time_prob|ma
 class Shared:
     """What the parts of one toy model agree on.
 
-    Attributes:
-        language_width: hidden size of the first text part.
-        token_ids: the id of each special token, by the stem of its name.
+    ``language_width`` is the hidden size of the first text part; ``token_ids`` go by the stems of their names.
     """
 
     language_width: int

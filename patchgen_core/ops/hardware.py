@@ -17,13 +17,11 @@ _NAMES = {"cuda": "a CUDA device", "npu": "an NPU", "xpu": "an XPU", "mps": "an 
 
 @dataclass(frozen=True)
 class HardwareRequirement:
-    """The device that a kernel runs on.
+    """The device that a kernel runs on: "cpu", "cuda", "npu", "xpu" or "mps".
 
-    Attributes:
-        device_type: torch's name of it: "cpu", "cuda", "npu", "xpu" or "mps".
-        min_compute_capability: for CUDA (major, minor); any when None.
-        interpretable: the kernel is written in Triton, so that Triton's interpreter (TRITON_INTERPRET=1, set
-            before triton is imported) can stand in for the device.
+    ``min_compute_capability`` is for CUDA (major, minor), any when None. An ``interpretable`` kernel is written in
+    Triton, so that Triton's interpreter (TRITON_INTERPRET=1, set before triton is imported) can stand in for the
+    device.
     """
 
     device_type: str

@@ -27,10 +27,8 @@ _VOLATILE = frozenset(["__abstractmethods__", "_abc_impl", "__annotations__", "_
 class Change:
     """One attribute or entry that has another value than before; ``MISSING`` stands for none.
 
-    Attributes:
-        owner: the module, class or dict that holds it; for ``__class__``, the object.
-        where: what the owner is called, such as ``transformers.models.llama.modeling_llama``.
-        order: the names the owner had before, in order.
+    Its owner is the module, class or dict that holds it (for ``__class__``, the object), which ``where`` names, such
+    as ``transformers.models.llama.modeling_llama``. ``order`` has the names the owner had before, in order.
     """
 
     owner: Any

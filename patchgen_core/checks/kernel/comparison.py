@@ -53,12 +53,10 @@ _BEYOND = 1e9
 
 @dataclass(frozen=True)
 class KernelRun:
-    """What one call of a kernel and its backward pass gave, by name.
+    """What one call of a kernel and its backward pass gave, by name; None for an argument without a gradient.
 
-    Attributes:
-        gradients: of each floating argument; None where there is none.
-        again: the gradients of a second backward pass over the same graph; empty when it was refused.
-        overwritten: the names of arguments that have other values than before.
+    ``again`` holds the gradients of a second backward pass over the same graph, empty when it was refused;
+    ``overwritten`` the names of arguments that have other values than before.
     """
 
     outputs: Mapping[str, Tensor]

@@ -139,11 +139,8 @@ def _is_registered(base: type) -> bool:
 class _Comparison:
     """One implementation's comparison: what it works with, and what came of it so far.
 
-    Attributes:
-        parts: of every head that ran, the class names of its modules by path.
-        batches: the names of the batches that ran.
-        started_otherwise: the parameters that do not start as upstream's do.
-        not_patched: the heads that AutoModel gives a model of upstream's, by the generated class of that.
+    ``parts`` are the class names of every head's modules by path; ``not_patched`` the heads that AutoModel gives a
+    model of upstream's, by the generated class of that.
     """
 
     request: ParityRequest

@@ -19,11 +19,9 @@ PROJECT_KEY = "[tool.patchgen.parity] tolerance"
 
 @dataclass(frozen=True)
 class Limit:
-    """What one implementation is allowed in one dtype.
+    """What one implementation is allowed in one dtype: a ``multiple`` of the error of eager, 0 for the same bits.
 
-    Attributes:
-        multiple: of the error of eager; 0 for the same bits.
-        source: who says so; empty for the default.
+    ``source`` tells who says so; it is empty for the default.
     """
 
     multiple: float
