@@ -69,18 +69,6 @@ class _Change(cst.CSTTransformer):
         return updated_node if change is None else change(updated_node)
 
 
-def read_config_file(path: Path) -> ConfigFile:
-    """Read and parse a file.
-
-    Raises:
-        PatchgenError: it cannot be read, decoded or parsed.
-    """
-    try:
-        return ConfigFile(path, cst.parse_module(path.read_bytes()))
-    except (OSError, SyntaxError, ValueError, LookupError, cst.ParserSyntaxError) as error:
-        raise PatchgenError(f"cannot be read: {error}", Location(str(path))) from None
-
-
 class ConfigFiles:
     """The files that are edited, each read once."""
 
@@ -93,6 +81,9 @@ class ConfigFiles:
         Raises:
             PatchgenError: it cannot be read, decoded or parsed.
         """
-        if path not in self._files:
-            self._files[path] = read_config_file(path)
+        try:
+            if path not in self._files:
+                self._files[path] = ConfigFile(path, cst.parse_module(path.read_bytes()))
+        except (OSError, SyntaxError, ValueError, LookupError, cst.ParserSyntaxError) as error:
+            raise PatchgenError(f"cannot be read: {error}", Location(str(path))) from None
         return self._files[path]

@@ -11,20 +11,16 @@ from patchgen_core.authoring.edits.config_file import Changes, ConfigFile
 
 def pin_version(file: ConfigFile, line: int, version: str) -> Changes:
     """The change that pins the config that is made at a line to another version, where it is pinned by a text."""
-    for call in _calls(file, line):
-        for argument in call.args:
-            if argument.keyword is not None and argument.keyword.value == "transformers_version":
-                return _renaming(argument.value, lambda _: version)
-    return {}
+    arguments = (argument for call in _calls(file, line) for argument in call.args)
+    pins = (a for a in arguments if a.keyword is not None and a.keyword.value == "transformers_version")
+    return next((_renaming(pin.value, lambda _: version) for pin in pins), {})
 
 
 def rename_target(file: ConfigFile, line: int, old: str, new: str) -> Changes:
     """The change that has the patch that is declared at a line name its target anew, where it does by a text."""
-    for call in _calls(file, line):
-        for argument in call.args:
-            if isinstance(argument.value, cst.SimpleString) and argument.value.evaluated_value == old:
-                return _renaming(argument.value, lambda _: new)
-    return {}
+    values = (argument.value for call in _calls(file, line) for argument in call.args)
+    names = (value for value in values if isinstance(value, cst.SimpleString) and value.evaluated_value == old)
+    return next((_renaming(name, lambda _: new) for name in names), {})
 
 
 def rename_undecorated_class(file: ConfigFile, old: str, new: str) -> Changes:

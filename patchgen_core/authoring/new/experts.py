@@ -6,7 +6,7 @@ import ast
 import copy
 import textwrap
 
-from patchgen_core.authoring.new.expressions import methods_of, parameters_of
+from patchgen_core.authoring.new.expressions import ShortFunctional, methods_of, parameters_of
 from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.patches import BALANCE, EXPERTS, ModulePatches, Patch, Unpatched, function_name
@@ -116,7 +116,7 @@ def _shape(function: Function, names: tuple[str, ...]) -> str:
     return "\n".join(ast.unparse(statement) for statement in body)
 
 
-class _Numbered(ast.NodeTransformer):
+class _Numbered(ShortFunctional):
     def __init__(self, known: dict[str, str]) -> None:
         self.known = known
 
@@ -124,12 +124,6 @@ class _Numbered(ast.NodeTransformer):
         if isinstance(node.ctx, ast.Store):
             self.known.setdefault(node.id, f"v{len(self.known)}")
         return ast.Name(self.known.get(node.id, node.id), node.ctx)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        if ast.unparse(node) in ("torch.nn.functional", "nn.functional"):
-            return ast.Name("F", ast.Load())
-        self.generic_visit(node)
-        return node
 
 
 def _known(text: str, *names: str) -> str:

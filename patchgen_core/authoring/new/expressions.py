@@ -126,7 +126,16 @@ class _Rename(ast.NodeTransformer):
         return node
 
 
-class _Normal(ast.NodeTransformer):
+class ShortFunctional(ast.NodeTransformer):
+    """Writes expressions that are the same in one way."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """Write ``F`` for ``torch.nn.functional``."""
+        self.generic_visit(node)
+        return ast.Name("F", ast.Load()) if ast.unparse(node) in ("torch.nn.functional", "nn.functional") else node
+
+
+class _Normal(ShortFunctional):
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, (ast.Add, ast.Mult)) and ast.unparse(node.right) < ast.unparse(node.left):
@@ -136,12 +145,6 @@ class _Normal(ast.NodeTransformer):
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         whole = isinstance(node.value, float) and node.value == int(node.value)
         return ast.Constant(int(node.value)) if whole and isinstance(node.value, float) else node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.generic_visit(node)
-        if ast.unparse(node) in ("torch.nn.functional", "nn.functional"):
-            return ast.Name("F", ast.Load())
-        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

@@ -204,7 +204,7 @@ def _plan_patches(written: Written) -> Iterator[str]:
     if written.plan is None:
         return
     function = f"{written.name}_get_parallel_plan"
-    first, *others = written.plan.heads
+    first, *others = written.plan.patterns
     options = "description='Expert parallel plan for trainers', add=True"
     yield f"\n{_RULE}\n# Patch: {first}.get_parallel_plan"
     yield "# 1. new - a trainer asks the model which parameters it may split"

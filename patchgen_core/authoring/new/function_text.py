@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Sequence
 
@@ -26,10 +25,6 @@ class FunctionText:
     def is_usual(self) -> bool:
         """Whether the body starts on a line of its own, without which nothing can be put before it."""
         return bool(self.node.body) and self.node.body[0].lineno > self.node.lineno
-
-    def line_of(self, statement: ast.stmt) -> int:
-        """The line of a statement, or of the comments directly above it."""
-        return self.source.comment_line(statement)
 
     def lines_of(self, first: int, last: int) -> list[str]:
         """Upstream's lines, with the indentation that they have."""

@@ -72,14 +72,11 @@ def find_losses(upstream: UpstreamSource) -> ModulePatches:
             changes, slots = [*changes, _BALANCED], [*slots, BALANCE]
         if changes:
             target = f"{cls.name}.forward"
-            what = "Op slots for the losses" if len(slots) > 1 else f"Op slot for the {_words(slots[0].op)}"
+            one = "Op slot for the load-balancing loss" if slots == [BALANCE] else "Op slot for the loss"
+            what = "Op slots for the losses" if len(slots) > 1 else one
             name = function_name(target)
             result.patches.append(Patch(target, what, tuple(slots), tuple(changes), text.text(name)))
     return result
-
-
-def _words(op: str) -> str:
-    return "load-balancing loss" if op == BALANCE.op else "loss"
 
 
 # --- the loss --------------------------------------------------------------------------------------
@@ -93,7 +90,7 @@ def _patch_loss(upstream: UpstreamSource, cls: ast.ClassDef, function: Function,
         raise _Unfit("its forward takes no labels")
     _check_class(upstream, cls, region.head)
     _check_after(body, region)
-    first, last = text.line_of(body[region.first]), text.source.last_line(body[region.last])
+    first, last = text.source.comment_line(body[region.first]), text.source.last_line(body[region.last])
     indent = text.inner
     inside = text.lines_of(first, last)
     nones = [s for s in body[region.first : region.last] if ast.unparse(s) == "loss = None"]

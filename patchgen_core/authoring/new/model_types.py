@@ -65,7 +65,7 @@ class ModelTypes:
         found: dict[str, dict[str, tuple[str, ...]]] = {}
         for module in ("auto_mappings", "configuration_auto", "modeling_auto"):
             for node in self.source(f"{_AUTO}.{module}").tree.body:
-                for name, pairs in _table(node):
+                for name, pairs in read_table(node):
                     found.setdefault(name, {}).update(pairs)
         return found
 
@@ -149,7 +149,7 @@ def _either(names: Sequence[str]) -> str:
     return f"{', '.join(quoted[:-1])} or {quoted[-1]}" if len(quoted) > 1 else quoted[0]
 
 
-def _table(node: ast.stmt) -> list[tuple[str, Mapping[str, tuple[str, ...]]]]:
+def read_table(node: ast.stmt) -> list[tuple[str, Mapping[str, tuple[str, ...]]]]:
     """A table of names that a statement makes or adds to: ``NAME = OrderedDict([...])``, ``NAME.update({...})``."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
         return [(node.targets[0].id, _pairs(node.value))]

@@ -27,11 +27,8 @@ def find_patches(
 ) -> tuple[ModulePatches, AutoParts]:
     """The patches of a module but those of some targets, and the parts that are made of the module's own classes."""
     result = ModulePatches()
-    result.add(find_norms(upstream))
-    result.add(find_mlps(upstream))
-    result.add(find_rotary(upstream))
-    result.add(find_experts(upstream))
-    result.add(find_losses(upstream))
+    for find in (find_norms, find_mlps, find_rotary, find_experts, find_losses):
+        result.add(find(upstream))
     result.left += balance_left(upstream)
     result.add(find_classification(upstream, types.source(GENERIC_MODULE)))
     unused = [n for p in result.patches if (n := p.target.split(".")[0]) not in upstream.in_use]

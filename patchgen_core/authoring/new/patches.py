@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -116,8 +115,3 @@ def function_name(target: str) -> str:
     """The name of a replacement: ``llama_rms_norm_forward`` for ``LlamaRMSNorm.forward``."""
     words = (_WORDS.sub("_", part).lower().strip("_") for part in target.split("."))
     return "_".join(words).replace("__", "_")
-
-
-def several(names: Sequence[str]) -> str:
-    """Names as a sentence lists them."""
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else "".join(names)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from patchgen_core.authoring.new.auto_parts import AutoParts
 from patchgen_core.authoring.new.expressions import calls
+from patchgen_core.authoring.new.model_types import read_table
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
 from patchgen_core.authoring.new.patches import LANGUAGE_HEADS
 from patchgen_core.syntax.nodes import FUNCTIONS, last_name
@@ -23,11 +24,6 @@ class Plan:
     """For each head that gets a plan the names of its experts' modules, with ``*`` for the number of a layer."""
 
     patterns: dict[str, tuple[str, ...]]
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        """The classes that get the plan."""
-        return tuple(self.patterns)
 
     @property
     def is_one(self) -> bool:
@@ -90,10 +86,11 @@ class Stored:
 def stored_experts(upstream: UpstreamSource, conversions: SourceFile) -> Stored:
     """How experts are stored, by the text of transformers' conversion mapping."""
     entries = _entries(conversions.tree)
-    aliases = _aliases(conversions.tree)
+    tables = dict(table for node in conversions.tree.body for table in read_table(node))
+    aliases = tables.get(_ALIASES, {})
     names = (upstream.model.name, *upstream.model.classes)
     for name in names:
-        key = name if name in entries else aliases.get(name, "")
+        key = name if name in entries else aliases.get(name, ("",))[0]
         converters = list(_converters(entries, key, ()))
         if any("experts" in ast.unparse(converter) for converter in converters):
             return _classify(converters)
@@ -108,21 +105,6 @@ def _classify(converters: list[ast.Call]) -> Stored:
     if set(operations) <= {"MergeModulelist", "Concatenate"} and "MergeModulelist" in operations:
         return Stored("per_expert", operations)
     return Stored("transposed" if operations == ("Transpose",) else "", operations)
-
-
-def _aliases(tree: ast.Module) -> dict[str, str]:
-    for node in tree.body:
-        if (
-            isinstance(node, ast.Assign)
-            and last_name(node.targets[0]) == _ALIASES
-            and isinstance(node.value, ast.Dict)
-        ):
-            pairs = zip(node.value.keys, node.value.values)
-            texts = (
-                (k.value, v.value) for k, v in pairs if isinstance(k, ast.Constant) and isinstance(v, ast.Constant)
-            )
-            return {str(key): str(value) for key, value in texts}
-    return {}
 
 
 def _entries(tree: ast.Module) -> dict[str, list[ast.expr]]:

@@ -18,11 +18,11 @@ _CHANGE = "fused kernel where one is bound"
 _TAKER = "use_kernelized_func"
 
 
-def _forms(half: str, last: str) -> set[str]:
+def _form(half: str, last: str) -> str:
     """What rotates q and k, with the function that rotates by halves and what follows the two."""
     cos, sin = ("cos.unsqueeze(dimension)", "sin.unsqueeze(dimension)")
     one = [f"({x} * {cos} + {half}({x}) * {sin}){last.format(x=x)}" for x in ("q", "k")]
-    return {template(f"({one[0]}, {one[1]})")}
+    return template(f"({one[0]}, {one[1]})")
 
 
 def find_rotary(upstream: UpstreamSource) -> ModulePatches:
@@ -62,7 +62,7 @@ def _why_not(upstream: UpstreamSource, function: Function) -> str:
             return kind
         for last in ("", ".to({x}.dtype)"):
             known = {names[0]: "q", names[1]: "k", names[2]: "cos", names[3]: "sin", "unsqueeze_dim": "dimension"}
-            if value is not None and normal(value.node, known) in _forms(half, last):
+            if value is not None and normal(value.node, known) == _form(half, last):
                 return _odd_calls(upstream, function)
     if "float()" in text or "float32" in text:
         return "it computes in float32 of its own, and rounds at another place than the kernels"
