@@ -9,8 +9,8 @@ import textwrap
 from patchgen_core.authoring.new.expressions import ShortFunctional, methods_of, parameters_of
 from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import BALANCE, EXPERTS, ModulePatches, Patch, Unpatched, function_name
-from patchgen_core.syntax.nodes import Function, decorator_names, without_docstring
+from patchgen_core.authoring.new.patches import BALANCE, EXPERTS, ModulePatches, Unpatched
+from patchgen_core.syntax.nodes import Function, without_docstring
 
 _LOOP = """
 final_hidden_states = torch.zeros_like(hidden_states)
@@ -63,7 +63,6 @@ return overall_loss * num_experts
 """
 BALANCE_FUNCTION = "load_balancing_loss_func"
 _CHANGE = "all experts in one grouped matrix multiply where a kernel is bound"
-_DROPPED = "use_experts_implementation"
 
 
 def find_experts(upstream: UpstreamSource) -> ModulePatches:
@@ -86,11 +85,7 @@ def find_experts(upstream: UpstreamSource) -> ModulePatches:
         call = f"{', '.join(names)}, self.gate_up_proj, self.down_proj, self.act_fn"
         lines = [f"if {EXPERTS.name}.has_kernel:", f"    return {EXPERTS.name}({call})"]
         text.at_start(marked(1, lines))
-        target = f"{cls.name}.forward"
-        body = text.text(function_name(target))
-        result.patches.append(Patch(target, "Op slot for the experts", (EXPERTS,), (_CHANGE,), body))
-        if _DROPPED in decorator_names(cls):
-            result.dropped.append((cls.name, _DROPPED))
+        result.add_forward(cls, "Op slot for the experts", EXPERTS, _CHANGE, text, "use_experts_implementation")
     return result
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from patchgen_core.authoring.new.module import UpstreamSource
+from patchgen_core.authoring.new.module import UpstreamSource, homes_of
 from patchgen_core.authoring.new.patches import SLOTS, ModulePatches, Patch, Slot, Unpatched, function_name
 from patchgen_core.authoring.new.plans import Plan, Stored
 from patchgen_core.upstream.module import UpstreamModule
@@ -87,7 +87,7 @@ def _config(written: Written) -> Iterator[str]:
     yield f"    description='{written.title} with op slots for GPU training',"
     yield ")\n"
     yield 'config.add_import("patchgen_core.ops", names=["OpSlot"])'
-    for module, names in _added(module_patches.patches):
+    for module, names in _by_module(pair for patch in module_patches.patches for pair in patch.imports):
         yield f"config.add_import({module!r}, names={names!r})"
     block = [slot.line for slot in written.slots]
     block += dict.fromkeys(line for patch in module_patches.patches for line in patch.block)
@@ -130,9 +130,9 @@ def _grouped(left: Sequence[Unpatched]) -> Iterator[tuple[str, str]]:
 
 def _imports(written: Written) -> Iterator[str]:
     """What the replacements need while the config is loaded: annotations, defaults and decorators."""
-    homes, module_patches = written.upstream.homes, written.module_patches
+    homes = homes_of(written.upstream.source, written.upstream.model.module)
     used: dict[str, str] = {}
-    for patch in module_patches.patches:
+    for patch in written.module_patches.patches:
         extra = dict(patch.imports)
         for name in (*_early_names(patch.text), *patch.decorators):
             home = extra.get(name) or homes.get(name)
@@ -143,12 +143,8 @@ def _imports(written: Written) -> Iterator[str]:
     if "torch" in used:
         yield "import torch"
     yield "from patchgen import PatchConfig"
-    by_module: dict[str, list[str]] = {}
-    for name, module in used.items():
-        if module:
-            by_module.setdefault(module, []).append(name)
-    for module in sorted(by_module):
-        yield f"from {module} import {', '.join(sorted(by_module[module]))}"
+    for module, names in _by_module((name, module) for name, module in used.items() if module):
+        yield f"from {module} import {', '.join(names)}"
     yield ""
 
 
@@ -164,11 +160,10 @@ def _early_names(text: str) -> list[str]:
     return list(names)
 
 
-def _added(patches: Sequence[Patch]) -> Iterator[tuple[str, list[str]]]:
+def _by_module(imports: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     by_module: dict[str, set[str]] = {}
-    for patch in patches:
-        for name, module in patch.imports:
-            by_module.setdefault(module, set()).add(name)
+    for name, module in imports:
+        by_module.setdefault(module, set()).add(name)
     for module in sorted(by_module):
         yield module, sorted(by_module[module])
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from patchgen_core.authoring.new.expressions import computed, methods_of, own_attribute
 from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
-from patchgen_core.authoring.new.patches import GEGLU, SWIGLU, ModulePatches, Patch, Slot, Unpatched, function_name
-from patchgen_core.syntax.nodes import Function, decorator_names, last_name, without_docstring
+from patchgen_core.authoring.new.patches import GEGLU, SWIGLU, ModulePatches, Slot, Unpatched
+from patchgen_core.syntax.nodes import Function, last_name, without_docstring
 
 _SLOTS = {"silu": SWIGLU, "swish": SWIGLU, "gelu_pytorch_tanh": GEGLU, "gelu_python_tanh": GEGLU}
 _WORDS = {SWIGLU: '("silu", "swish")', GEGLU: '("gelu_pytorch_tanh", "gelu_python_tanh")'}
@@ -63,11 +63,8 @@ def find_mlps(upstream: UpstreamSource) -> ModulePatches:
             result.left.append(Unpatched(cls.name, reason, "MLP"))
             continue
         text.at_start(marked(1, _lines(upstream, cls, gated, activation, slot)))
-        target = f"{cls.name}.forward"
-        body = text.text(function_name(target))
-        result.patches.append(Patch(target, f"Op slot for {_TITLES[slot]}", (slot,), (_CHANGES[slot],), body))
-        if "use_kernel_forward_from_hub" in decorator_names(cls):
-            result.dropped.append((cls.name, "use_kernel_forward_from_hub"))
+        what = f"Op slot for {_TITLES[slot]}"
+        result.add_forward(cls, what, slot, _CHANGES[slot], text, "use_kernel_forward_from_hub")
     return result
 
 

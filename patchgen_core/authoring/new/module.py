@@ -44,11 +44,6 @@ class UpstreamSource:
         """Every name that the module binds."""
         return self.source.index.names
 
-    @cached_property
-    def homes(self) -> dict[str, str]:
-        """Where each name of it is imported from, as an absolute module; its own names from itself."""
-        return homes_of(self.source, self.model.module)
-
     def ancestry(self, cls: ast.ClassDef) -> Iterator[ast.ClassDef]:
         """A class and those of the module that it derives from, nearest first."""
         seen, todo = set(), [cls]

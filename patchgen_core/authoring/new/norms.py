@@ -19,12 +19,10 @@ from patchgen_core.authoring.new.patches import (
     RMS_NORM,
     RMS_NORM_ONE_PLUS,
     ModulePatches,
-    Patch,
     Slot,
     Unpatched,
-    function_name,
 )
-from patchgen_core.syntax.nodes import Function, decorator_names, without_docstring
+from patchgen_core.syntax.nodes import Function, without_docstring
 
 _WIDE = "x.to(torch.float32)"
 _UNIT = f"({_WIDE} * torch.rsqrt({_WIDE}.pow(2).mean(-1, keepdim=True) + self.eps))"
@@ -39,7 +37,6 @@ _CAST_LAST = {
 _ONE_PLUS = {template(f"({_UNIT} * (1.0 + self.weight.to(torch.float32))).to(x.dtype)")}
 _LONGEST = 16
 """More statements than that are no norm's."""
-_DROPPED = "use_kernel_forward_from_hub"
 
 
 def find_norms(upstream: UpstreamSource) -> ModulePatches:
@@ -55,11 +52,8 @@ def find_norms(upstream: UpstreamSource) -> ModulePatches:
         slot = RMS_NORM if kind != "one_plus" else _one_plus(both)
         lines, change = _call(kind, slot, argument, eps)
         text.at_start(marked(1, lines))
-        target = f"{cls.name}.forward"
         what = "Op slot for RMSNorm" + (" with 1 + weight" if kind == "one_plus" else "")
-        result.patches.append(Patch(target, what, (slot,), (change,), text.text(function_name(target))))
-        if _DROPPED in decorator_names(cls):
-            result.dropped.append((cls.name, _DROPPED))
+        result.add_forward(cls, what, slot, change, text, "use_kernel_forward_from_hub")
     result.left += _of_torch(upstream, any(kind for *_, (kind, _, _) in norms))
     return result
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field
+
+from patchgen_core.authoring.new.function_text import FunctionText
+from patchgen_core.syntax.nodes import decorator_names
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -98,6 +102,15 @@ class ModulePatches:
         self.patches += other.patches
         self.left += other.left
         self.dropped += other.dropped
+
+    def add_forward(
+        self, cls: ast.ClassDef, description: str, slot: Slot, change: str, text: FunctionText, router: str
+    ) -> None:
+        """Patch the forward of a class, and drop the decorator that would run another one in its place."""
+        target = f"{cls.name}.forward"
+        self.patches.append(Patch(target, description, (slot,), (change,), text.text(function_name(target))))
+        if router in decorator_names(cls):
+            self.dropped.append((cls.name, router))
 
     def share(self) -> None:
         """Let patches whose replacements differ in their names alone use the first one's."""
