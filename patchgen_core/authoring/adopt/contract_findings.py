@@ -47,6 +47,6 @@ def examine(project: Project, path: Path) -> tuple[tuple[Allowed, ...], tuple[Pr
 
 
 def _target(artifact: Artifact, problem: Problem) -> str:
-    """The target of the patch that a problem is about, by the line that declares it."""
+    """The target of the patch whose declaration a problem points at; empty when that is not one patch."""
     found = [patch.dotted for patch in artifact.plan.patches if patch.patch.location == problem.location]
     return found[0] if len(found) == 1 else ""

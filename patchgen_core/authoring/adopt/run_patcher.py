@@ -33,7 +33,10 @@ def run_patcher(request: PatcherRequest) -> PatcherRun:
     for name in request.imports:
         _imported(name, "the module that registers patchers")
     model_type, upstream = _upstream(request.model)
-    function = _patcher(model_type, request.patcher)
+    if ":" in request.patcher:
+        function = _named(request.patcher)
+    else:
+        function = MONKEY_PATCHER.find(_registered(model_type, request.patcher), request.patcher)
     _check_arguments(function, request.arguments)
     module = _imported(upstream, "upstream's module")
     watch = watch_patcher(function, upstream.partition(".")[0])
@@ -59,12 +62,6 @@ def run_patcher(request: PatcherRequest) -> PatcherRun:
         messages=tuple(dict.fromkeys(messages)),
         side_effects=tuple(sorted(change.label for change in beside)),
     )
-
-
-def _patcher(model_type: str, patcher: str) -> Patcher:
-    if ":" in patcher:
-        return _named(patcher)
-    return MONKEY_PATCHER.find(_registered(model_type, patcher), patcher)
 
 
 def _imported(name: str, what: str) -> types.ModuleType:

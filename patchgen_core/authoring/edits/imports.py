@@ -43,8 +43,7 @@ def add_imports(module: cst.Module, statements: Iterable[str], early: Collection
         if guard is not None and models and _has_models(guard.body) and not _has_models(module):
             block = cst.ensure_type(guard.body, cst.IndentedBlock)
             indent = module.default_indent if block.indent is None else block.indent
-            block = block.with_changes(body=_with_import(block.body, line, indent, width))
-            new = guard.with_changes(body=block)
+            new = guard.with_changes(body=block.with_changes(body=_with_import(block.body, line, indent, width)))
             module = module.with_changes(body=[new if s is guard else s for s in module.body])
         else:
             module = module.with_changes(body=_with_import(module.body, line, "", width))

@@ -44,11 +44,11 @@ def _part_classes(types: ModelTypes, upstream: UpstreamSource, cls: ast.ClassDef
     """The statements ``self.part = AutoModel.from_config(config.part_config)`` of a class, with the module's class."""
     parts = {key: value for name in upstream.configs_of(cls) for key, value in _parts(upstream, name)}
     for statement in methods_of(cls)["__init__"].body:
-        call = statement.value if isinstance(statement, ast.Assign) else None
-        if not isinstance(statement, ast.Assign) or not isinstance(call, ast.Call) or len(call.args) != 1:
+        if not isinstance(statement, ast.Assign) or not isinstance(call := statement.value, ast.Call):
             continue
-        is_auto = last_name(call.func) in _BUILDERS and isinstance(call.func, ast.Attribute) and not call.keywords
-        if not is_auto or not isinstance(call.func, ast.Attribute) or last_name(call.func.value) != "AutoModel":
+        if not isinstance(call.func, ast.Attribute) or last_name(call.func.value) != "AutoModel":
+            continue
+        if call.func.attr not in _BUILDERS or len(call.args) != 1 or call.keywords:
             continue
         argument, one_line = call.args[0], statement.lineno == statement.end_lineno
         name = types.model_of(parts.get(last_name(argument), ""))

@@ -151,8 +151,7 @@ def _loss(body: Sequence[ast.stmt]) -> tuple[int, ast.Call]:
 
 
 def _makes_logits(statement: ast.stmt) -> bool:
-    is_made = isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "logits"
-    if not is_made or not isinstance(statement, ast.Assign):
+    if not isinstance(statement, ast.Assign) or _target(statement) != "logits":
         return False
     return not any(isinstance(n, ast.Name) and n.id == "logits" for n in ast.walk(statement.value))
 
@@ -313,12 +312,12 @@ def _patch_balance(upstream: UpstreamSource, function: Function, text: FunctionT
     """Put the slot of the load-balancing loss into a forward; whether it is there now."""
     if not balances(upstream):
         return False
-    uses = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and _is_balance(n.value)]
+    values = [(n, n.value) for n in ast.walk(function) if isinstance(n, ast.Assign)]
+    named = [(n, c) for n, c in values if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)]
+    uses = [(n, c) for n, c in named if ast.unparse(c.func) == BALANCE_FUNCTION]
     if len(uses) != 1:
         return False
-    [statement] = uses
-    call = statement.value
-    assert isinstance(call, ast.Call)
+    [(statement, call)] = uses
     first, last = statement.lineno, text.source.last_line(statement)
     indent = text.source.indent(first)
     lines = text.lines_of(first, last)
@@ -329,7 +328,3 @@ def _patch_balance(upstream: UpstreamSource, function: Function, text: FunctionT
     chosen = f"balance = {BALANCE.name} if {BALANCE.name}.has_kernel else {BALANCE_FUNCTION}"
     text.instead(first, last, [indent + mark(number), indent + chosen, *lines, indent + mark(number)])
     return True
-
-
-def _is_balance(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == BALANCE_FUNCTION
