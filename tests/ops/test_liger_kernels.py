@@ -18,7 +18,7 @@ LIGER = """
     from patchgen_core.errors import PatchgenError
     from patchgen_core.ops import KERNEL_REGISTRY
     from patchgen_core.ops.kernels.cases import Draw, find_cases
-    from patchgen_core.checks.kernel import run_kernel
+    from patchgen_core.checks.kernel.comparison import run_kernel
 
     torch.manual_seed(0)
     cpu = torch.device("cpu")

@@ -183,6 +183,7 @@ def test_settings_of_another_project_fail_its_items(gated: Workspace, pytester: 
     result.stdout.fnmatch_lines(["work/pyproject.toml:4: error: [[]tool.patchgen] select: there is no rule 'PG2O2'"])
 
 
+@pytest.mark.torch
 def test_kernels_that_are_nowhere_fail_the_item(gated: Workspace, pytester: pytest.Pytester) -> None:
     settings(gated, 'kernels = ["proj.kernels"]')
     result = run(pytester, gated, "--patchgen")

@@ -11,6 +11,8 @@ from patchgen_core.checks.checked_in.compare import fix
 from tests.conftest import PATCH, UPSTREAM_TEXT, Workspace
 from tests.plugin.conftest import run
 
+pytestmark = pytest.mark.torch
+
 SETTINGS = """\
 [tool.patchgen]
 search_root = "proj/models"

@@ -14,6 +14,8 @@ from tests.conftest import Workspace
 from tests.plugin.conftest import environment, run
 from tests.plugin.support import section
 
+pytestmark = pytest.mark.torch
+
 PREAMBLE = """
 from patchgen import PatchConfig
 

@@ -187,6 +187,7 @@ def modeling(*models: str) -> list[Path]:
     return [Path(spec.origin).parent / f"models/{model}/modeling_{model}.py" for model in models]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "path", modeling("llama", "qwen3_omni_moe", "deepseek_v3", "big_bird", "oneformer"), ids=lambda path: path.stem
 )

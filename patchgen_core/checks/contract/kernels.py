@@ -10,8 +10,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from patchgen_core.errors import PatchgenError, did_you_mean
-from patchgen_core.ops import kernels
 from patchgen_core.ops.hardware import is_installed
+from patchgen_core.ops.kernels import DEFAULTS
 from patchgen_core.ops.registry import ENTRY_POINTS
 from patchgen_core.project.file_tree import walk_files
 from patchgen_core.project.project import Project
@@ -22,7 +22,6 @@ from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import find_upstream
 
-_OWN = Path(kernels.__file__)
 _SPEC = "KernelSpec"
 _SPEC_FIELDS = ("name", "op_name", "variant")
 _SLOT = "OpSlot"
@@ -77,9 +76,10 @@ def read_kernels(project: Project, sources: SourceCache) -> Kernels:
     installed = [point.module for point in entry_points(group=ENTRY_POINTS)]
     there = [name for name in installed if is_installed(name.partition(".")[0])]
     names = dict.fromkeys([*project.kernels, *there])
-    paths = dict.fromkeys([_OWN, *(path for name in names for path in _files(project, name))])
+    paths = dict.fromkeys(path for name in names for path in _files(project, name))
     registering = _Registering([sources.get(path) for path in paths])
-    return Kernels(project.kernels, frozenset(registering.pairs()))
+    defaults = ((spec.op_name, spec.variant) for spec in DEFAULTS)
+    return Kernels(project.kernels, frozenset([*defaults, *registering.pairs()]))
 
 
 def _files(project: Project, name: str) -> Sequence[Path]:
