@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.build.inputs import InputReader, ruff_inputs, upstream_state
-from patchgen_core.build.normalize import Complaint, Normalized, Text, normalize
+from patchgen_core.build.normalize import Complaint, Normalized, RawText, normalize
 from patchgen_core.build.results import Artifact, Outcome, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
@@ -160,7 +160,7 @@ def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
     """Normalize every draft, and upstream as the base of its diff, in one batch."""
     if not drafts:
         return []
-    texts = [Text(draft.home, draft.raw.text) for draft in drafts]
+    texts = [RawText(draft.home, draft.raw.text) for draft in drafts]
     bases: dict[tuple[Path, Path], int] = {}
     for draft in drafts:
         key = (draft.plan.source.path, draft.home.parent)
@@ -168,7 +168,7 @@ def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
             bases[key] = len(texts)
             # its name is upstream's: settings by file name then treat it alike, whichever configs are made
             home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
-            texts.append(Text(home, absolute_upstream(draft.plan)))
+            texts.append(RawText(home, absolute_upstream(draft.plan)))
     before = InputReader(project)
     states = [_read_ruff_inputs(before, draft) for draft in drafts]
     normalized = normalize(texts, project)

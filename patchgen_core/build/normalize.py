@@ -21,7 +21,7 @@ from patchgen_core.project.project import Project
 
 
 @dataclass(frozen=True)
-class Text:
+class RawText:
     """One text to normalize; its path decides which ruff settings apply and is never written."""
 
     path: Path
@@ -45,7 +45,7 @@ class Normalized:
     complaints: tuple[Complaint, ...] = ()
 
 
-def normalize(texts: Sequence[Text], project: Project) -> list[Normalized]:
+def normalize(texts: Sequence[RawText], project: Project) -> list[Normalized]:
     """Normalize texts with the project's ruff settings; a PatchgenError when ruff cannot run with these."""
     results: list[Normalized | None] = [None] * len(texts)
     ruff_settings = RuffSettings(project)
@@ -60,7 +60,9 @@ def normalize(texts: Sequence[Text], project: Project) -> list[Normalized]:
     return [result for result in results if result is not None]
 
 
-def _run_batch(texts: Sequence[Text], settings: Path | None, roots: list[str], project: Project) -> list[Normalized]:
+def _run_batch(
+    texts: Sequence[RawText], settings: Path | None, roots: list[str], project: Project
+) -> list[Normalized]:
     with tempfile.TemporaryDirectory(prefix="patchgen-") as folder:
         inspected, fixed = (Path(folder).resolve() / name for name in ("inspected", "fixed"))
         inspected.mkdir()
@@ -83,7 +85,7 @@ def _run_batch(texts: Sequence[Text], settings: Path | None, roots: list[str], p
         ]
 
 
-def _write(texts: Sequence[Text], base: Path, root: Path) -> list[Path]:
+def _write(texts: Sequence[RawText], base: Path, root: Path) -> list[Path]:
     """Write texts below a folder as their files lie below ``base``; returns where each of them is."""
     paths: list[Path] = []
     for text in texts:
@@ -99,7 +101,7 @@ def _write(texts: Sequence[Text], base: Path, root: Path) -> list[Path]:
 class _Inspection(Thread):
     """Looks for syntax errors and undefined names in texts at ``paths``, whatever settings and comments ignore."""
 
-    def __init__(self, paths: Sequence[Path], texts: Sequence[Text]) -> None:
+    def __init__(self, paths: Sequence[Path], texts: Sequence[RawText]) -> None:
         super().__init__(daemon=True)
         self._paths = paths
         for path, text in zip(paths, texts):

@@ -14,7 +14,7 @@ from patchgen_core.build.selection import Selection
 from patchgen_core.errors import display_path
 from patchgen_core.project.project import Project
 from patchgen_core.watch.events import Batch, Watcher
-from patchgen_core.watch.session import Session, Update
+from patchgen_core.watch.session import Update, WatchSession
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,7 @@ def watch(
         PatchgenError: it cannot start: watchfiles is not installed, there is no project or no config.
     """
     watcher = Watcher()
-    session = Session(load, select, not options.no_cache)
+    session = WatchSession(load, select, not options.no_cache)
     try:
         watcher.follow(session.folders)
         _start(watcher, session, console, options.verbose)
@@ -59,7 +59,7 @@ def watch(
         session.close()
 
 
-def _start(watcher: Watcher, session: Session, console: Console, verbose: bool) -> None:
+def _start(watcher: Watcher, session: WatchSession, console: Console, verbose: bool) -> None:
     """Check everything and write what drifted."""
     from patchgen_core.report.diff import rich_diff
     from patchgen_core.report.drift.terminal import print_drift
@@ -74,13 +74,13 @@ def _start(watcher: Watcher, session: Session, console: Console, verbose: bool) 
     rich_diff("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")  # the first save need not wait for what this imports
 
 
-def _follow(watcher: Watcher, session: Session, console: Console, verbose: bool) -> None:
+def _follow(watcher: Watcher, session: WatchSession, console: Console, verbose: bool) -> None:
     """Watch what there is to be watched by now, and look at what happened there before."""
     while watcher.follow(session.folders):
         _show(session, Batch(is_lost=True), console, verbose)
 
 
-def _show(session: Session, batch: Batch, console: Console, verbose: bool) -> None:
+def _show(session: WatchSession, batch: Batch, console: Console, verbose: bool) -> None:
     """Generate what a change concerns, and print what came of it."""
     began = time.perf_counter()
     update = session.update(batch)

@@ -14,7 +14,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.syntax.edits import Edit, apply_edits
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.scope_analysis import find_scopes
-from patchgen_core.syntax.scopes import Reference, Scope, Scopes
+from patchgen_core.syntax.scopes import NameReference, Scope, Scopes
 from patchgen_core.syntax.source import SourceFile, parse_source
 
 ORIGINAL_INIT = "_original_init"
@@ -114,7 +114,7 @@ def _rewrite(replacement: Replacement, source: SourceFile, edits: list[Edit]) ->
     return replacement.with_text("\n".join(lines), tuple(decorators))
 
 
-def _edit(source: SourceFile, reference: Reference, new: str, replacement: Replacement) -> Edit:
+def _edit(source: SourceFile, reference: NameReference, new: str, replacement: Replacement) -> Edit:
     """The edit that renames a reference, which must not be caught by a local name."""
     node, first = reference.node, new.split(".")[0]
     if isinstance(node, ast.Name) and unicodedata.normalize("NFKC", source.segment(node)) != node.id:
@@ -132,7 +132,7 @@ def _edit(source: SourceFile, reference: Reference, new: str, replacement: Repla
     return Edit(source.start(node), source.end(node), new)
 
 
-def _annotation_edits(source: SourceFile, reference: Reference, names: Mapping[str, str]) -> list[Edit]:
+def _annotation_edits(source: SourceFile, reference: NameReference, names: Mapping[str, str]) -> list[Edit]:
     visible = [name for name in names if reference.scope.find(name) is None]
     if not visible or not string_names(reference.node):
         return []
@@ -143,7 +143,7 @@ def _annotation_edits(source: SourceFile, reference: Reference, names: Mapping[s
 
 def _parameter_references(
     scopes: Scopes, function: Function, parameter: str, replacement: Replacement
-) -> list[Reference]:
+) -> list[NameReference]:
     """Where a function uses a parameter that nothing else is assigned to."""
 
     def is_parameter(name: str, scope: Scope) -> bool:

@@ -86,7 +86,7 @@ Form = Callable[[], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedBatches:
     """A batch that a family may be run on, in the forms that upstream's models take it in.
 
     Attributes:

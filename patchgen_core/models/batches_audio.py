@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from patchgen_core.models.batches import ToyModel, Wanted
+from patchgen_core.models.batches import ToyModel, WantedBatches
 from patchgen_core.models.batches_media import Medium, feature_counts, find_function, find_medium, rows_with_one
 from patchgen_core.models.random_values import random_floats
 
@@ -17,12 +17,12 @@ _MASKS = ("feature_attention_mask", "input_features_mask")
 _FRAMES = 32
 
 
-def audio_batches(toy: ToyModel) -> Iterator[Wanted]:
+def audio_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     """Two rows with a sound each, of different length, the shorter one padded; one row where a sound is long."""
     medium = find_medium(toy, "audio")
     if medium is not None and "input_features" in toy.takes:
         forms = tuple(partial(_batch, toy, medium, count, inputs) for count, inputs in _sounds(toy))
-        yield Wanted("sounds", forms, media=("input_features",), seen_in="pictures")
+        yield WantedBatches("sounds", forms, media=("input_features",), seen_in="pictures")
 
 
 def audio_config(toy: ToyModel) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from patchgen_core.models.batches import Form, ToyModel, Wanted
+from patchgen_core.models.batches import Form, ToyModel, WantedBatches
 from patchgen_core.models.batches_media import Medium, feature_counts, find_function, find_medium, rows_with_one
 from patchgen_core.models.batches_text import labels_for, random_ids, switches, text_inputs
 from patchgen_core.models.picture_inputs import Pictures, Vision, picture_inputs, vision_config, vision_of
@@ -18,7 +18,7 @@ _METHOD = "get_image_features"
 _LENGTH = 12
 
 
-def picture_batches(toy: ToyModel) -> Iterator[Wanted]:
+def picture_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     """A picture in each of two rows, or in one row where a picture has many placeholders.
 
     Pictures have different sizes where the model takes any size; the shorter row is padded.
@@ -29,7 +29,7 @@ def picture_batches(toy: ToyModel) -> Iterator[Wanted]:
         forms += [partial(_batch, toy, medium, pictures) for pictures in picture_inputs(toy)]
     forms = forms or list(_beside_forms(toy))
     if forms:
-        yield Wanted("pictures", tuple(forms), media=("pixel_values",))
+        yield WantedBatches("pictures", tuple(forms), media=("pixel_values",))
 
 
 def _batch(toy: ToyModel, medium: Medium, pictures: Pictures) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from patchgen_core.models.batches import Form, ToyModel, Wanted
+from patchgen_core.models.batches import Form, ToyModel, WantedBatches
 from patchgen_core.models.random_values import random_floats
 from patchgen_core.models.toy_sizes import FIRST_ORDINARY_TOKEN
 
@@ -21,7 +21,7 @@ _PROMPT = 3
 _IGNORED = -100
 
 
-def text_batches(toy: ToyModel) -> Iterator[Wanted]:
+def text_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     """A row padded on the left above one padded on the right; rows of one length; two sequences in one row."""
     if vocabulary(toy) is None or "input_ids" not in toy.takes:
         return
@@ -31,11 +31,11 @@ def text_batches(toy: ToyModel) -> Iterator[Wanted]:
     right[1, -3:] = 0
     both = right.clone()
     both[0, :2] = 0
-    yield Wanted("padded", (*_text_forms(toy, ids, both), *_text_forms(toy, ids, right)), seen_in="pictures")
+    yield WantedBatches("padded", (*_text_forms(toy, ids, both), *_text_forms(toy, ids, right)), seen_in="pictures")
     codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
-    yield Wanted("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded")
+    yield WantedBatches("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded")
     if "position_ids" in toy.takes and toy.kind != "sequence_classification" and not toy.config.is_encoder_decoder:
-        yield Wanted("packed", tuple(_packed_forms(toy)), separate=_PACKED[0], covered_by="trainer")
+        yield WantedBatches("packed", tuple(_packed_forms(toy)), separate=_PACKED[0], covered_by="trainer")
 
 
 def random_ids(toy: ToyModel, rows: int, length: int, seed: int = 0) -> torch.Tensor:

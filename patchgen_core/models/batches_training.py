@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from patchgen_core.models.batches import ToyModel, Wanted
+from patchgen_core.models.batches import ToyModel, WantedBatches
 from patchgen_core.models.batches_text import has_axes, random_ids, switches, vocabulary
 from patchgen_core.models.random_values import random_floats
 
@@ -19,7 +19,7 @@ _ENDS = ((2, 4), (3, 3))
 _MEDIA = {"pixel_values", "pixel_values_videos", "input_features"}
 
 
-def training_batches(toy: ToyModel) -> Iterator[Wanted]:
+def training_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     """For language models that pass keyword arguments on to their loss, and *embedded* for classifiers of sequences.
 
     - *trainer*: two rows in each of which two sequences are packed, cut at other places, so that no two rows have the
@@ -31,21 +31,23 @@ def training_batches(toy: ToyModel) -> Iterator[Wanted]:
       have media, and a model that is sharded waits for all of them.
     """
     if toy.kind == "sequence_classification" and "inputs_embeds" in toy.takes and {"labels", "kwargs"} & toy.takes:
-        yield Wanted("embedded", (partial(_embedded_row, toy),))
+        yield WantedBatches("embedded", (partial(_embedded_row, toy),))
     is_language_model = toy.kind in ("causal_lm", "conditional_generation") and not toy.config.is_encoder_decoder
     if not is_language_model or "kwargs" not in toy.takes or vocabulary(toy) is None:
         return
     if "position_ids" in toy.takes:
-        yield Wanted("trainer", tuple(partial(_trainer, toy, axes) for axes in ((4, 0) if has_axes(toy) else (0,))))
+        yield WantedBatches(
+            "trainer", tuple(partial(_trainer, toy, axes) for axes in ((4, 0) if has_axes(toy) else (0,)))
+        )
     if "inputs_embeds" in toy.takes:
-        yield Wanted("embedded", (partial(_embedded, toy),))
+        yield WantedBatches("embedded", (partial(_embedded, toy),))
     if _MEDIA & toy.takes and "input_ids" in toy.takes:
-        yield Wanted("rank", (partial(_rank, toy),), covered_by="embedded", as_rank=True)
+        yield WantedBatches("rank", (partial(_rank, toy),), covered_by="embedded", as_rank=True)
     if "logits_to_keep" in toy.takes:
         ids = random_ids(toy, 1, _SHORT, seed=4)
         inputs = {"input_ids": ids, "logits_to_keep": 2, **switches(toy)}
         inputs.pop("output_router_logits", None)  # as the configuration has it
-        yield Wanted("kept", (lambda: inputs,))
+        yield WantedBatches("kept", (lambda: inputs,))
 
 
 def _trainer(toy: ToyModel, axes: int) -> Mapping[str, Any]:

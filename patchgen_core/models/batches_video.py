@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from patchgen_core.models.batches import Form, ToyModel, Wanted
+from patchgen_core.models.batches import Form, ToyModel, WantedBatches
 from patchgen_core.models.batches_media import (
     Medium,
     Piece,
@@ -31,13 +31,13 @@ _METHOD = "get_video_features"
 _FRAMES = 2
 
 
-def video_batches(toy: ToyModel) -> Iterator[Wanted]:
+def video_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     """A row with a picture and a video of two frames; the video alone where the model does not take them together."""
     medium = find_medium(toy, "video")
     if medium is None or find_function(toy, _METHOD) is None or vision_config(toy) is None:
         return
     if "pixel_values_videos" in toy.takes:
-        yield Wanted(
+        yield WantedBatches(
             "video", tuple(_forms(toy, medium)), media=("pixel_values", "pixel_values_videos"), seen_in="pictures"
         )
 

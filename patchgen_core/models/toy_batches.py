@@ -17,7 +17,7 @@ import torch
 
 from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_path
 from patchgen_core.models.batch_validation import describe_error, why_mixed, why_refused, why_unseen
-from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel, Wanted
+from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel, WantedBatches
 from patchgen_core.models.batches_audio import audio_batches
 from patchgen_core.models.batches_pictures import picture_batches
 from patchgen_core.models.batches_text import text_batches
@@ -53,7 +53,7 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
     return Batches(run, tuple(refused))
 
 
-def _wanted(toy: ToyModel, refused: list[str]) -> Iterator[Wanted]:
+def _wanted(toy: ToyModel, refused: list[str]) -> Iterator[WantedBatches]:
     """What the built-in builders want; a line in ``refused`` for a builder that cannot read the configuration."""
     for build in _BUILT_IN:
         try:
@@ -74,7 +74,7 @@ def _preserve_state(toy: ToyModel) -> Iterator[None]:
                 buffer.copy_(value)
 
 
-def _first_that_runs(toy: ToyModel, wanted: Wanted) -> ToyBatch | str:
+def _first_that_runs(toy: ToyModel, wanted: WantedBatches) -> ToyBatch | str:
     """The batch in the first form that the model runs, or why it runs none."""
     reasons = []
     for form in wanted.forms:

@@ -20,7 +20,7 @@ from patchgen_core.syntax.classes import (
 )
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_names, last_name, methods
-from patchgen_core.syntax.scopes import Binding, Growth, Scope
+from patchgen_core.syntax.scopes import Growth, NameBinding, Scope
 from patchgen_core.syntax.signatures import Signature, is_static, signature_of
 
 _LISTS = frozenset(["ModuleList", "list", "tuple", "reversed"])
@@ -160,7 +160,7 @@ class Inference:
             return (Value("class", Class(definition[0], definition[1])),)
         return ()
 
-    def _bound(self, binding: Binding, scope: Scope, depth: int) -> tuple[Value, ...]:
+    def _bound(self, binding: NameBinding, scope: Scope, depth: int) -> tuple[Value, ...]:
         """What a local name holds after one of its assignments."""
         value = binding.value
         if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from patchgen_core.syntax.scopes import Binding, Call, Growth, Scope, Scopes
+from patchgen_core.syntax.scopes import Call, Growth, NameBinding, Scope, Scopes
 
 LocalExpression = tuple[ast.expr | None, Scope]
 """An expression, None for what cannot be told, and the scope that its names mean something in."""
@@ -48,7 +48,7 @@ def _add_growth(growth: ClassAttributes, method: ast.Attribute, call: Call) -> N
     items = _growth(added, holder)
     home = call.scope.find(holder.id) if isinstance(holder, ast.Name) else None
     if home is not None and isinstance(holder, ast.Name):
-        home.bound[holder.id].append(Binding(items if home is call.scope else None))
+        home.bound[holder.id].append(NameBinding(items if home is call.scope else None))
     _add(growth, holder, items, call.scope)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
-from patchgen_core.syntax.scopes import Binding, Call, Scope
+from patchgen_core.syntax.scopes import Call, NameBinding, Scope
 from patchgen_core.syntax.signatures import is_static, signature_of
 
 ANY = "*"
@@ -122,7 +122,7 @@ def _top(scope: Scope) -> Scope:
     return scope
 
 
-def _binding(home: Scope, node: ast.Name) -> Binding | None:
+def _binding(home: Scope, node: ast.Name) -> NameBinding | None:
     """The one way a name gets its value; of several loops, the last before its use."""
     bindings = home.bound.get(node.id, [])
     if all(binding.is_item for binding in bindings):

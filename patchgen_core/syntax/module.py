@@ -9,7 +9,7 @@ from patchgen_core.syntax.index import ModuleIndex
 from patchgen_core.syntax.instances import InstanceAttributes, LocalExpression, find_instance_attributes
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, own_method
 from patchgen_core.syntax.scope_analysis import find_scopes
-from patchgen_core.syntax.scopes import Call, Reference, Scope, Scopes
+from patchgen_core.syntax.scopes import Call, NameReference, Scope, Scopes
 from patchgen_core.syntax.source import SourceFile
 
 
@@ -55,9 +55,9 @@ class Module:
         return self._analysis[0].rebound
 
     @cached_property
-    def uses(self) -> dict[str, list[Reference]]:
+    def uses(self) -> dict[str, list[NameReference]]:
         """The references to names of the top level, by name."""
-        uses: dict[str, list[Reference]] = {}
+        uses: dict[str, list[NameReference]] = {}
         for reference in self._analysis[0].references:
             for name in reference.names:
                 if reference.is_global(name):

@@ -9,7 +9,7 @@ from typing import Any
 
 from patchgen_core.syntax.index import bound_name
 from patchgen_core.syntax.nodes import Function
-from patchgen_core.syntax.scopes import Assignment, Binding, Call, Kind, Moment, Reference, Scope, Scopes
+from patchgen_core.syntax.scopes import Assignment, Call, Kind, Moment, NameBinding, NameReference, Scope, Scopes
 from patchgen_core.syntax.signatures import instance_name
 
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -95,12 +95,12 @@ class _Analysis:
             self.scopes.inner[id(node)] = scope
         return scope
 
-    def _bind(self, name: str, scope: Scope, binding: Binding | None = None) -> None:
+    def _bind(self, name: str, scope: Scope, binding: NameBinding | None = None) -> None:
         self.scopes.bindings.append((name, scope))
         if name in scope.global_names:
             scope = self.top
             self.scopes.rebound.add(name)
-        scope.bound.setdefault(name, []).append(binding or Binding())
+        scope.bound.setdefault(name, []).append(binding or NameBinding())
 
     def _note_outer_bindings(self) -> None:
         """Note that names which a function binds for an outer one have values there that cannot be told."""
@@ -108,7 +108,7 @@ class _Analysis:
             for name in scope.outer_names:
                 home = scope.find(name)
                 if home is not None:
-                    home.bound[name].append(Binding())
+                    home.bound[name].append(NameBinding())
 
     def _function(self, node: Function, scope: Scope) -> None:
         self._bind(node.name, scope)
@@ -176,7 +176,7 @@ class _Analysis:
         inner = self._enter(node, "comprehension", scope, scope.cls, scope.self_name)
         for number, generator in enumerate(node.generators):
             self._visit(generator.iter, inner if number else scope)
-            self._target(generator.target, Binding(generator.iter, is_item=True), inner)
+            self._target(generator.target, NameBinding(generator.iter, is_item=True), inner)
             self._visit_all(generator.ifs, inner)
         self._visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt], inner)
 
@@ -193,37 +193,37 @@ class _Analysis:
         self.is_in_annotation = was_in_annotation
         self.moment = moment
         for text in _quoted_annotations(node):
-            self.scopes.references.append(Reference(text, scope, self.owner, "annotation"))
+            self.scopes.references.append(NameReference(text, scope, self.owner, "annotation"))
 
     def _annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
         self._annotation(node.annotation, scope, is_evaluated=scope.kind in ("module", "class"))
         if node.value is not None:
             self._visit(node.value, scope)
         if node.simple or node.value is not None or not isinstance(node.target, ast.Name):
-            self._target(node.target, Binding(node.value), scope)
+            self._target(node.target, NameBinding(node.value), scope)
 
     # --- names -------------------------------------------------------------------------------------
 
     def _name(self, node: ast.Name, scope: Scope) -> None:
         if isinstance(node.ctx, ast.Load):
             is_ahead = scope.kind == "class" and node.id not in scope.bound
-            self.scopes.references.append(Reference(node, scope, self.owner, self.moment, is_ahead))
+            self.scopes.references.append(NameReference(node, scope, self.owner, self.moment, is_ahead))
         else:
             self._bind(node.id, scope)
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
         self._visit(node.value, scope)
 
-    def _target(self, target: ast.expr, binding: Binding, scope: Scope) -> None:
+    def _target(self, target: ast.expr, binding: NameBinding, scope: Scope) -> None:
         if isinstance(target, ast.Name):
             self._bind(target.id, scope, binding)
         elif isinstance(target, (ast.Tuple, ast.List)):
             for index, entry in enumerate(target.elts):
                 is_first_level = binding.index is None
-                part = Binding(binding.value, binding.is_item, index) if is_first_level else Binding()
+                part = NameBinding(binding.value, binding.is_item, index) if is_first_level else NameBinding()
                 self._target(entry, part, scope)
         elif isinstance(target, ast.Starred):
-            self._target(target.value, Binding(), scope)
+            self._target(target.value, NameBinding(), scope)
         else:
             value = binding.value if binding.is_value else None
             self.scopes.assignments.append(Assignment(target, value, scope))
@@ -232,27 +232,27 @@ class _Analysis:
     def _assign(self, node: ast.Assign, scope: Scope) -> None:
         self._visit(node.value, scope)
         for target in node.targets:
-            self._target(target, Binding(node.value), scope)
+            self._target(target, NameBinding(node.value), scope)
 
     def _augmented(self, node: ast.AugAssign, scope: Scope) -> None:
         self._visit(node.value, scope)
-        self._target(node.target, Binding(), scope)
+        self._target(node.target, NameBinding(), scope)
 
     def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
         self._visit(node.iter, scope)
-        self._target(node.target, Binding(node.iter, is_item=True), scope)
+        self._target(node.target, NameBinding(node.iter, is_item=True), scope)
         self._visit_all([*node.body, *node.orelse], scope)
 
     def _walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
         self._visit(node.value, scope)
         while scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
-        self._bind(node.target.id, scope, Binding(node.value))
+        self._bind(node.target.id, scope, NameBinding(node.value))
 
     def _with_item(self, node: ast.withitem, scope: Scope) -> None:
         self._visit(node.context_expr, scope)
         if node.optional_vars is not None:
-            self._target(node.optional_vars, Binding(), scope)
+            self._target(node.optional_vars, NameBinding(), scope)
 
     def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
         for alias in node.names:

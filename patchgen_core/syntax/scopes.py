@@ -16,7 +16,7 @@ class Growth(ast.List):
 
 
 @dataclass(slots=True, eq=False)  # not frozen: a module has thousands of them
-class Binding:
+class NameBinding:
     """How a name gets a value.
 
     Attributes:
@@ -55,7 +55,7 @@ class Scope:
     owner: str = ""
     cls: str = ""
     self_name: str = ""
-    bound: dict[str, list[Binding]] = field(default_factory=dict)
+    bound: dict[str, list[NameBinding]] = field(default_factory=dict)
     outer_names: set[str] = field(default_factory=set)
     global_names: set[str] = field(default_factory=set)
 
@@ -87,7 +87,7 @@ class Scope:
 
 
 @dataclass(slots=True, eq=False)  # not frozen: a module has thousands of them
-class Reference:
+class NameReference:
     """A name that is read, or a string in an annotation.
 
     Attributes:
@@ -156,7 +156,7 @@ class Scopes:
 
     top: Scope
     inner: dict[int, Scope] = field(default_factory=dict)
-    references: list[Reference] = field(default_factory=list)
+    references: list[NameReference] = field(default_factory=list)
     bindings: list[tuple[str, Scope]] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)

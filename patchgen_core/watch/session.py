@@ -61,7 +61,7 @@ class _FileState:
         return {problem for result in self.results for problem in result.outcome.problems}
 
 
-class Session:
+class WatchSession:
     """The state of a watch. After a change all configs are checked: the cache knows which of them it concerns.
 
     Args:

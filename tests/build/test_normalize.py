@@ -9,7 +9,7 @@ import pytest
 
 from patchgen_core.api.codegen import run_codegen
 from patchgen_core.build.artifacts import make_artifacts
-from patchgen_core.build.normalize import Complaint, Normalized, Text, normalize
+from patchgen_core.build.normalize import Complaint, Normalized, RawText, normalize
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
 from patchgen_core.errors import PatchgenError
@@ -44,7 +44,7 @@ def settings(work: Workspace, text: str, **files: str) -> Project:
 
 
 def run(project: Project, text: str, path: str = "toy/generated/a.py") -> str:
-    result = normalize([Text(project.search_root / path, text)], project)[0]
+    result = normalize([RawText(project.search_root / path, text)], project)[0]
     assert result.complaints == ()
     return result.text
 
@@ -215,7 +215,7 @@ def test_the_environment_does_not_divert_what_ruff_finds(
     work: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RUFF_OUTPUT_FILE", str(tmp_path / "ruff.txt"))
-    result = normalize([Text(work.models / "a.py", "x = missing\n")], work.project)[0]
+    result = normalize([RawText(work.models / "a.py", "x = missing\n")], work.project)[0]
     assert [complaint.name for complaint in result.complaints] == ["missing"]
 
 
@@ -228,7 +228,7 @@ def test_formatting_again_changes_nothing(work: Workspace) -> None:
 
 def test_texts_of_one_path_do_not_meet(work: Workspace) -> None:
     path = work.models / "toy/generated/a.py"
-    results = normalize([Text(path, f"x  = {n}\n") for n in range(3)], work.project)
+    results = normalize([RawText(path, f"x  = {n}\n") for n in range(3)], work.project)
     assert [result.text for result in results] == ["x = 0\n", "x = 1\n", "x = 2\n"]
 
 
@@ -243,7 +243,7 @@ def test_nothing_to_normalize_is_nothing(work: Workspace) -> None:
 @pytest.mark.parametrize("top", ["", "# ruff: noqa\n", "# ruff: noqa: F821\n", "# flake8: noqa\n"])
 def test_undefined_names_are_found_under_any_noqa(work: Workspace, top: str, mark: str) -> None:
     text = f"{top}x = missing{mark}\n"
-    result = normalize([Text(work.models / "a.py", text)], work.project)[0]
+    result = normalize([RawText(work.models / "a.py", text)], work.project)[0]
     line = 2 if top else 1
     assert result.complaints == (Complaint(line, "Undefined name `missing`", "missing"),)
 
@@ -260,12 +260,12 @@ def test_undefined_names_are_found_under_any_noqa(work: Workspace, top: str, mar
 )
 def test_undefined_names_are_found_under_any_settings(work: Workspace, own: str) -> None:
     project = settings(work, f"ruff_extra_ignore = ['F821']\n{own}")
-    result = normalize([Text(work.models / "toy/generated/a.py", "x = missing\n")], project)[0]
+    result = normalize([RawText(work.models / "toy/generated/a.py", "x = missing\n")], project)[0]
     assert [complaint.name for complaint in result.complaints] == ["missing"]
 
 
 def test_a_syntax_error_leaves_the_other_texts_alone(work: Workspace) -> None:
-    texts = [Text(work.models / name, text) for name, text in (("a.py", "x  = 1\ndef f(:\n"), ("b.py", "y  = 1\n"))]
+    texts = [RawText(work.models / name, text) for name, text in (("a.py", "x  = 1\ndef f(:\n"), ("b.py", "y  = 1\n"))]
     broken, fine = normalize(texts, work.project)
     assert broken.text == "x  = 1\ndef f(:\n"
     assert {(c.line, c.name) for c in broken.complaints} >= {(2, "")}
@@ -328,13 +328,13 @@ def test_what_python_rejects_is_not_generated(work: Workspace, declaration: str)
 def test_bad_ruff_settings_are_an_error_that_shows_what_ruff_says(work: Workspace, own: str) -> None:
     project = settings(work, own)
     with pytest.raises(PatchgenError, match=r"(?s)^ruff failed on the generated modules\n.*pyproject\.toml"):
-        normalize([Text(work.models / "a.py", "x = 1\n")], project)
+        normalize([RawText(work.models / "a.py", "x = 1\n")], project)
 
 
 def test_an_unknown_rule_to_ignore_is_an_error_that_names_it(work: Workspace) -> None:
     project = settings(work, "ruff_extra_ignore = ['NOPE1']\n")
     with pytest.raises(PatchgenError, match="NOPE1"):
-        normalize([Text(work.models / "a.py", "x = 1\n")], project)
+        normalize([RawText(work.models / "a.py", "x = 1\n")], project)
 
 
 # --- nothing is written on error -------------------------------------------------------------------

@@ -13,7 +13,7 @@ from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.matrix import compatibility_pool
 from patchgen_core.upgrade.matrix.matrix import make_matrix
-from patchgen_core.upgrade.matrix.release_columns import Wanted, expand, find_columns
+from patchgen_core.upgrade.matrix.release_columns import WantedReleases, expand, find_columns
 from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upstream.releases import Releases, release_folder
@@ -31,10 +31,10 @@ def shop(work: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def matrix(work: Workspace, words: Sequence[str], *, offline: bool = False, bisect: bool = True) -> MatrixReport:
-    return of(work, Wanted(tuple(words)), offline=offline, bisect=bisect)
+    return of(work, WantedReleases(tuple(words)), offline=offline, bisect=bisect)
 
 
-def of(work: Workspace, wanted: Wanted, *, offline: bool = False, bisect: bool = True) -> MatrixReport:
+def of(work: Workspace, wanted: WantedReleases, *, offline: bool = False, bisect: bool = True) -> MatrixReport:
     project = work.project
     selection = select_configs(project, package="acme")
     releases = Releases(release_folder(project), "acme", offline=offline)
@@ -53,7 +53,7 @@ def only(report: MatrixReport) -> MatrixRow:
 
 def error(releases: Releases, *words: str) -> str:
     with pytest.raises(PatchgenError) as caught:
-        find_columns(releases, Wanted(words), lambda _: None)
+        find_columns(releases, WantedReleases(words), lambda _: None)
     return str(caught.value)
 
 
@@ -190,7 +190,7 @@ def test_wheel_and_folder_of_a_known_version_have_columns_of_their_own(
     shutil.copytree(work.site, folder)
     (folder / "acme/models/toy/modeling_toy.py").write_text("\n\n".join((HEAD, REST)))
     wheel = write_wheel(tmp_path / "own", "2.1.dev0", (NORM, HEAD, REST))
-    report = of(work, Wanted(("1.0",), (wheel,), (folder,)), bisect=False)
+    report = of(work, WantedReleases(("1.0",), (wheel,), (folder,)), bisect=False)
     assert report.versions == ("1.0", "1.0 (folder)", "2.1.dev0")
     assert states(only(report)) == ["ok", "breaks", "ok"]
 

@@ -14,7 +14,7 @@ from typing import Any
 from patchgen_core.authoring.adopt.config_text import write_config
 from patchgen_core.authoring.adopt.contract_findings import examine
 from patchgen_core.authoring.adopt.patcher_run import PatcherRequest, PatcherRun
-from patchgen_core.build.normalize import Text, normalize
+from patchgen_core.build.normalize import RawText, normalize
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.files import read_text, write_files
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
@@ -94,7 +94,7 @@ def adopt(
     write_files([(path, written.text)])
     allowed, wrong, notes = examine(project, path)
     text = write_config(run, source, target_file, about, allowed).text
-    text = normalize([Text(path, text)], project)[0].text
+    text = normalize([RawText(path, text)], project)[0].text
     write_files([(path, text)])
     return AdoptResult(
         path,

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatcherRun, Use, Value
+from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatchedValue, PatcherRun, UsedName
 from patchgen_core.errors import Problem
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.syntax.source import SourceFile
@@ -19,7 +19,7 @@ _TAKER = "use_kernelized_func"
 
 
 @dataclass(frozen=True)
-class Written:
+class ConfigText:
     """The text of a config, before it is formatted, and what it does and does not hold.
 
     ``findings`` is what the patcher does and the config does not; ``notes`` what is different without being wrong.
@@ -46,7 +46,7 @@ def write_config(
     target_file: str,
     about: Sequence[str],
     allowed: Sequence[Allowed] = (),
-) -> Written:
+) -> ConfigText:
     """The config for what a patcher did to the module ``source``; its docstring ends with the lines ``about``."""
     return _Writer(run, source, target_file).write(about, allowed)
 
@@ -76,7 +76,7 @@ class _Writer:
         self.reason = f"As {self.function} patches it"
         self.whole = {e.name for e in run.changes if e.is_upstream and not e.cls and e.name in self.index.definitions}
 
-    def write(self, about: Sequence[str], allowed: Sequence[Allowed]) -> Written:
+    def write(self, about: Sequence[str], allowed: Sequence[Allowed]) -> ConfigText:
         parts = self.parts
         elsewhere: dict[str, list[AttributeChange]] = {}
         for change in self.run.changes:
@@ -94,7 +94,7 @@ class _Writer:
             names = ", ".join(self.run.side_effects)
             parts.notes.append(f"meanwhile other packages changed in themselves, which is left to them: {names}")
         text = "\n".join(self._text(about, allowed))
-        return Written(text, tuple(parts.changes), tuple(parts.findings), tuple(parts.notes))
+        return ConfigText(text, tuple(parts.changes), tuple(parts.findings), tuple(parts.notes))
 
     # --- changes -----------------------------------------------------------------------------------
 
@@ -114,7 +114,7 @@ class _Writer:
             upstream = self.run.upstream.rpartition(".")[2]
             self.parts.notes.append(f"{name}: the patcher sets it, but {upstream} has no such name: without effect")
 
-    def _definition(self, change: AttributeChange, value: Value, nodes: list[Definition]) -> None:
+    def _definition(self, change: AttributeChange, value: PatchedValue, nodes: list[Definition]) -> None:
         kind = "class" if isinstance(nodes[0], ast.ClassDef) else "function"
         if value.module and "." not in value.name:
             self.parts.externals.append(
@@ -134,7 +134,7 @@ class _Writer:
         if kind == "function":
             self._take_marks_off(change.name)
 
-    def _bound(self, change: AttributeChange, value: Value) -> None:
+    def _bound(self, change: AttributeChange, value: PatchedValue) -> None:
         """A name that upstream imports or assigns."""
         name = change.name
         place = (value.module, value.name) if value.module and "." not in value.name else None
@@ -170,7 +170,7 @@ class _Writer:
         elif self._names(change, value, copied=not value.module):
             self._override(change, value)
 
-    def _override(self, change: AttributeChange, value: Value) -> None:
+    def _override(self, change: AttributeChange, value: PatchedValue) -> None:
         options = "keep_decorators=False"
         renamed = {use.name: self._alias(use) for use in value.uses if use.kind == "renamed"}
         options += f", name_map={renamed!r}" if renamed else ""
@@ -209,13 +209,13 @@ class _Writer:
         value = f" = {change.value.shown}" if change.value else ""
         self.parts.findings.append(Problem(f"{change.target}{value}: {why}", hint=hint))
 
-    def _patched(self, change: AttributeChange, value: Value) -> None:
+    def _patched(self, change: AttributeChange, value: PatchedValue) -> None:
         self.patched.add(change.target)
         self.parts.changes.append(f"{change.target} = {value.shown}")
 
     # --- names -------------------------------------------------------------------------------------
 
-    def _names(self, change: AttributeChange, value: Value, copied: bool) -> bool:
+    def _names(self, change: AttributeChange, value: PatchedValue, copied: bool) -> bool:
         """Import what a replacement's source refers to; tell what cannot be."""
         bad = [use.name for use in value.uses if use.kind in ("clash", "unknown")]
         for use in value.uses:
@@ -242,10 +242,10 @@ class _Writer:
         """Import a name into the generated module, unless it is imported from elsewhere already."""
         return self.parts.additions.setdefault(name, (module, attribute)) == (module, attribute)
 
-    def _alias(self, use: Use) -> str:
+    def _alias(self, use: UsedName) -> str:
         return f"{use.module.partition('.')[0]}_{use.name}"
 
-    def _import(self, value: Value) -> str:
+    def _import(self, value: PatchedValue) -> str:
         """Import a replacement into the config; the expression for it."""
         first, *rest = value.name.split(".")
         name = first

@@ -11,7 +11,7 @@ UseKind = Literal["upstream", "imported", "mentioned", "renamed", "clash", "unkn
 
 
 @dataclass(frozen=True)
-class Use:
+class UsedName:
     """A global name that a replacement refers to.
 
     Attributes:
@@ -28,7 +28,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Value:
+class PatchedValue:
     """What a patcher puts in the place of an attribute.
 
     Attributes:
@@ -45,7 +45,7 @@ class Value:
     module: str = ""
     name: str = ""
     source: str = ""
-    uses: tuple[Use, ...] = ()
+    uses: tuple[UsedName, ...] = ()
     why: str = ""
 
 
@@ -65,7 +65,7 @@ class AttributeChange:
     cls: str
     is_upstream: bool
     was: str
-    value: Value | None
+    value: PatchedValue | None
 
     @property
     def target(self) -> str:

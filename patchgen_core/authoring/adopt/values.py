@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.authoring.adopt.patcher_run import Use, Value, ValueKind
+from patchgen_core.authoring.adopt.patcher_run import PatchedValue, UsedName, ValueKind
 from patchgen_core.codegen.renaming import map_prefixes
 from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError
@@ -26,7 +26,7 @@ from patchgen_core.syntax.source import SourceCache
 _SOURCES = SourceCache()
 
 
-def describe(value: Any, bound: Mapping[str, Any], home: str) -> Value:
+def describe(value: Any, bound: Mapping[str, Any], home: str) -> PatchedValue:
     """A value as a patch config can have it.
 
     Args:
@@ -36,19 +36,19 @@ def describe(value: Any, bound: Mapping[str, Any], home: str) -> Value:
     wrapper, inner = _unwrapped(value)
     shown = shortly(inner)
     if isinstance(inner, types.ModuleType):
-        return Value("module", shown, module=inner.__name__)
+        return PatchedValue("module", shown, module=inner.__name__)
     module, name = _import_path(inner, home)
     shown = f"{module}.{name}" if module else shown
     if not isinstance(inner, (type, types.FunctionType, types.BuiltinFunctionType)):
         literal = "" if wrapper else _literal(inner)
-        return Value("literal" if literal else "other", literal or shown, module, name)
+        return PatchedValue("literal" if literal else "other", literal or shown, module, name)
     kind: ValueKind = "class" if isinstance(inner, type) else "function"
     try:
         replacement = _readable(inner, name, wrapper)
     except PatchgenError as error:
-        return Value(kind, shown, module, name, why=error.problems[0].message)
+        return PatchedValue(kind, shown, module, name, why=error.problems[0].message)
     source = "" if module else "\n".join([*replacement.decorators, replacement.text])
-    return Value(kind, shown, module, name, source, tuple(_uses(replacement, bound)))
+    return PatchedValue(kind, shown, module, name, source, tuple(_uses(replacement, bound)))
 
 
 def shortly(value: Any) -> str:
@@ -122,7 +122,7 @@ def _readable(value: Any, name: str, wrapper: str) -> Replacement:
     return replacement
 
 
-def _uses(replacement: Replacement, bound: Mapping[str, Any]) -> Iterator[Use]:
+def _uses(replacement: Replacement, bound: Mapping[str, Any]) -> Iterator[UsedName]:
     """The global names that a replacement refers to, and where they come from."""
     text = "\n".join([*replacement.decorators, replacement.text])
     evaluated, mentioned, written = _global_names(text, replacement.names)
@@ -131,26 +131,26 @@ def _uses(replacement: Replacement, bound: Mapping[str, Any]) -> Iterator[Use]:
     own = str(replacement.namespace["__name__"])
     for name in sorted(evaluated | mentioned):
         if name in written:  # of its own module, which others read
-            yield Use(name, "clash")
+            yield UsedName(name, "clash")
         elif name not in replacement.namespace:
             if name in bound:
-                yield Use(name, "upstream")
+                yield UsedName(name, "upstream")
             elif name in imports:
                 found = _from(*imports[name]) is not MISSING
-                yield Use(name, "imported" if found else "mentioned", *imports[name])
+                yield UsedName(name, "imported" if found else "mentioned", *imports[name])
             elif name in evaluated and not hasattr(builtins, name):
-                yield Use(name, "unknown")
+                yield UsedName(name, "unknown")
         else:
             value = replacement.namespace[name]
             place = imports.get(name, (own, name))
             if _from(*place) is not value:  # as after 'except ImportError: name = None'
                 place = (own, name)
             if name not in bound:
-                yield Use(name, "imported", *place)
+                yield UsedName(name, "imported", *place)
             elif _is_same(bound[name], value):
-                yield Use(name, "upstream")
+                yield UsedName(name, "upstream")
             else:
-                yield Use(name, "renamed" if _is_renamable(text, name) else "clash", *place)
+                yield UsedName(name, "renamed" if _is_renamable(text, name) else "clash", *place)
 
 
 def _from(module: str, attribute: str) -> Any:

@@ -19,7 +19,7 @@ Changes = Mapping[cst.CSTNode, Callable[[Any], cst.CSTNode]]
 
 
 @dataclass(frozen=True)
-class ConfigFile:
+class EditedFile:
     """A file and its tree, which knows encoding, byte order mark and newlines."""
 
     path: Path
@@ -50,7 +50,7 @@ class ConfigFile:
         """Where each node stands; definitions start at their ``def`` or ``class``, below their decorators."""
         return MetadataWrapper(self.module, unsafe_skip_copy=True).resolve(PositionProvider)
 
-    def changed(self, changes: Changes) -> ConfigFile:
+    def changed(self, changes: Changes) -> EditedFile:
         """The file with changes of some of its nodes."""
         if not changes:
             return self
@@ -73,9 +73,9 @@ class ConfigFiles:
     """The files that are edited, each read once."""
 
     def __init__(self) -> None:
-        self._files: dict[Path, ConfigFile] = {}
+        self._files: dict[Path, EditedFile] = {}
 
-    def get(self, path: Path) -> ConfigFile:
+    def get(self, path: Path) -> EditedFile:
         """A file as it was when it was first asked for.
 
         Raises:
@@ -83,7 +83,7 @@ class ConfigFiles:
         """
         try:
             if path not in self._files:
-                self._files[path] = ConfigFile(path, cst.parse_module(path.read_bytes()))
+                self._files[path] = EditedFile(path, cst.parse_module(path.read_bytes()))
         except (OSError, SyntaxError, ValueError, LookupError, cst.ParserSyntaxError) as error:
             raise PatchgenError(f"cannot be read: {error}", Location(str(path))) from None
         return self._files[path]

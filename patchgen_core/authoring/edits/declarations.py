@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from patchgen_core.authoring.edits.config_file import Changes, ConfigFile
+from patchgen_core.authoring.edits.config_file import Changes, EditedFile
 
 
-def pin_version(file: ConfigFile, line: int, version: str) -> Changes:
+def pin_version(file: EditedFile, line: int, version: str) -> Changes:
     """The change that pins the config that is made at a line to another version, where it is pinned by a text."""
     arguments = (argument for call in _calls(file, line) for argument in call.args)
     pins = (a for a in arguments if a.keyword is not None and a.keyword.value == "transformers_version")
     return next((_renaming(pin.value, lambda _: version) for pin in pins), {})
 
 
-def rename_target(file: ConfigFile, line: int, old: str, new: str) -> Changes:
+def rename_target(file: EditedFile, line: int, old: str, new: str) -> Changes:
     """The change that has the patch that is declared at a line name its target anew, where it does by a text."""
     values = (argument.value for call in _calls(file, line) for argument in call.args)
     names = (value for value in values if isinstance(value, cst.SimpleString) and value.evaluated_value == old)
     return next((_renaming(name, lambda _: new) for name in names), {})
 
 
-def rename_undecorated_class(file: ConfigFile, old: str, new: str) -> Changes:
+def rename_undecorated_class(file: EditedFile, old: str, new: str) -> Changes:
     """The changes that have calls of ``drop_decorators`` name a class anew, where they do by a text."""
 
     def renamed(name: str) -> str:
@@ -38,7 +38,7 @@ def rename_undecorated_class(file: ConfigFile, old: str, new: str) -> Changes:
     return changes
 
 
-def _calls(file: ConfigFile, line: int = 0) -> Iterator[cst.Call]:
+def _calls(file: EditedFile, line: int = 0) -> Iterator[cst.Call]:
     """The calls of a file, or those that a line starts or lies in."""
     for node, position in file.positions.items():
         if isinstance(node, cst.Call) and (not line or position.start.line <= line <= position.end.line):

@@ -10,7 +10,7 @@ from typing import Any
 
 import libcst as cst
 
-from patchgen_core.authoring.edits.config_file import Changes, ConfigFile
+from patchgen_core.authoring.edits.config_file import Changes, EditedFile
 from patchgen_core.syntax.nodes import string_lines
 from patchgen_core.syntax.source import shift
 
@@ -41,7 +41,7 @@ class DefinitionText(cst.BaseStatement):
         state.add_token(state.default_newline)
 
 
-def replace_definition(file: ConfigFile, line: int, old: str, new: str) -> Changes | None:
+def replace_definition(file: EditedFile, line: int, old: str, new: str) -> Changes | None:
     """The change that makes one text of another; lines that are the same in both stay as the file has them.
     Both stand at column 0, with their own decorators or with none; conflict markers in ``new`` stay at column 0.
 
@@ -73,7 +73,7 @@ def replace_definition(file: ConfigFile, line: int, old: str, new: str) -> Chang
     return {there: change}
 
 
-def _find(file: ConfigFile, line: int) -> Definition | None:
+def _find(file: EditedFile, line: int) -> Definition | None:
     for node, position in file.positions.items():
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and position.start.line == line:
             return node

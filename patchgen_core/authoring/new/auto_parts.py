@@ -9,7 +9,7 @@ from patchgen_core.authoring.new.expressions import methods_of, own_attribute
 from patchgen_core.authoring.new.function_text import FunctionText, mark
 from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import ModulePatches, Patch, function_name
+from patchgen_core.authoring.new.patches import ModulePatches, NewPatch, function_name
 from patchgen_core.syntax.nodes import last_name
 
 AutoParts = dict[tuple[str, str], str]
@@ -36,7 +36,7 @@ def find_auto_parts(types: ModelTypes, upstream: UpstreamSource, patched: set[st
             parts[cls.name, own_attribute(statement.targets[0])] = name
         target = f"{cls.name}.__init__"
         what = f"{' and '.join(dict.fromkeys(classes.values()))} of this module instead of upstream's"
-        result.patches.append(Patch(target, what, (), (_CHANGE,), text.text(function_name(target))))
+        result.patches.append(NewPatch(target, what, (), (_CHANGE,), text.text(function_name(target))))
     return result, parts
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from patchgen_core.authoring.new.expressions import methods_of
 from patchgen_core.authoring.new.function_text import FunctionText, mark, marked
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
-from patchgen_core.authoring.new.patches import SEQ_CLS, ModulePatches, Patch, Unpatched, function_name
+from patchgen_core.authoring.new.patches import SEQ_CLS, ModulePatches, NewPatch, Unpatched, function_name
 from patchgen_core.syntax.nodes import FUNCTIONS, last_name, without_docstring
 from patchgen_core.syntax.source import SourceFile
 
@@ -74,7 +74,7 @@ def find_classification(upstream: UpstreamSource, generic: SourceFile) -> Module
     return result
 
 
-def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> Patch | None:
+def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> NewPatch | None:
     """The generic head's forward with the slot in it, for one class."""
     home = next((n for n in generic.tree.body if isinstance(n, ast.ClassDef) and n.name == GENERIC), None)
     function = methods_of(home).get("forward") if home is not None else None
@@ -96,7 +96,7 @@ def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> 
     if "logger" in used and "logger" not in upstream.names:
         block = ("logger = logging.get_logger(__name__)",)
         imports += () if "logging" in upstream.names else (("logging", "transformers.utils"),)
-    return Patch(
+    return NewPatch(
         target,
         "Op slot for the loss of sequence classification",
         (SEQ_CLS,),

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from patchgen_core.authoring.new.file_texts import Written, config_text, converter_text, init_text, plan_text
+from patchgen_core.authoring.new.file_texts import FileTexts, config_text, converter_text, init_text, plan_text
 from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.patch_search import find_patches, find_plan_and_layout, read_upstream
-from patchgen_core.authoring.new.patches import ModulePatches, Patch, Unpatched
+from patchgen_core.authoring.new.patches import ModulePatches, NewPatch, Unpatched
 from patchgen_core.build.artifacts import make_artifacts
-from patchgen_core.build.normalize import Text, normalize
+from patchgen_core.build.normalize import RawText, normalize
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.run import Contracts
@@ -44,7 +44,7 @@ class NewResult:
     upstream: str
     config: Path
     files: tuple[tuple[Path, str], ...]
-    patches: tuple[Patch, ...]
+    patches: tuple[NewPatch, ...]
     left: tuple[Unpatched, ...]
     errors: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
@@ -94,7 +94,7 @@ def create_new(
 
 
 @dataclass(frozen=True)
-class _Draft:
+class _NewFiles:
     """Texts that are written nowhere yet, and what the generator and the contract rules say of them."""
 
     config: Path
@@ -105,7 +105,7 @@ class _Draft:
     warnings: tuple[Problem, ...]
 
 
-def _draft(project: Project, types: ModelTypes, upstream: UpstreamSource) -> _Draft:
+def _draft(project: Project, types: ModelTypes, upstream: UpstreamSource) -> _NewFiles:
     """The texts for a model type, without the patches that the generator or a rule objects to."""
     name = upstream.model.identifier
     config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
@@ -118,9 +118,9 @@ def _draft(project: Project, types: ModelTypes, upstream: UpstreamSource) -> _Dr
         if not module_patches.patches:
             raise _nothing(upstream.model.name, upstream.model.module, module_patches.left)
         plan, stored = find_plan_and_layout(types, upstream, module_patches, auto_parts)
-        written = Written(upstream, module_patches, package, plan, stored, release)
+        written = FileTexts(upstream, module_patches, package, plan, stored, release)
         files = _format(project, _files(written, config))
-        draft = _Draft(
+        draft = _NewFiles(
             config, module_patches, tuple(files), *_generate(project, types.sources, config, dict(files)[config])
         )
         more = _objections(module_patches.patches, (*draft.problems, *draft.warnings), dict(files)[config])
@@ -130,7 +130,7 @@ def _draft(project: Project, types: ModelTypes, upstream: UpstreamSource) -> _Dr
     return draft
 
 
-def _files(written: Written, config: Path) -> list[tuple[Path, str]]:
+def _files(written: FileTexts, config: Path) -> list[tuple[Path, str]]:
     folder = config.parent
     files = [(config, config_text(written)), (folder / "__init__.py", init_text(written))]
     if written.has_converter:
@@ -141,7 +141,7 @@ def _files(written: Written, config: Path) -> list[tuple[Path, str]]:
 
 
 def _format(project: Project, files: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]:
-    texts = normalize([Text(path, text) for path, text in files], project)
+    texts = normalize([RawText(path, text) for path, text in files], project)
     return [(path, text.text) for (path, _), text in zip(files, texts)]
 
 
@@ -157,7 +157,7 @@ def _generate(
     return outcome.artifact, tuple(verdict.errors), tuple(verdict.warnings)
 
 
-def _objections(patches: Sequence[Patch], problems: Sequence[Problem], text: str) -> dict[str, Unpatched]:
+def _objections(patches: Sequence[NewPatch], problems: Sequence[Problem], text: str) -> dict[str, Unpatched]:
     """The patches that problems are about, by the line of the config that declares each."""
     starts = dict(_declared(text))
     by_target = {patch.target: patch for patch in patches}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
-from patchgen_core.authoring.new.patches import SLOTS, ModulePatches, Patch, Slot, Unpatched, function_name
-from patchgen_core.authoring.new.plans import Plan, Stored
+from patchgen_core.authoring.new.patches import SLOTS, ModulePatches, NewPatch, NewSlot, Unpatched, function_name
+from patchgen_core.authoring.new.plans import ExpertPlan, Stored
 from patchgen_core.upstream.module import UpstreamModule
 
 _WIDTH = 115
@@ -29,7 +29,7 @@ _FACTORIES = {
 
 
 @dataclass(frozen=True)
-class Written:
+class FileTexts:
     """What the texts are of.
 
     Attributes:
@@ -41,7 +41,7 @@ class Written:
     upstream: UpstreamSource
     module_patches: ModulePatches
     package: str
-    plan: Plan | None
+    plan: ExpertPlan | None
     stored: Stored | None
     release: UpstreamModule
 
@@ -62,7 +62,7 @@ class Written:
         return self.stored is not None and self.stored.layout in _FACTORIES
 
     @property
-    def slots(self) -> list[Slot]:
+    def slots(self) -> list[NewSlot]:
         """The slots of all patches, in their usual order."""
         order = [slot.name for slot in SLOTS]
         used = {slot.name: slot for patch in self.module_patches.patches for slot in patch.slots}
@@ -72,12 +72,12 @@ class Written:
 # --- the config ------------------------------------------------------------------------------------
 
 
-def config_text(written: Written) -> str:
+def config_text(written: FileTexts) -> str:
     """The patch config, before it is formatted."""
     return "\n".join(_config(written))
 
 
-def _config(written: Written) -> Iterator[str]:
+def _config(written: FileTexts) -> Iterator[str]:
     model, module_patches = written.upstream.model, written.module_patches
     yield from _docstring(written)
     yield from _imports(written)
@@ -98,7 +98,7 @@ def _config(written: Written) -> Iterator[str]:
     yield from _plan_patches(written)
 
 
-def _docstring(written: Written) -> Iterator[str]:
+def _docstring(written: FileTexts) -> Iterator[str]:
     model = written.upstream.model
     release = f"{written.release.distribution} {written.release.version}"
     lines = [f"{written.title} by op slots: upstream's code stays, and a kernel takes over where one is bound.", ""]
@@ -128,7 +128,7 @@ def _grouped(left: Sequence[Unpatched]) -> Iterator[tuple[str, str]]:
         yield ", ".join(dict.fromkeys(names)), reason
 
 
-def _imports(written: Written) -> Iterator[str]:
+def _imports(written: FileTexts) -> Iterator[str]:
     """What the replacements need while the config is loaded: annotations, defaults and decorators."""
     homes = homes_of(written.upstream.source, written.upstream.model.module)
     used: dict[str, str] = {}
@@ -178,7 +178,7 @@ def _drops(module_patches: ModulePatches) -> Iterator[str]:
         yield ""
 
 
-def _patch(patch: Patch) -> Iterator[str]:
+def _patch(patch: NewPatch) -> Iterator[str]:
     """One patch: a header with numbers, the declaration, the function."""
     kind = "override_method" if "." in patch.target else "replace_function"
     options = f"description={patch.description!r}"
@@ -195,7 +195,7 @@ def _patch(patch: Patch) -> Iterator[str]:
     yield patch.text
 
 
-def _plan_patches(written: Written) -> Iterator[str]:
+def _plan_patches(written: FileTexts) -> Iterator[str]:
     if written.plan is None:
         return
     function = f"{written.name}_get_parallel_plan"
@@ -217,7 +217,7 @@ def _plan_patches(written: Written) -> Iterator[str]:
 # --- beside the config -----------------------------------------------------------------------------
 
 
-def init_text(written: Written) -> str:
+def init_text(written: FileTexts) -> str:
     """The folder's ``__init__.py``."""
     model, name = written.upstream.model, written.name
     base = _base_class(written)
@@ -247,14 +247,14 @@ def init_text(written: Written) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _base_class(written: Written) -> str:
+def _base_class(written: FileTexts) -> str:
     """The class that stands for an architecture that the module lacks: the model without a head."""
     model, classes = written.upstream.model, written.upstream.classes
     known = (model.base, *model.classes, *(n for n in classes if n.endswith(("Model", "ForCausalLM"))), *classes)
     return next(name for name in known if name in classes)
 
 
-def converter_text(written: Written) -> str:
+def converter_text(written: FileTexts) -> str:
     """``checkpoint_tensor_converter.py``."""
     assert written.stored is not None
     kind, factory, says = _FACTORIES[written.stored.layout]
@@ -265,7 +265,7 @@ def converter_text(written: Written) -> str:
     )
 
 
-def plan_text(written: Written) -> str:
+def plan_text(written: FileTexts) -> str:
     """``parallel_plan.py``."""
     assert written.plan is not None
     lines = [

@@ -16,7 +16,7 @@ from patchgen_core.authoring.new.patches import (
     CAUSAL,
     LANGUAGE_HEADS,
     ModulePatches,
-    Patch,
+    NewPatch,
     Unpatched,
     function_name,
 )
@@ -75,7 +75,7 @@ def find_losses(upstream: UpstreamSource) -> ModulePatches:
             one = "Op slot for the load-balancing loss" if slots == [BALANCE] else "Op slot for the loss"
             what = "Op slots for the losses" if len(slots) > 1 else one
             name = function_name(target)
-            result.patches.append(Patch(target, what, tuple(slots), tuple(changes), text.text(name)))
+            result.patches.append(NewPatch(target, what, tuple(slots), tuple(changes), text.text(name)))
     return result
 
 

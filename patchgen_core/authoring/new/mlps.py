@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from patchgen_core.authoring.new.expressions import computed, methods_of, own_attribute
 from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
-from patchgen_core.authoring.new.patches import GEGLU, SWIGLU, ModulePatches, Slot, Unpatched
+from patchgen_core.authoring.new.patches import GEGLU, SWIGLU, ModulePatches, NewSlot, Unpatched
 from patchgen_core.syntax.nodes import Function, last_name, without_docstring
 
 _SLOTS = {"silu": SWIGLU, "swish": SWIGLU, "gelu_pytorch_tanh": GEGLU, "gelu_python_tanh": GEGLU}
@@ -147,7 +147,7 @@ def _fields(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _lines(
-    upstream: UpstreamSource, cls: ast.ClassDef, gated: _Gated, activation: _Activation, slot: Slot
+    upstream: UpstreamSource, cls: ast.ClassDef, gated: _Gated, activation: _Activation, slot: NewSlot
 ) -> list[str]:
     """The lines that call the kernel; the activation is asked for where a configuration may name another one."""
     x = gated.argument

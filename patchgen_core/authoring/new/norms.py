@@ -19,7 +19,7 @@ from patchgen_core.authoring.new.patches import (
     RMS_NORM,
     RMS_NORM_ONE_PLUS,
     ModulePatches,
-    Slot,
+    NewSlot,
     Unpatched,
 )
 from patchgen_core.syntax.nodes import Function, without_docstring
@@ -58,11 +58,11 @@ def find_norms(upstream: UpstreamSource) -> ModulePatches:
     return result
 
 
-def _one_plus(both: bool) -> Slot:
-    return RMS_NORM_ONE_PLUS if both else Slot(RMS_NORM.name, RMS_NORM_ONE_PLUS.op, RMS_NORM_ONE_PLUS.variant)
+def _one_plus(both: bool) -> NewSlot:
+    return RMS_NORM_ONE_PLUS if both else NewSlot(RMS_NORM.name, RMS_NORM_ONE_PLUS.op, RMS_NORM_ONE_PLUS.variant)
 
 
-def _call(kind: str, slot: Slot, argument: str, eps: str) -> tuple[list[str], str]:
+def _call(kind: str, slot: NewSlot, argument: str, eps: str) -> tuple[list[str], str]:
     """The lines that call the kernel, and what the header says of them."""
     if kind != "cast_last":
         call = f"return {slot.name}({argument}, self.weight, self.{eps})"

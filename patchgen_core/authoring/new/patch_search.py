@@ -11,7 +11,7 @@ from patchgen_core.authoring.new.model_types import ModelType, ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.norms import find_norms
 from patchgen_core.authoring.new.patches import EXPERTS, ModulePatches, Unpatched
-from patchgen_core.authoring.new.plans import CONVERSION_MODULE, Plan, Stored, find_plan, stored_experts
+from patchgen_core.authoring.new.plans import CONVERSION_MODULE, ExpertPlan, Stored, find_plan, stored_experts
 from patchgen_core.authoring.new.rotary import find_rotary
 
 
@@ -45,7 +45,7 @@ def find_patches(
 
 def find_plan_and_layout(
     types: ModelTypes, upstream: UpstreamSource, result: ModulePatches, auto_parts: AutoParts
-) -> tuple[Plan | None, Stored | None]:
+) -> tuple[ExpertPlan | None, Stored | None]:
     """Where the patched experts stand, and how the hub stores them; what cannot be told goes to what is left."""
     experts = [p.target.split(".")[0] for p in result.patches if any(slot == EXPERTS for slot in p.slots)]
     if not experts:

@@ -13,7 +13,7 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 @dataclass(frozen=True)
-class Slot:
+class NewSlot:
     """An op slot of the generated module; ``name`` is the variable, such as ``slot_rms_norm``."""
 
     name: str
@@ -26,15 +26,15 @@ class Slot:
         return f'{self.name} = OpSlot("{self.op}", "{self.variant}")'
 
 
-RMS_NORM = Slot("slot_rms_norm", "rms_norm", "standard")
-RMS_NORM_ONE_PLUS = Slot("slot_rms_norm_one_plus", "rms_norm", "one_plus_weight")
-ROTARY = Slot("slot_rotary_pos_emb", "rotary_pos_emb", "full")
-SWIGLU = Slot("slot_swiglu_mlp", "swiglu_mlp", "standard")
-GEGLU = Slot("slot_geglu_mlp", "geglu_mlp", "standard")
-EXPERTS = Slot("slot_moe_experts", "moe_experts", "standard")
-BALANCE = Slot("slot_load_balancing_loss", "moe_load_balancing_loss", "standard")
-CAUSAL = Slot("slot_causal_lm_loss", "cross_entropy_loss", "causal")
-SEQ_CLS = Slot("slot_seq_cls_loss", "cross_entropy_loss", "seq_cls")
+RMS_NORM = NewSlot("slot_rms_norm", "rms_norm", "standard")
+RMS_NORM_ONE_PLUS = NewSlot("slot_rms_norm_one_plus", "rms_norm", "one_plus_weight")
+ROTARY = NewSlot("slot_rotary_pos_emb", "rotary_pos_emb", "full")
+SWIGLU = NewSlot("slot_swiglu_mlp", "swiglu_mlp", "standard")
+GEGLU = NewSlot("slot_geglu_mlp", "geglu_mlp", "standard")
+EXPERTS = NewSlot("slot_moe_experts", "moe_experts", "standard")
+BALANCE = NewSlot("slot_load_balancing_loss", "moe_load_balancing_loss", "standard")
+CAUSAL = NewSlot("slot_causal_lm_loss", "cross_entropy_loss", "causal")
+SEQ_CLS = NewSlot("slot_seq_cls_loss", "cross_entropy_loss", "seq_cls")
 SLOTS = (RMS_NORM, RMS_NORM_ONE_PLUS, ROTARY, SWIGLU, GEGLU, EXPERTS, BALANCE, CAUSAL, SEQ_CLS)
 """Every slot that is written, in the order of the block that makes them."""
 
@@ -44,7 +44,7 @@ LANGUAGE_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")
 
 
 @dataclass(frozen=True)
-class Patch:
+class NewPatch:
     """One patch of the config.
 
     Attributes:
@@ -59,7 +59,7 @@ class Patch:
 
     target: str
     description: str
-    slots: tuple[Slot, ...]
+    slots: tuple[NewSlot, ...]
     changes: tuple[str, ...]
     text: str
     same_as: str = ""
@@ -93,7 +93,7 @@ class Unpatched:
 class ModulePatches:
     """What there is to patch in a module, in the order of the module."""
 
-    patches: list[Patch] = field(default_factory=list)
+    patches: list[NewPatch] = field(default_factory=list)
     left: list[Unpatched] = field(default_factory=list)
     dropped: list[tuple[str, str]] = field(default_factory=list)
 
@@ -104,11 +104,11 @@ class ModulePatches:
         self.dropped += other.dropped
 
     def add_forward(
-        self, cls: ast.ClassDef, description: str, slot: Slot, change: str, text: FunctionText, router: str
+        self, cls: ast.ClassDef, description: str, slot: NewSlot, change: str, text: FunctionText, router: str
     ) -> None:
         """Patch the forward of a class, and drop the decorator that would run another one in its place."""
         target = f"{cls.name}.forward"
-        self.patches.append(Patch(target, description, (slot,), (change,), text.text(function_name(target))))
+        self.patches.append(NewPatch(target, description, (slot,), (change,), text.text(function_name(target))))
         if router in decorator_names(cls):
             self.dropped.append((cls.name, router))
 
@@ -121,7 +121,7 @@ class ModulePatches:
             owner = first.setdefault(key, patch.target)
             if owner != patch.target:
                 shared = (patch.target, patch.description, patch.slots, patch.changes, "", owner)
-                self.patches[number] = Patch(*shared, imports=patch.imports, block=patch.block)
+                self.patches[number] = NewPatch(*shared, imports=patch.imports, block=patch.block)
 
 
 def function_name(target: str) -> str:

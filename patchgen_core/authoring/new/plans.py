@@ -20,7 +20,7 @@ CONVERSION_MODULE = "transformers.conversion_mapping"
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExpertPlan:
     """For each head that gets a plan the names of its experts' modules, with ``*`` for the number of a layer."""
 
     patterns: dict[str, tuple[str, ...]]
@@ -31,14 +31,14 @@ class Plan:
         return len(set(self.patterns.values())) == 1
 
 
-def find_plan(upstream: UpstreamSource, experts: list[str], auto_parts: AutoParts) -> Plan | None:
+def find_plan(upstream: UpstreamSource, experts: list[str], auto_parts: AutoParts) -> ExpertPlan | None:
     """Where the patched classes of experts stand in a module's language models; None when its text does not tell."""
     heads: dict[str, tuple[str, ...]] = {}
     for name, cls in upstream.classes.items():
         if name.endswith(LANGUAGE_HEADS) and any(upstream.inits(cls)):
             found = (path for wanted in experts for path in _paths(upstream, cls, wanted, auto_parts, ()))
             heads[name] = tuple(dict.fromkeys(found))
-    return Plan(heads) if heads and all(heads.values()) else None
+    return ExpertPlan(heads) if heads and all(heads.values()) else None
 
 
 def _paths(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from patchgen_core.authoring.new.expressions import calls, computed, normal, template
 from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import ROTARY, ModulePatches, Patch, Unpatched
+from patchgen_core.authoring.new.patches import ROTARY, ModulePatches, NewPatch, Unpatched
 from patchgen_core.checks.contract.rotations import is_rotary
 from patchgen_core.syntax.nodes import Function, last_name
 
@@ -41,7 +41,7 @@ def find_rotary(upstream: UpstreamSource) -> ModulePatches:
         call = f"{ROTARY.name}({q}, {k}, {cos}, {sin}{dimension})"
         text.at_start(marked(1, [f"if {ROTARY.name}.has_kernel:", f"    return {call}"]))
         own = f"{upstream.model.identifier}_{name}"
-        patch = Patch(name, "Op slot for the rotary embedding", (ROTARY,), (_CHANGE,), text.text(own))
+        patch = NewPatch(name, "Op slot for the rotary embedding", (ROTARY,), (_CHANGE,), text.text(own))
         result.patches.append(patch)
         result.dropped += [(cls, _TAKER) for cls in _takers(upstream, name)]
     return result

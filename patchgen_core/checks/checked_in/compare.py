@@ -22,7 +22,7 @@ from patchgen_core.project.file_tree import walk_files
 from patchgen_core.project.project import OUTPUT_FOLDER, Project
 
 if TYPE_CHECKING:
-    from patchgen_core.checks.checked_in.parallel import Chunk, ChunkReport
+    from patchgen_core.checks.checked_in.parallel import ChunkReport, ConfigChunk
     from patchgen_core.config.loading import Loader
 
 MANY = 64
@@ -80,13 +80,13 @@ def _check_apart(
     """The results of many config files, made in processes beside this one; few are not worth the start of these."""
     if len(paths) <= MANY:
         return {}
-    from patchgen_core.checks.checked_in.parallel import Chunk, check_in_workers
+    from patchgen_core.checks.checked_in.parallel import ConfigChunk, check_in_workers
 
     folder = cache.folder if cache is not None else None
-    return check_in_workers(Chunk(replace(selection, configs=paths), folder), progress)
+    return check_in_workers(ConfigChunk(replace(selection, configs=paths), folder), progress)
 
 
-def check_chunk(chunk: Chunk) -> ChunkReport:
+def check_chunk(chunk: ConfigChunk) -> ChunkReport:
     """What a worker does: check the configs of a chunk together; a PatchgenError where ruff cannot run."""
     from patchgen_core.checks.checked_in.parallel import ChunkReport
 

@@ -17,7 +17,7 @@ _MOST_WORKERS = 8
 
 
 @dataclass(frozen=True)
-class Chunk:
+class ConfigChunk:
     """Configs for a worker to check, and the folder that results are kept in; None keeps nothing."""
 
     selection: Selection
@@ -32,7 +32,7 @@ class ChunkReport:
     stderr: str = ""
 
 
-def check_in_workers(chunk: Chunk, progress: Progress | None) -> dict[Path, list[ConfigResult]]:
+def check_in_workers(chunk: ConfigChunk, progress: Progress | None) -> dict[Path, list[ConfigResult]]:
     """Check a chunk in smaller ones; the results by file. Files that workers cannot check are left out."""
     paths = chunk.selection.find_configs()
     starts = range(0, len(paths), CHUNK_SIZE)

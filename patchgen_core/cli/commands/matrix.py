@@ -13,7 +13,7 @@ from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
-    from patchgen_core.upgrade.matrix.release_columns import Fetching, Wanted
+    from patchgen_core.upgrade.matrix.release_columns import Fetching, WantedReleases
     from patchgen_core.upgrade.package_configs import PackageConfigs
     from patchgen_core.upgrade.results import MatrixReport
     from patchgen_core.upstream.releases import Releases
@@ -72,8 +72,8 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     return report.exit_code
 
 
-def _wanted(options: argparse.Namespace, selection: PackageConfigs, releases: Releases) -> Wanted:
-    from patchgen_core.upgrade.matrix.release_columns import Wanted, at_hand, known_versions
+def _wanted(options: argparse.Namespace, selection: PackageConfigs, releases: Releases) -> WantedReleases:
+    from patchgen_core.upgrade.matrix.release_columns import WantedReleases, at_hand, known_versions
     from patchgen_core.upstream.releases import LATEST
 
     words = [word.strip() for text in options.versions for word in text.split(",") if word.strip()]
@@ -89,7 +89,7 @@ def _wanted(options: argparse.Namespace, selection: PackageConfigs, releases: Re
             words.append(LATEST)
     if not words and not given:
         raise PatchgenError("no release is at hand", hint="Name some with --versions, --wheel or --source.")
-    return Wanted(tuple(words), tuple(options.wheel), tuple(options.source))
+    return WantedReleases(tuple(words), tuple(options.wheel), tuple(options.source))
 
 
 def _bases(selection: PackageConfigs, releases: Releases) -> list[str]:

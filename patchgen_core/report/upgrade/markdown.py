@@ -42,7 +42,7 @@ _LONGEST = 300
 
 
 @dataclass(frozen=True)
-class _Block:
+class _MarkdownBlock:
     """A part of the text: whole, and in short for where that is too long."""
 
     whole: str
@@ -64,17 +64,19 @@ def upgrade_markdown(
     blocks += [_unabridged(lines) for lines in (_problems(report.failed), _steps(steps), _table(report)) if lines]
     for config in report.configs:
         if config.risk != "safe":
-            blocks.append(_Block(*("\n".join(_Config(config, is_whole).lines()) for is_whole in (True, False))))
+            blocks.append(
+                _MarkdownBlock(*("\n".join(_Config(config, is_whole).lines()) for is_whole in (True, False)))
+            )
     blocks += map(_unabridged, _other_configs(report))
     return _fit_limit(blocks, limit)
 
 
-def _unabridged(lines: Sequence[str]) -> _Block:
+def _unabridged(lines: Sequence[str]) -> _MarkdownBlock:
     text = "\n".join(lines)
-    return _Block(text, text)
+    return _MarkdownBlock(text, text)
 
 
-def _fit_limit(blocks: Sequence[_Block], limit: int) -> str:
+def _fit_limit(blocks: Sequence[_MarkdownBlock], limit: int) -> str:
     """As many blocks as there is room for: the first ones whole, and others in short."""
     if sum(len(block.whole) + 2 for block in blocks) <= limit:
         return "\n\n".join(block.whole for block in blocks) + "\n"

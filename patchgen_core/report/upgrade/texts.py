@@ -170,7 +170,7 @@ def describe_applying(report: UpgradeReport) -> str:
 
 
 @dataclass(frozen=True)
-class Change:
+class PatchChange:
     """Something that was written, or was not: what became of it, and what remains to be done, or why it was not."""
 
     word: str
@@ -178,15 +178,15 @@ class Change:
     remark: str = ""
 
 
-def list_changes(applied: Applied) -> Iterator[Change]:
+def list_changes(applied: Applied) -> Iterator[PatchChange]:
     """What was written into a project, and what was not."""
-    yield from (Change("wrote", display_path(path)) for path in applied.written)
-    yield from (Change("generated", display_path(path)) for path in applied.generated)
-    yield from (Change("merged", str(rebase.location)) for rebase in applied.merged)
+    yield from (PatchChange("wrote", display_path(path)) for path in applied.written)
+    yield from (PatchChange("generated", display_path(path)) for path in applied.generated)
+    yield from (PatchChange("merged", str(rebase.location)) for rebase in applied.merged)
     for rebase in applied.marked:
         conflicts = quantity(len(rebase.merged.conflicts), "conflict")
-        yield Change("marked", str(rebase.location), f"{conflicts} to resolve")
-    yield from (Change("left", str(rebase.location), reason) for rebase, reason in applied.left)
+        yield PatchChange("marked", str(rebase.location), f"{conflicts} to resolve")
+    yield from (PatchChange("left", str(rebase.location), reason) for rebase, reason in applied.left)
 
 
 def applied_summary(applied: Applied) -> str:

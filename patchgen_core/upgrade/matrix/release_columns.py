@@ -32,7 +32,7 @@ class ReleaseColumn:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedReleases:
     """What a matrix should have columns for; the words are versions, ``latest``, and ranges such as ``5.9..5.23``."""
 
     words: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Wanted:
     sources: tuple[Path, ...] = ()
 
 
-def find_columns(releases: Releases, wanted: Wanted, fetching: Fetching) -> tuple[ReleaseColumn, ...]:
+def find_columns(releases: Releases, wanted: WantedReleases, fetching: Fetching) -> tuple[ReleaseColumn, ...]:
     """The columns, from the oldest release to the newest, each once.
 
     Raises:

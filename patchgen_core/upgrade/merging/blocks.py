@@ -38,7 +38,7 @@ class Region:
 
 
 @dataclass
-class Run:
+class StatementRun:
     """Statements in a row that only one side has, and between which numbers of the base they stand."""
 
     units: list[Unit]
@@ -46,7 +46,7 @@ class Run:
     high: int
     numbers: list[int] = field(default_factory=list)
 
-    def touches(self, other: Run) -> bool:
+    def touches(self, other: StatementRun) -> bool:
         """Whether the two stand at the same place."""
         return max(self.low, other.low) <= min(self.high, other.high)
 
@@ -161,9 +161,11 @@ class BlockMerge:
             end = unit.text.source.line_starts[after.first - 1]
         self.edits.replace(start, end, "")
 
-    def _runs(self, side: Sequence[Unit], matches: Matches, span: tuple[int, int], base: tuple[int, int]) -> list[Run]:
+    def _runs(
+        self, side: Sequence[Unit], matches: Matches, span: tuple[int, int], base: tuple[int, int]
+    ) -> list[StatementRun]:
         """The statements that a side added in a region, or moved there."""
-        runs: list[Run] = []
+        runs: list[StatementRun] = []
         low, fresh = base[0], True
         for number in range(*span):
             old = matches.back.get(number)
@@ -171,7 +173,7 @@ class BlockMerge:
                 low, fresh = old + 1, True
                 continue
             if fresh:
-                runs.append(Run([], low, base[1]))
+                runs.append(StatementRun([], low, base[1]))
                 fresh = False
             runs[-1].units.append(side[number])
             runs[-1].numbers.append(number)
@@ -180,7 +182,7 @@ class BlockMerge:
             run.high = next((n for n in following if n not in matches.moved), base[1])
         return runs
 
-    def _insert(self, run: Run, rivals: list[Run], region: Region) -> None:
+    def _insert(self, run: StatementRun, rivals: list[StatementRun], region: Region) -> None:
         rest = self._without_shared(run, rivals)
         if not rest:
             return
@@ -202,7 +204,7 @@ class BlockMerge:
             after = shared[-1]
         self._write(rest, run, region, after)
 
-    def _without_shared(self, run: Run, rivals: list[Run]) -> list[tuple[int, Unit]]:
+    def _without_shared(self, run: StatementRun, rivals: list[StatementRun]) -> list[tuple[int, Unit]]:
         """What a run adds that ours has not added at the same place already."""
         shared = [unit.dump for rival in rivals if rival.touches(run) for unit in rival.units]
         elsewhere = {unit.dump for n, unit in enumerate(self.sides.ours) if n not in self.mine.back}
@@ -242,7 +244,7 @@ class BlockMerge:
         base = self.mine.back.get(number)
         return base is None or self.sides.base[base].dump != self.sides.ours[number].dump
 
-    def _write(self, rest: list[tuple[int, Unit]], run: Run, region: Region, after: Unit | None) -> None:
+    def _write(self, rest: list[tuple[int, Unit]], run: StatementRun, region: Region, after: Unit | None) -> None:
         ours, starts = self.sides.ours, self.edits.text.source.line_starts
         if not ours or not all(unit.is_apart for unit in ours):
             raise _Undecided("the statements beside what upstream added share a line")
@@ -265,7 +267,7 @@ class BlockMerge:
             return False
         return self.new.pairs.get(base) == number + 1 and self.sides.theirs[number + 1].is_spaced
 
-    def _place(self, run: Run, region: Region) -> tuple[int, bool]:
+    def _place(self, run: StatementRun, region: Region) -> tuple[int, bool]:
         """The line that what upstream added goes before, and whether it follows another statement."""
         ours = self.sides.ours
         replaced = [self.mine.pairs[n] for n in range(run.low, run.high) if n in self.mine.pairs]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from patchgen_core.syntax.edits import Edit, apply_edits
-from patchgen_core.upgrade.merging.text import Text
+from patchgen_core.upgrade.merging.text import DefinitionText
 from patchgen_core.upgrade.results import Conflict
 
 
@@ -16,7 +16,7 @@ class Edits:
     """Edits of our text that can be taken back. `same` has our statement for each of upstream's new ones that is it,
     and `changed` our statements that upstream had before and ours has changed."""
 
-    text: Text
+    text: DefinitionText
     edits: list[Edit] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

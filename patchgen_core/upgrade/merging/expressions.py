@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.lists import Element, merge_elements, read_elements
-from patchgen_core.upgrade.merging.text import Text
+from patchgen_core.upgrade.merging.text import DefinitionText
 
 _ATOMS = (ast.Name, ast.Constant, ast.JoinedStr, ast.FormattedValue)
 _LISTS = (ast.List, ast.Set, ast.Tuple, ast.Dict)
@@ -19,7 +19,7 @@ _LOOSE = (*_OPERATIONS, ast.IfExp, ast.Lambda, ast.Await, ast.NamedExpr, ast.Tup
 class Spot:
     """A part of a syntax tree and the offsets that its brackets may reach to."""
 
-    text: Text
+    text: DefinitionText
     node: ast.AST
     low: int
     high: int

@@ -21,7 +21,7 @@ _Values = dict[str, frozenset[object]]
 
 
 @dataclass(frozen=True)
-class Use:
+class ValueUse:
     """A statement that uses what another one assigned.
 
     Attributes:
@@ -44,7 +44,7 @@ class Flow:
 
     label: Label
     own: Container[object]
-    uses: dict[Use, ast.stmt] = field(default_factory=dict)
+    uses: dict[ValueUse, ast.stmt] = field(default_factory=dict)
 
     def block(self, body: Iterable[ast.stmt], values: _Values) -> _Values | None:
         """Follow some statements; what is assigned after them, None when that is never reached."""
@@ -93,7 +93,7 @@ class Flow:
         for name in effects(parts).reads:
             for source in values.get(name, frozenset([ENTRY])):
                 for how in takers.get(name, [""]):
-                    self.uses.setdefault(Use(source, self.label(node), name, how, source in self.own), node)
+                    self.uses.setdefault(ValueUse(source, self.label(node), name, how, source in self.own), node)
 
     def _assign(self, node: ast.stmt, parts: Iterable[ast.AST], values: _Values) -> _Values:
         parts = list(parts)
@@ -156,7 +156,7 @@ def _callee(function: ast.expr) -> str:
     return ast.unparse(function)
 
 
-def find_uses(node: ast.AST, label: Label, own: Container[object]) -> Mapping[Use, ast.stmt]:
+def find_uses(node: ast.AST, label: Label, own: Container[object]) -> Mapping[ValueUse, ast.stmt]:
     """Every use in a definition and the functions of its body; arguments as for :class:`Flow`."""
     flow = Flow(label, own)
     if isinstance(node, FUNCTIONS):

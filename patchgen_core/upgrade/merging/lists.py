@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from patchgen_core.upgrade.merging.edits import Edits
-from patchgen_core.upgrade.merging.text import Text
+from patchgen_core.upgrade.merging.text import DefinitionText
 
 REST = "**"
 """What a signature's last parameter is known by if it takes all other keywords."""
@@ -25,7 +25,7 @@ class Element:
         lead, start, end: where the text behind the comma before it, and where its own starts; and where that ends.
     """
 
-    text: Text
+    text: DefinitionText
     node: ast.AST | None
     key: str
     dump: str
@@ -42,7 +42,7 @@ class Element:
 Merge = Callable[[Edits, Element, Element, Element], bool]
 
 
-def read_elements(text: Text, limits: tuple[int, int], nodes: Sequence[ast.AST]) -> list[Element]:
+def read_elements(text: DefinitionText, limits: tuple[int, int], nodes: Sequence[ast.AST]) -> list[Element]:
     """The elements between two brackets, in their order."""
     chunks = text.chunks(*limits)
     if len(nodes) == 1 and isinstance(nodes[0], ast.GeneratorExp):
@@ -54,7 +54,7 @@ def read_elements(text: Text, limits: tuple[int, int], nodes: Sequence[ast.AST])
     ]
 
 
-def _element_key(text: Text, node: ast.AST) -> str:
+def _element_key(text: DefinitionText, node: ast.AST) -> str:
     if isinstance(node, ast.keyword):
         return f"{node.arg}=" if node.arg else f"**{text.dump(node.value)}"
     if isinstance(node, ast.Starred):

@@ -13,7 +13,7 @@ from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.lines import merge_lines
 from patchgen_core.upgrade.merging.origins import NewUse, find_bypasses, find_new_uses
 from patchgen_core.upgrade.merging.renames import align_names
-from patchgen_core.upgrade.merging.text import Text, read_text
+from patchgen_core.upgrade.merging.text import DefinitionText, read_text
 from patchgen_core.upgrade.merging.tree import TreeMerge
 from patchgen_core.upgrade.results import Conflict, Merged
 
@@ -52,7 +52,7 @@ def merge_definition(base: str, ours: str, theirs: str) -> Merged:
     return Merged(result, how, conflicts, tuple(dict.fromkeys(edits.notes)))
 
 
-def _by_lines(merged: Text, base: Text, ours: Text, theirs: Text) -> str:
+def _by_lines(merged: DefinitionText, base: DefinitionText, ours: DefinitionText, theirs: DefinitionText) -> str:
     """The text that merging by lines makes, when it means the same: that has upstream's comments and layout."""
     text, conflicts = merge_lines(*(side.source.text for side in (base, ours, theirs)))
     if conflicts:
@@ -63,7 +63,7 @@ def _by_lines(merged: Text, base: Text, ours: Text, theirs: Text) -> str:
         return ""
 
 
-def _tidied(merged: Text, ours: Text) -> str:
+def _tidied(merged: DefinitionText, ours: DefinitionText) -> str:
     """The merged text without the second of two empty lines that deleting left, where ours has no two in a row."""
     if list(_doubled(ours)):
         return merged.source.text
@@ -71,14 +71,14 @@ def _tidied(merged: Text, ours: Text) -> str:
     return "\n".join(line for number, line in enumerate(merged.source.lines, 1) if number not in doubled)
 
 
-def _doubled(text: Text) -> Iterator[int]:
+def _doubled(text: DefinitionText) -> Iterator[int]:
     lines = text.source.lines[:-1]
     for number in range(2, len(lines) + 1):
         if not lines[number - 1].strip() and not lines[number - 2].strip() and number not in text.source.string_lines:
             yield number
 
 
-def _conflicting_uses(edits: Edits, merged: Text, theirs: Text) -> Iterator[Conflict]:
+def _conflicting_uses(edits: Edits, merged: DefinitionText, theirs: DefinitionText) -> Iterator[Conflict]:
     """Values that a statement uses in the merged text only, as conflicts; one for each statement."""
     unbound = (_local_names(edits.text) | _local_names(theirs)) - _local_names(merged)
     targets = set()
@@ -88,13 +88,13 @@ def _conflicting_uses(edits: Edits, merged: Text, theirs: Text) -> Iterator[Conf
             yield _at(edits.text, merged, new.target.lineno, _reason(new, merged, unbound))
 
 
-def _local_names(text: Text) -> frozenset[str]:
+def _local_names(text: DefinitionText) -> frozenset[str]:
     """The names that functions and classes bind anywhere in a definition."""
     bindings = find_scopes(text.source.tree).bindings
     return frozenset(name for name, scope in bindings if scope.kind in ("function", "class"))
 
 
-def _reason(new: NewUse, merged: Text, unbound: frozenset[str]) -> str:
+def _reason(new: NewUse, merged: DefinitionText, unbound: frozenset[str]) -> str:
     """Why a new use is a conflict, where ``unbound`` are the names that the merged text binds no more."""
     name = new.use.name.lstrip("*")
     if new.source is None and name in unbound:
@@ -104,7 +104,7 @@ def _reason(new: NewUse, merged: Text, unbound: frozenset[str]) -> str:
     return f"'{name}' has another value here than {where}{by}"
 
 
-def _at(ours: Text, merged: Text, line: int, reason: str) -> Conflict:
+def _at(ours: DefinitionText, merged: DefinitionText, line: int, reason: str) -> Conflict:
     """A conflict about a line of the merged text."""
     text = merged.source.lines[line - 1].strip()
     known = [number for number, other in enumerate(ours.source.lines, 1) if other.strip() == text]
@@ -112,7 +112,7 @@ def _at(ours: Text, merged: Text, line: int, reason: str) -> Conflict:
     return Conflict(at, reason, "", text, "", merged_line=line)
 
 
-def _renamed(text: Text, name: str) -> str:
+def _renamed(text: DefinitionText, name: str) -> str:
     """A definition with another name."""
     source, node = text.source, text.definition
     start = source.line_starts[node.lineno - 1]

@@ -13,7 +13,7 @@ from patchgen_core.upgrade.merging.text import Unit, units
 
 
 @dataclass(frozen=True)
-class _Block:
+class _NestedBlock:
     """A block inside a statement of ours; `places` says where it has the base's statements, by their numbers there."""
 
     parent: Unit
@@ -45,7 +45,7 @@ def without_nested(edits: Edits, sides: Sides) -> list[Sides]:
     return [sides, *inner]
 
 
-def _split(sides: Sides) -> tuple[Sides, Sides, _Block] | None:
+def _split(sides: Sides) -> tuple[Sides, Sides, _NestedBlock] | None:
     """What is left of a block, and a block inside it that has statements of the base which upstream changed."""
     mine = match(sides.base, sides.ours, sides.in_class)
     new = match(sides.base, sides.theirs, sides.in_class)
@@ -78,7 +78,7 @@ def _with_comments_of(base: list[Unit], block: list[Unit]) -> list[Unit]:
     return units
 
 
-def _candidates(sides: Sides, missing: list[int]) -> Iterator[_Block]:
+def _candidates(sides: Sides, missing: list[int]) -> Iterator[_NestedBlock]:
     """The blocks of ours that have some of the base's missing statements, which stand in no other block."""
     candidates = [block for unit in sides.ours for block in _blocks(sides, missing, unit) if block.places]
     for block in candidates:
@@ -87,13 +87,13 @@ def _candidates(sides: Sides, missing: list[int]) -> Iterator[_Block]:
             yield block
 
 
-def _blocks(sides: Sides, missing: list[int], unit: Unit) -> Iterator[_Block]:
+def _blocks(sides: Sides, missing: list[int], unit: Unit) -> Iterator[_NestedBlock]:
     """The blocks inside a statement; definitions are worlds of their own."""
     if not isinstance(unit.node, COMPOUND):
         return
     for body in blocks(unit.node):
         inside = units(unit.text, body)
-        yield _Block(unit, inside, _places(sides, missing, inside))
+        yield _NestedBlock(unit, inside, _places(sides, missing, inside))
         for inner in inside:
             yield from _blocks(sides, missing, inner)
 
@@ -114,7 +114,7 @@ def _places(sides: Sides, missing: list[int], block: list[Unit]) -> dict[int, li
     return places
 
 
-def _numbers_of_theirs(sides: Sides, block: _Block, new: Matches) -> list[int]:
+def _numbers_of_theirs(sides: Sides, block: _NestedBlock, new: Matches) -> list[int]:
     """The numbers of upstream's new statements that a block has, and of new ones in their place or between them."""
     numbers: list[int] = []
     for number in range(len(sides.theirs)):

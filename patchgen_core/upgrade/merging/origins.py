@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from patchgen_core.syntax.edits import Edit
 from patchgen_core.upgrade.merging.edits import Edits
-from patchgen_core.upgrade.merging.flow import Use, find_uses
-from patchgen_core.upgrade.merging.text import Text
+from patchgen_core.upgrade.merging.flow import ValueUse, find_uses
+from patchgen_core.upgrade.merging.text import DefinitionText
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class NewUse:
         is_lost: whether it is upstream's: a new statement's value that upstream's text uses there.
     """
 
-    use: Use
+    use: ValueUse
     source: ast.stmt | None
     target: ast.stmt
     is_lost: bool = False
 
 
-def find_new_uses(edits: Edits, merged: Text, theirs: Text) -> list[NewUse]:
+def find_new_uses(edits: Edits, merged: DefinitionText, theirs: DefinitionText) -> list[NewUse]:
     """The uses in a clean merge that neither side has, and those of upstream's new statements that are no more."""
     ours = edits.text
     labels: dict[ast.stmt, object] = {node: edits.same.get(node, node) for node in statements(theirs.definition)}
@@ -55,7 +55,7 @@ def _order(new: NewUse) -> tuple[int, str, int]:
     return new.target.lineno, new.use.name, new.source.lineno if new.source is not None else 0
 
 
-def _told(ours: Iterable[Use], theirs: Iterable[Use], kept: Container[object]) -> Callable[[Use], bool]:
+def _told(ours: Iterable[ValueUse], theirs: Iterable[ValueUse], kept: Container[object]) -> Callable[[ValueUse], bool]:
     """Whether ours has a use but for what upstream changed around it.
 
     Either the statement puts the same value into an object in ours, and upstream's puts what has its name into one of
@@ -65,7 +65,7 @@ def _told(ours: Iterable[Use], theirs: Iterable[Use], kept: Container[object]) -
     named = {(use.target, use.name, use.how) for use in theirs if _is_class(use.how)}
     replaced = {(use.source, use.name, use.how) for use in ours if use.target not in kept}
 
-    def is_told(use: Use) -> bool:
+    def is_told(use: ValueUse) -> bool:
         is_same = (use.source, use.target, use.name) in same and (use.target, use.name, use.how) in named
         return is_same or (use.source, use.name, use.how) in replaced
 
@@ -96,7 +96,7 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
         yield from statements(child)
 
 
-def _origins(edits: Edits, merged: Text, labels: dict[ast.stmt, object]) -> dict[ast.stmt, object]:
+def _origins(edits: Edits, merged: DefinitionText, labels: dict[ast.stmt, object]) -> dict[ast.stmt, object]:
     """The labels of the merged text's statements."""
     ours = {edits.text.source.start(node): node for node in statements(edits.text.definition)}
     pieces = list(_pieces(edits))

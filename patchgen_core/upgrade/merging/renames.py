@@ -12,7 +12,7 @@ from patchgen_core.syntax.edits import Edit, apply_edits
 from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.signatures import read_parameters
-from patchgen_core.upgrade.merging.text import Text, read_text
+from patchgen_core.upgrade.merging.text import DefinitionText, read_text
 
 _VARIABLE = "variable"
 
@@ -21,13 +21,13 @@ _VARIABLE = "variable"
 class Aligned:
     """The three texts with the same names for the same variables; the notes say what was renamed in ours."""
 
-    base: Text
-    ours: Text
-    theirs: Text
+    base: DefinitionText
+    ours: DefinitionText
+    theirs: DefinitionText
     notes: tuple[str, ...] = ()
 
 
-def align_names(base: Text, ours: Text, theirs: Text) -> Aligned:
+def align_names(base: DefinitionText, ours: DefinitionText, theirs: DefinitionText) -> Aligned:
     """Rename local variables and parameters so that a renamed one is no difference.
 
     What upstream renamed is renamed in ours as well; what we renamed, in upstream's texts; and what both sides added
@@ -50,7 +50,7 @@ def align_names(base: Text, ours: Text, theirs: Text) -> Aligned:
     return Aligned(base, ours, theirs, tuple(notes))
 
 
-def find_renames(old: Text, new: Text, known: frozenset[str] = frozenset()) -> dict[str, str]:
+def find_renames(old: DefinitionText, new: DefinitionText, known: frozenset[str] = frozenset()) -> dict[str, str]:
     """The variables of one text that another uses under another name, which is not `known` to be in use elsewhere."""
     gone, come = _variables(old), _variables(new)
     gone = {name: what for name, what in gone.items() if name not in new.names | known}
@@ -71,7 +71,7 @@ def find_renames(old: Text, new: Text, known: frozenset[str] = frozenset()) -> d
     return {one: other for one, other in results.items() if rivals[other] == 1}
 
 
-def _paired(old: Text, new: Text) -> Iterator[tuple[str, str]]:
+def _paired(old: DefinitionText, new: DefinitionText) -> Iterator[tuple[str, str]]:
     """The single tokens of two texts that differ where all around is the same; not those of ``name=name``."""
     left, right = ([token.string for token in text.tokens] for text in (old, new))
     for kind, start, end, first, last in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
@@ -87,7 +87,7 @@ def _is_passed_on(tokens: list[str], at: int) -> bool:
     return before[-2:] == [tokens[at], "="] or after[:2] == ["=", tokens[at]]
 
 
-def _variables(text: Text) -> dict[str, str]:
+def _variables(text: DefinitionText) -> dict[str, str]:
     """The names of a function that are bound in it alone; for parameters, with annotation and default."""
     node = text.definition
     if not isinstance(node, FUNCTIONS):
@@ -114,7 +114,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, str]:
     return parameters
 
 
-def _renamed(text: Text, old: str, new: str) -> Text | None:
+def _renamed(text: DefinitionText, old: str, new: str) -> DefinitionText | None:
     """A text with another name for a variable; None when that is not possible."""
     if old not in text.names:
         return text

@@ -10,14 +10,14 @@ from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.expressions import Spot, merge_expression
 from patchgen_core.upgrade.merging.lines import merge_lines
 from patchgen_core.upgrade.merging.lists import REST, Element, merge_elements
-from patchgen_core.upgrade.merging.text import Text, Unit
+from patchgen_core.upgrade.merging.text import DefinitionText, Unit
 
 _KERNELS = "use_kernel"
 """How the names of decorators start that let a kernel of the hub take a definition's place."""
 
 
 @dataclass(frozen=True)
-class Head:
+class SignatureText:
     """The parts of a function's first lines.
 
     Attributes:
@@ -26,7 +26,7 @@ class Head:
         colon: offset of the colon that ends it.
     """
 
-    text: Text
+    text: DefinitionText
     node: Function
     limits: tuple[int, int]
     arrow: int
@@ -43,7 +43,7 @@ class Head:
         return self.text.moved_lines(*self.lines)
 
 
-def read_head(text: Text, node: Function) -> Head:
+def read_head(text: DefinitionText, node: Function) -> SignatureText:
     """Find the parts of a function's first lines."""
     source = text.source
     body = source.start(node.body[0])
@@ -56,10 +56,10 @@ def read_head(text: Text, node: Function) -> Head:
             break
     colon = next(token for token in reversed(tokens) if token.string == ":")
     limits = tokens[opening].end, tokens[closing].start
-    return Head(text, node, limits, tokens[closing].end, colon.start)
+    return SignatureText(text, node, limits, tokens[closing].end, colon.start)
 
 
-def merge_head(edits: Edits, base: Head, ours: Head, theirs: Head) -> bool:
+def merge_head(edits: Edits, base: SignatureText, ours: SignatureText, theirs: SignatureText) -> bool:
     """Apply upstream's change of a signature to ours; whether that can be decided."""
     heads = base, ours, theirs
     if len({type(head.node) for head in heads}) > 1:
@@ -72,7 +72,7 @@ def merge_head(edits: Edits, base: Head, ours: Head, theirs: Head) -> bool:
     return _merge_returns(edits, base, ours, theirs)
 
 
-def _parameters(head: Head) -> list[Element]:
+def _parameters(head: SignatureText) -> list[Element]:
     args = head.node.args
     nodes = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
     named = {node.arg: node for node in nodes if node is not None}
@@ -90,7 +90,7 @@ def _parameters(head: Head) -> list[Element]:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ParameterText:
     """A parameter: its name, and what its annotation and default mean; empty for none."""
 
     name: str
@@ -114,11 +114,11 @@ def _texts(element: Element) -> tuple[str, str]:
     return annotation, "" if equals is None else source[equals.end : element.end].strip()
 
 
-def read_parameter(element: Element) -> Parameter:
+def read_parameter(element: Element) -> ParameterText:
     """What an element of a signature means."""
     assert isinstance(element.node, ast.arg)
     annotation, default = (_meaning(text) for text in _texts(element))
-    return Parameter(element.node.arg, annotation, default)
+    return ParameterText(element.node.arg, annotation, default)
 
 
 def _meaning(text: str) -> str:
@@ -160,7 +160,7 @@ def _differs(one: Element, other: Element) -> bool:
     return read_parameter(one).default != read_parameter(other).default
 
 
-def _merge_returns(edits: Edits, base: Head, ours: Head, theirs: Head) -> bool:
+def _merge_returns(edits: Edits, base: SignatureText, ours: SignatureText, theirs: SignatureText) -> bool:
     old, mine, new = (head.text.dump(head.node.returns) for head in (base, ours, theirs))
     if new in (old, mine):
         return True

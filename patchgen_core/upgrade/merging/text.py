@@ -30,7 +30,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class TokenRange:
     """One of several things that commas separate.
 
     Attributes:
@@ -46,7 +46,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class DefinitionText:
     """The source of one definition: its text and syntax tree."""
 
     source: SourceFile
@@ -128,19 +128,19 @@ class Text:
                 return self.tokens[number].end, end - 1
             number -= 1
 
-    def chunks(self, start: int, end: int) -> list[Chunk]:
+    def chunks(self, start: int, end: int) -> list[TokenRange]:
         """What the commas between two offsets separate; what follows a last comma is no chunk."""
         found, depth, lead = [], 0, start
         inside: list[Token] = []
         for token in self.tokens_in(start, end):
             depth += (token.string in _OPENING) - (token.string in _CLOSING)
             if depth == 0 and token.string == ",":
-                found.append(Chunk(lead, inside[0].start, inside[-1].end, token.start))
+                found.append(TokenRange(lead, inside[0].start, inside[-1].end, token.start))
                 lead, inside = token.end, []
             else:
                 inside.append(token)
         if inside:
-            found.append(Chunk(lead, inside[0].start, inside[-1].end, None))
+            found.append(TokenRange(lead, inside[0].start, inside[-1].end, None))
         return found
 
     def line_of(self, offset: int) -> int:
@@ -175,7 +175,7 @@ class Unit:
     """
 
     node: ast.stmt
-    text: Text
+    text: DefinitionText
     first: int
     start: int
     last: int
@@ -213,12 +213,12 @@ class Unit:
         return self.first > 1 and not self.text.source.lines[self.first - 2].strip()
 
 
-def read_text(text: str, name: str = "definition") -> Text:
+def read_text(text: str, name: str = "definition") -> DefinitionText:
     """Parse a definition; what is not valid Python is a :class:`~patchgen_core.errors.PatchgenError`."""
-    return Text(parse_source(Path(name), text if text.endswith("\n") else f"{text}\n"))
+    return DefinitionText(parse_source(Path(name), text if text.endswith("\n") else f"{text}\n"))
 
 
-def units(text: Text, body: list[ast.stmt]) -> list[Unit]:
+def units(text: DefinitionText, body: list[ast.stmt]) -> list[Unit]:
     """The statements of a block with their lines."""
     source, results = text.source, []
     for number, node in enumerate(body):

@@ -11,7 +11,7 @@ from patchgen_core.upgrade.merging.edits import Edits
 from patchgen_core.upgrade.merging.expressions import Spot, merge_expression
 from patchgen_core.upgrade.merging.nested import without_nested
 from patchgen_core.upgrade.merging.signature import merge_decorators, merge_docstring, merge_head, read_head
-from patchgen_core.upgrade.merging.text import Text, Unit, units
+from patchgen_core.upgrade.merging.text import DefinitionText, Unit, units
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,12 @@ class TreeMerge:
     """The merge of three definitions."""
 
     edits: Edits
-    base: Text
-    ours: Text
-    theirs: Text
+    base: DefinitionText
+    ours: DefinitionText
+    theirs: DefinitionText
 
     @property
-    def texts(self) -> tuple[Text, Text, Text]:
+    def texts(self) -> tuple[DefinitionText, DefinitionText, DefinitionText]:
         """The three texts."""
         return self.base, self.ours, self.theirs
 

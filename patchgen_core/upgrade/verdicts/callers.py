@@ -14,7 +14,7 @@ from patchgen_core.syntax.signatures import Signature
 from patchgen_core.upgrade.results import Finding, Risk
 from patchgen_core.upgrade.verdicts.module_view import ModuleView
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
-from patchgen_core.upgrade.verdicts.signature_changes import Callee, signature_form
+from patchgen_core.upgrade.verdicts.signature_changes import ChangedCallee, signature_form
 from patchgen_core.upgrade.verdicts.target_changes import CALLED
 
 
@@ -34,7 +34,7 @@ def caller_findings(
                 continue
             calls = old.callers(owner).get(id(before)), new.callers(owner).get(id(after))
             if calls[0] and calls[1]:
-                yield from _caller(owner, calls[0], calls[1], Callee(ours, before, after, bool(entry.cls)))
+                yield from _caller(owner, calls[0], calls[1], ChangedCallee(ours, before, after, bool(entry.cls)))
 
 
 def _is_called(view: ModuleView, name: str) -> bool:
@@ -79,7 +79,7 @@ Passed = dict[str, _Argument]
 """What a call passes, by parameter."""
 
 
-def _caller(owner: str, old: Sequence[Call], new: Sequence[Call], callee: Callee) -> Iterator[Finding]:
+def _caller(owner: str, old: Sequence[Call], new: Sequence[Call], callee: ChangedCallee) -> Iterator[Finding]:
     """How one caller calls the target otherwise."""
     before = [_passed(call, callee.signature(callee.before)) for call in old]
     after = [_passed(call, callee.signature(callee.after)) for call in new]
@@ -105,7 +105,7 @@ def _named(names: Sequence[str]) -> str:
     return listed([{"*": "*args", "**": "**kwargs"}.get(name, f"'{name}'") for name in names])
 
 
-def _takes(callee: Callee, name: str) -> bool:
+def _takes(callee: ChangedCallee, name: str) -> bool:
     """Whether the replacement has a parameter."""
     if callee.ours is None:
         return False

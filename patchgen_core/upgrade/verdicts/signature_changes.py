@@ -97,7 +97,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Callee:
+class ChangedCallee:
     """A function that is called: the replacement's, None where there is none, and upstream's in both releases."""
 
     ours: Function | None
@@ -131,7 +131,7 @@ def fails(call: ast.Call, signature: Signature, function: Function) -> str:
     return misfit(call, signature, keywords) if keywords.are_known else ""
 
 
-def fit(callee: Callee, old: Sequence[Call], new: Sequence[Call]) -> Fit:
+def fit(callee: ChangedCallee, old: Sequence[Call], new: Sequence[Call]) -> Fit:
     """Whether a replacement fits the new callers, and has the parameters that the new signature has."""
     assert callee.ours is not None
     mine, theirs = callee.signature(callee.ours), callee.signature(callee.after)

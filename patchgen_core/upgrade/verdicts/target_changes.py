@@ -18,7 +18,7 @@ CALLED = ("__init__", "forward", "__call__")
 
 
 @dataclass(frozen=True)
-class Change:
+class TargetChange:
     """What happened to a definition, and which functions' signatures differ, old and new, by name."""
 
     kind: Kind
@@ -29,17 +29,17 @@ class Change:
 
 def compare(
     name: str, old: TargetDefinitions, new: TargetDefinitions, versions: tuple[str, str], *, by_text: bool = True
-) -> Change:
+) -> TargetChange:
     """What happened to a target that both releases have; without `by_text`, only what the texts say is compared."""
     before, after = texts(old), texts(new)
     if before == after if by_text else _forms(old) == _forms(new):
-        return Change("unchanged")
+        return TargetChange("unchanged")
     diff = difference(name, before, after, versions)
     if _forms(old, PROSE) == _forms(new, PROSE):
-        return Change("cosmetic", _cosmetic(old, new), diff)
+        return TargetChange("cosmetic", _cosmetic(old, new), diff)
     if len(old.nodes) != len(new.nodes):
         detail = f"it is defined {_times(new.nodes)} instead of {_times(old.nodes)}"
-        return Change("changed", detail, diff)
+        return TargetChange("changed", detail, diff)
     return _described(old, new, diff)
 
 
@@ -73,7 +73,7 @@ def _cosmetic(old: TargetDefinitions, new: TargetDefinitions) -> str:
     return f"only {listed(parts or ['comments or layout'])} differ{'s' if parts == ['the docstring'] else ''}"
 
 
-def _described(old: TargetDefinitions, new: TargetDefinitions, diff: str) -> Change:
+def _described(old: TargetDefinitions, new: TargetDefinitions, diff: str) -> TargetChange:
     details: list[str] = []
     signatures: list[tuple[Function, Function]] = []
     has_decorators = False
@@ -96,7 +96,7 @@ def _described(old: TargetDefinitions, new: TargetDefinitions, diff: str) -> Cha
     kind: Kind = "signature changed" if signatures else "decorators changed" if has_decorators else "changed"
     is_plain = details == ["its body changed"] and kind == "changed"
     unique = list(dict.fromkeys(details))
-    return Change(kind, "" if is_plain else "; ".join(unique), diff, tuple(signatures))
+    return TargetChange(kind, "" if is_plain else "; ".join(unique), diff, tuple(signatures))
 
 
 def decorator_changes(old: Definition, old_package: str, new: Definition, new_package: str) -> list[str]:

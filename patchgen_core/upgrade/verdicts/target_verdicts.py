@@ -13,9 +13,9 @@ from patchgen_core.upgrade.verdicts.callers import calls_of
 from patchgen_core.upgrade.verdicts.module_names import used_names
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetDefinitions, TargetName
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
-from patchgen_core.upgrade.verdicts.signature_changes import Callee, Fit, fit
+from patchgen_core.upgrade.verdicts.signature_changes import ChangedCallee, Fit, fit
 from patchgen_core.upgrade.verdicts.similar_code import moved
-from patchgen_core.upgrade.verdicts.target_changes import Change, compare, difference, texts
+from patchgen_core.upgrade.verdicts.target_changes import TargetChange, compare, difference, texts
 
 _PLAIN_BASES = frozenset(["PreTrainedModel", "GenerationMixin", "GradientCheckpointingLayer"])
 """Bases that most classes have and whose own methods change with every release."""
@@ -57,7 +57,7 @@ def _finding(
     entry: PatchReplacement,
     before: TargetDefinitions,
     after: TargetDefinitions,
-    change: Change,
+    change: TargetChange,
     old: ModuleView,
     new: ModuleView,
     patched: ConfigReplacements | None,
@@ -81,14 +81,14 @@ def _finding(
     return Finding(change.kind, name, "target", "; ".join(filter(None, details)), risk, change.diff)
 
 
-def _fits(entry: PatchReplacement, change: Change, old: ModuleView, new: ModuleView) -> list[Fit]:
+def _fits(entry: PatchReplacement, change: TargetChange, old: ModuleView, new: ModuleView) -> list[Fit]:
     """Whether the replacement takes what the new signatures' callers pass."""
     results = []
     ours = {function.name: function for _, function in entry.functions}
     for before, after in change.signatures:
         mine = entry.node if isinstance(entry.node, FUNCTIONS) else ours.get(before.name)
         if mine is not None:
-            callee = Callee(mine, before, after, bool(entry.cls))
+            callee = ChangedCallee(mine, before, after, bool(entry.cls))
             results.append(fit(callee, calls_of(old, before), calls_of(new, after)))
     return results
 

@@ -21,14 +21,14 @@ FileChanges = tuple[Path, Changes]
 
 
 @dataclass(frozen=True)
-class Use:
+class DeclaredUse:
     """A patch, by its config, its place, its kind and its target, that a definition is the replacement of."""
 
     config: Key
     declared: tuple[Location, str, str]
 
 
-Uses = Mapping[Location, Collection[Use]]
+Uses = Mapping[Location, Collection[DeclaredUse]]
 """The uses of each definition, by the place of its ``def`` or ``class``."""
 
 
@@ -99,7 +99,7 @@ def _wishes(report: UpgradeReport) -> Iterator[_Wish]:
 
 def _disagreement(
     wishes: Sequence[_Wish],
-    uses: Collection[Use],
+    uses: Collection[DeclaredUse],
     verdicts: Mapping[tuple[str, str, Location, str, str], PatchVerdict],
 ) -> str:
     """Why a definition cannot become what one of its patches needs: others need something else."""
@@ -144,7 +144,11 @@ def _conflict(rebase: Rebase, conflicts: bool) -> str:
 
 
 def _candidate(
-    project: Project, files: ConfigFiles, wishes: Sequence[_Wish], uses: Collection[Use], others: Sequence[Candidate]
+    project: Project,
+    files: ConfigFiles,
+    wishes: Sequence[_Wish],
+    uses: Collection[DeclaredUse],
+    others: Sequence[Candidate],
 ) -> Candidate | str:
     """The changes that write a replacement; or why there are none."""
     rebase = wishes[0].rebase

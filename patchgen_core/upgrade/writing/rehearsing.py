@@ -18,7 +18,7 @@ from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.results import UpgradeReport
-from patchgen_core.upgrade.writing.candidates import Candidate, FileChanges, Key, Left, Use
+from patchgen_core.upgrade.writing.candidates import Candidate, DeclaredUse, FileChanges, Key, Left
 from patchgen_core.upgrade.writing.rewriting import rewrite
 
 
@@ -64,9 +64,9 @@ class Rehearsal:
         return [loaded for loaded in found if _key(loaded) not in self.keys]
 
     @cached_property
-    def uses(self) -> dict[Location, list[Use]]:
+    def uses(self) -> dict[Location, list[DeclaredUse]]:
         """What each definition is the replacement of."""
-        found: dict[Location, list[Use]] = {}
+        found: dict[Location, list[DeclaredUse]] = {}
         for key, loaded in self.loaded.items():
             if key not in self.keys:
                 continue
@@ -76,7 +76,7 @@ class Rehearsal:
                     replacement = read_replacement(patch.replacement, self.sources, loaded.modules, location)
                 except (PatchgenError, AttributeError):
                     continue
-                use = Use(key, (location, patch.kind, patch.target))
+                use = DeclaredUse(key, (location, patch.kind, patch.target))
                 found.setdefault(replacement.location, []).append(use)
         return found
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from patchgen_core.authoring.edits.config_file import Changes, ConfigFile, ConfigFiles
+from patchgen_core.authoring.edits.config_file import Changes, ConfigFiles, EditedFile
 from patchgen_core.authoring.edits.imports import add_imports
 from patchgen_core.authoring.edits.needed_imports import needed_names
 from patchgen_core.authoring.edits.unused_imports import remove_unused_imports
@@ -24,7 +24,7 @@ from patchgen_core.upgrade.writing.candidates import Candidate, FileChanges
 
 def rewrite(
     project: Project, files: ConfigFiles, candidates: Sequence[Candidate], pins: Iterable[FileChanges] = ()
-) -> dict[Path, ConfigFile]:
+) -> dict[Path, EditedFile]:
     """The files that candidates stand in, with their new texts and the imports that these need; `pins` pins configs to
     another version.
 
@@ -42,7 +42,7 @@ def rewrite(
     }
 
 
-def _rewrite_file(project: Project, file: ConfigFile, changes: Changes, candidates: Sequence[Candidate]) -> ConfigFile:
+def _rewrite_file(project: Project, file: EditedFile, changes: Changes, candidates: Sequence[Candidate]) -> EditedFile:
     texts = [candidate.rebase.merged.text for candidate in candidates]
     early = {name for text in texts for name in needed_names(text)[0]}
     needs = dict.fromkeys(statement for candidate in candidates for statement in candidate.rebase.needs)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
-from patchgen_core.syntax.scopes import Binding, Scope
+from patchgen_core.syntax.scopes import NameBinding, Scope
 
 _SHAPED = frozenset(["zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty"])
 _FILLED = frozenset(["full", "new_full"])
@@ -190,7 +190,7 @@ class _Dummy:
         return isinstance(holder, ast.Name) and holder.id == self._self
 
 
-def _unpacked(binding: Binding) -> ast.expr | None:
+def _unpacked(binding: NameBinding) -> ast.expr | None:
     """What a name is given by an assignment, also as one of several."""
     value = binding.value
     if binding.index is None:
