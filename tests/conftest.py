@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.project.cache_folder import ENVIRONMENT as CACHE_FOLDER
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
+from patchgen_core.registry import MODEL_CONFIG_REGISTRY, MODEL_PROCESSOR_REGISTRY, MODELING_REGISTRY
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import find_upstream
 
@@ -227,3 +229,15 @@ def gated(work: Workspace) -> Workspace:
 def generated(work: Workspace, suffix: str = ".py") -> Path:
     """The generated module of a workspace's usual config, or its diff."""
     return work.models / f"toy/generated/patched_modeling_toy_gpu{suffix}"
+
+
+@pytest.fixture(scope="module")
+def zoo_on_path() -> Iterator[None]:
+    """``import zoo`` works in a test file, and what it registers is gone afterwards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "examples"))
+        for registry in (MODELING_REGISTRY, MODEL_CONFIG_REGISTRY, MODEL_PROCESSOR_REGISTRY):
+            patch.setattr(registry, "_entries", {key: dict(found) for key, found in registry._entries.items()})
+        yield
+    for name in [name for name in sys.modules if name.partition(".")[0] == "zoo"]:
+        del sys.modules[name]

@@ -6,7 +6,6 @@ import copy
 import importlib
 import json
 import pickle
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,16 +14,12 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.ops import KERNEL_REGISTRY, KernelSpec, OpSlot, bind_ops
 from tests.ops.modules import no_warnings
 
-ROOT = Path(__file__).parents[2]
-
-
 pytestmark = pytest.mark.usefixtures("slot_kernels")
 
 
 @pytest.fixture
-def qwen(monkeypatch):
+def qwen(zoo_on_path):
     """The zoo's Qwen3-MoE, with kernels that change its numbers; its slots are put back."""
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
     generated = importlib.import_module("zoo.qwen3_moe.generated.patched_modeling_qwen3_moe_gpu")
     rotary = KERNEL_REGISTRY.resolve("rotary_pos_emb", "eager", "full")
     norm = KERNEL_REGISTRY.resolve("rms_norm", "eager")
