@@ -9,7 +9,7 @@ import libcst as cst
 import pytest
 
 from patchgen_core.authoring.edits.imports import add_imports
-from patchgen_core.authoring.edits.needed_imports import missing_imports
+from patchgen_core.authoring.edits.needed_imports import missing_imports, needed_names
 from patchgen_core.authoring.edits.unused_imports import remove_unused_imports
 from patchgen_core.syntax.source import parse_source
 from patchgen_core.upstream.module import UpstreamModule
@@ -242,3 +242,10 @@ class TestRemoving:
         work.write("proj/models/toy/sibling.py", sibling)
         upgrading.apply({"Norm.forward": "def norm_forward(self, x):\n    return limit(x)"}, CONFIG)
         assert ("import scale" in path.read_text()) is stays
+
+
+def test_annotations_are_asked_for_later_than_decorators_and_defaults() -> None:
+    """So that a name of the generated module alone in an annotation needs no import."""
+    early, late = needed_names("@wrap\ndef norm(config: Config = START) -> Output:\n    return Inside\n")
+    assert early == {"wrap", "START"}
+    assert late == {"Config", "Output", "Inside"}

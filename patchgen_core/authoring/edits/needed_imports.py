@@ -31,10 +31,11 @@ def missing_imports(text: str, file: SourceFile, new: SourceFile, upstream: Upst
 def needed_names(text: str) -> tuple[set[str], set[str]]:
     """The global names of a definition: those that Python asks for where it stands, and the others.
 
-    There are none in a text that is not valid Python, as one with conflicts may be.
+    There are none in a text that is not valid Python, as one with conflicts may be. Annotations count as asked for
+    later, whether the file says so or not: a config is loaded without the names that only the generated module has.
     """
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(f"from __future__ import annotations\n{text}")
     except SyntaxError:
         return set(), set()
     names = _global_names(tree)
