@@ -103,10 +103,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("torch")
 
 
+TABLE = '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\ndiffs = true\n'
+
+
 class Workspace:
     """A project folder, and a folder beside it that upstream packages are imported from.
 
-    The project's search root is ``proj/models`` and its package ``proj.models``.
+    The project's search root is ``proj/models`` and its package ``proj.models``; diffs are checked in.
     """
 
     def __init__(self, root: Path) -> None:
@@ -115,7 +118,7 @@ class Workspace:
         self.models = self.root / "proj" / "models"
         self.models.mkdir(parents=True)
         self.site.mkdir()
-        self.write("pyproject.toml", '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\n')
+        self.write("pyproject.toml", TABLE)
 
     def write(self, path: str, text: str) -> Path:
         """Write a file of the project, dedented."""

@@ -174,7 +174,7 @@ def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
     normalized = normalize(texts, project)
     after = InputReader(project)
     outcomes = [
-        _finish_one(draft, result, normalized[bases[draft.plan.source.path, draft.home.parent]].text)
+        _finish_one(draft, result, normalized[bases[draft.plan.source.path, draft.home.parent]].text, project.diffs)
         for draft, result in zip(drafts, normalized)
     ]
     return [
@@ -201,7 +201,7 @@ def _with_ruff_inputs(outcome: Outcome, draft: _Draft, reader: InputReader, is_s
     return replace(outcome, inputs=inputs, uncacheable=uncacheable)
 
 
-def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
+def _finish_one(draft: _Draft, result: Normalized, base: str, keeps_diff: bool) -> Outcome:
     outcome, plan = draft.outcome, draft.plan
     problems = _complaints(draft, result)
     if problems:
@@ -211,7 +211,7 @@ def _finish_one(draft: _Draft, result: Normalized, base: str) -> Outcome:
     diff_path = outcome.output.with_suffix(".diff")
     name = f"generated/{plan.config.target_file}"
     diff = unified_diff(base, text, f"{plan.upstream.module.replace('.', '/')}.py", name)
-    artifact = Artifact(plan, outcome.output, text, diff_path, diff, base)
+    artifact = Artifact(plan, outcome.output, text, diff_path, diff, base, keeps_diff)
     return replace(outcome, artifact=artifact)
 
 

@@ -40,7 +40,9 @@ class Cause:
 class Artifact:
     """The files of one config, as they should be; ``diff`` is of upstream against ``text``.
 
-    ``base`` is upstream's text as the diff has it: what the project would generate without a patch, no header.
+    Attributes:
+        base: upstream's text as the diff has it: what the project would generate without a patch, no header.
+        keeps_diff: whether the project has the diff checked in beside the module.
     """
 
     plan: Plan
@@ -49,15 +51,17 @@ class Artifact:
     diff_path: Path
     diff: str
     base: str
+    keeps_diff: bool = False
 
     @property
     def files(self) -> tuple[tuple[Path, str], ...]:
         """Both files, each with its text."""
         return ((self.path, self.text), (self.diff_path, self.diff))
 
-    def output(self, save_diff: bool) -> tuple[tuple[Path, str], ...]:
-        """The files that a generation writes: the diff when that is asked for, or there is one to keep current."""
-        return self.files if save_diff or self.diff_path.exists() else self.files[:1]
+    def output(self, save_diff: bool = False) -> tuple[tuple[Path, str], ...]:
+        """The files that belong on disk: the diff when it is asked for here or by the project, or one is there."""
+        has_diff = save_diff or self.keeps_diff or self.diff_path.exists()
+        return self.files if has_diff else self.files[:1]
 
 
 @dataclass(frozen=True)

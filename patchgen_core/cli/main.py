@@ -42,11 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _main(sys.argv[1:] if argv is None else argv, None, "patchgen")
 
 
-def run() -> NoReturn:
-    """``patchgen`` as a process of its own."""
+def run(arguments: Sequence[str] | None = None) -> NoReturn:
+    """``patchgen`` as a process of its own, with its own arguments by default."""
     # A run makes many syntax trees and is over soon: collecting their cycles costs a fifth of a check.
     gc.disable()
-    code = main()
+    code = main(arguments)
     gc.freeze()  # the interpreter looks for cycles once more at its end, which takes as long again
     sys.exit(code)
 

@@ -22,8 +22,11 @@ from patchgen import (
     list_patch_configs,
     run_codegen,
 )
+from patchgen.codegen import get_module_source
+from patchgen.run_codegen import load_patch_config_module
 from patchgen_core.errors import PatchgenError
 from tests.api.toy_project import GENERATED, MODULE, PATCH, UPSTREAM, command_line_text, discovery
+from tests.conftest import UPSTREAM as UPSTREAM_MODULE
 from tests.conftest import Workspace
 
 LIBRARY_API = [
@@ -87,16 +90,44 @@ def test_star_import() -> None:
     ("module", "names"),
     [
         ("patchgen.patch_spec", ["PatchConfig", "create_patch_from_external"]),
-        ("patchgen.codegen", ["ModelingCodeGenerator"]),
-        ("patchgen.run_codegen", ["DiscoveryConfig", "build_cli", "list_patch_configs", "run_codegen"]),
+        ("patchgen.codegen", ["ModelingCodeGenerator", "get_module_source"]),
+        ("patchgen.cli", ["main"]),
+        ("patchgen._normalize", ["normalize"]),
+        ("patchgen.run_codegen", ["DiscoveryConfig", "build_cli", "list_patch_configs", "load_patch_config_module"]),
         ("patchgen.check_patchgen", ["DiscoveryConfig", "build_cli"]),
     ],
 )
 def test_documented_modules(module: str, names: list[str]) -> None:
     found = importlib.import_module(module)
     assert set(names) <= set(found.__all__)
-    for name in set(names) - {"build_cli"}:
+    for name in set(names) & set(patchgen_core.__all__):
         assert getattr(found, name) is getattr(patchgen_core, name)
+
+
+@pytest.mark.parametrize("module", ["patchgen", "patchgen.cli", "patchgen.run_codegen", "patchgen.check_patchgen"])
+def test_modules_run_the_command(toy: Workspace, module: str) -> None:
+    def run(*arguments: str) -> int:
+        command = [sys.executable, "-m", module, *arguments]
+        env = {**os.environ, "PYTHONPATH": str(toy.site)}
+        done = subprocess.run(command, cwd=toy.root, env=env, capture_output=True, text=True)
+        assert done.stdout, done.stderr
+        return done.returncode
+
+    check = [] if module == "patchgen.check_patchgen" else ["--check"]
+    assert run(*check) == 1
+    assert run(*check, "--fix") == 0
+    assert run(*check) == 0
+
+
+def test_source_of_a_module_that_is_not_imported(toy: Workspace) -> None:
+    assert get_module_source(UPSTREAM_MODULE) == (toy.site / f"{UPSTREAM_MODULE.replace('.', '/')}.py").read_text()
+    assert UPSTREAM_MODULE not in sys.modules
+
+
+def test_a_config_file_is_a_module(toy: Workspace) -> None:
+    module = load_patch_config_module(MODULE, project=toy.project)
+    assert (module.__name__, module.config.target_file) == (MODULE, "patched_modeling_toy_gpu.py")
+    assert module.norm_forward.__name__ == "norm_forward"
 
 
 def test_each_command_line_module_builds_its_own_command() -> None:

@@ -55,6 +55,15 @@ def test_edit_regenerates_the_config_and_its_heirs_only(family: Workspace) -> No
     assert same(family).reused == FAMILY
 
 
+def test_a_result_holds_without_the_diff_only_where_the_project_keeps_none(family: Workspace) -> None:
+    for path in family.models.rglob("*.diff"):
+        path.unlink()
+    assert same(family).reused == []
+    table = (family.root / "pyproject.toml").read_text()
+    family.write("pyproject.toml", table.replace("diffs = true", "diffs = false"))
+    assert same(family).reused == FAMILY
+
+
 def test_edit_that_is_taken_back_is_found_again(family: Workspace) -> None:
     family.config(PATCH.replace("x * 2", "x * 4"), OTHER, preamble("other.py"))
     checked(family)

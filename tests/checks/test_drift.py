@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from patchgen_core.api.codegen import run_codegen
 from patchgen_core.build.results import ConfigResult
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in import compare as drift
@@ -14,8 +15,10 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.files import write_files
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.diffs import apply_diff, reverse_diff
-from tests.conftest import PATCH, Workspace, generated
+from tests.conftest import PATCH, TABLE, Workspace, generated
 from tests.conftest import UPSTREAM_TEXT as UPSTREAM
+
+WITHOUT_DIFFS = TABLE.replace("diffs = true\n", "")
 
 
 def only(work: Workspace) -> ConfigResult:
@@ -155,6 +158,27 @@ def test_other_ruff_settings_are_a_generator_change(gated: Workspace) -> None:
         """,
     )
     assert causes(gated) == ["generator changed: ruff's version or settings are not what they were"]
+
+
+def test_a_diff_that_nobody_asked_for_is_not_missed(work: Workspace) -> None:
+    work.write("pyproject.toml", WITHOUT_DIFFS)
+    work.upstream(UPSTREAM)
+    run_codegen(str(work.config(PATCH)), project=work.project)
+    assert not generated(work, ".diff").exists()
+    assert only(work).status == "clean"
+    generated(work).write_text("")
+    drift.fix(work.check())
+    assert (only(work).status, generated(work, ".diff").exists()) == ("clean", False)
+
+
+def test_a_diff_that_stands_there_is_compared_and_rewritten(gated: Workspace) -> None:
+    gated.write("pyproject.toml", WITHOUT_DIFFS)
+    gated.config(PATCH.replace("x * 2", "x * 3"))
+    assert [file.path.suffix for file in only(gated).files] == [".py", ".diff"]
+    drift.fix(gated.check())
+    assert "x * 3" in generated(gated, ".diff").read_text()
+    generated(gated, ".diff").write_text("")
+    assert causes(gated) == ["edited by hand: patched_modeling_toy_gpu.diff"]
 
 
 def test_missing_module_and_diff(gated: Workspace) -> None:

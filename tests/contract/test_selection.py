@@ -195,13 +195,13 @@ def test_code_of_no_rule_in_the_settings_names_its_line(
 ) -> None:
     settle(defective, "# a comment", line)
     first, second = error(defective).splitlines()
-    assert first == f"pyproject.toml:5: [tool.patchgen] {message}"
+    assert first == f"pyproject.toml:6: [tool.patchgen] {message}"
     assert second.strip().endswith(hint)
 
 
 def test_code_of_no_rule_in_a_table_of_patterns_names_the_table(defective: Workspace) -> None:
     settle(defective, "[tool.patchgen.per_config_ignore]", '"proj.*" = ["nothing"]')
-    message = "pyproject.toml:4: [tool.patchgen] per_config_ignore 'proj.*': there is no rule 'nothing'"
+    message = "pyproject.toml:5: [tool.patchgen] per_config_ignore 'proj.*': there is no rule 'nothing'"
     assert error(defective).splitlines()[0] == message
 
 

@@ -229,5 +229,5 @@ def test_unknown_module_of_kernels_is_an_error_at_the_setting(work: Workspace) -
     with pytest.raises(PatchgenError) as error:
         slots(work, "norm = OpSlot('rms_norm', 'full')")
     assert "kernels: there is no module 'proj.models.kernel'" in str(error.value)
-    assert "pyproject.toml:4" in str(error.value)
+    assert "pyproject.toml:5" in str(error.value)
     assert "Did you mean 'proj.models.kernels'?" in str(error.value)

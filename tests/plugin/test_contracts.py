@@ -168,7 +168,7 @@ def test_settings_that_name_no_rule_are_a_usage_error_before_anything_runs(
     result = run(pytester, gated, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert [line for line in result.errlines if line] == [
-        "ERROR: patchgen: pyproject.toml:4: [tool.patchgen] select: there is no rule 'PG2O2'",
+        "ERROR: patchgen: pyproject.toml:5: [tool.patchgen] select: there is no rule 'PG2O2'",
         "  Did you mean 'PG202'? 'patchgen rule' lists the rules.",
     ]
     run(pytester, gated, "--patchgen-checks=drift").assert_outcomes(passed=2)
@@ -180,7 +180,7 @@ def test_settings_of_another_project_fail_its_items(gated: Workspace, pytester: 
     above = gated.root.parent
     result = run(pytester, gated, "--patchgen", "work", f"--rootdir={above}", cwd=above)
     result.assert_outcomes(failed=1, passed=3)
-    result.stdout.fnmatch_lines(["work/pyproject.toml:4: error: [[]tool.patchgen] select: there is no rule 'PG2O2'"])
+    result.stdout.fnmatch_lines(["work/pyproject.toml:5: error: [[]tool.patchgen] select: there is no rule 'PG2O2'"])
 
 
 @pytest.mark.torch
@@ -190,7 +190,7 @@ def test_kernels_that_are_nowhere_fail_the_item(gated: Workspace, pytester: pyte
     result.assert_outcomes(failed=2, passed=3)
     result.stdout.fnmatch_lines(
         [
-            "pyproject.toml:4: error: [[]tool.patchgen] kernels: there is no module 'proj.kernels'",
+            "pyproject.toml:5: error: [[]tool.patchgen] kernels: there is no module 'proj.kernels'",
             "*the modules that register kernels raises ModuleNotFoundError: No module named 'proj.kernels'",
         ]
     )

@@ -15,14 +15,14 @@ from patchgen_core.syntax.nodes import DEFINITIONS, Definition
 from patchgen_core.syntax.source import is_python, parse_bytes
 
 
-def explain(artifact: Artifact, old: str | None, old_diff: str | None) -> tuple[Cause, ...]:
-    """Why the files on disk are not what the config makes; at least one cause."""
+def explain(artifact: Artifact, old: str | None, old_diff: str | None = None) -> tuple[Cause, ...]:
+    """Why the files on disk, None for a missing one, are not what the config makes; at least one cause."""
     causes: list[Cause] = []
     if old is None:
         return (Cause("missing", f"{artifact.path.name} does not exist"),)
     if old != artifact.text:
         causes += _explain_module(artifact, old, old_diff)
-    if old_diff is None:
+    if old_diff is None and artifact.keeps_diff:
         causes.append(Cause("missing", f"{artifact.diff_path.name} does not exist"))
     elif old == artifact.text:
         causes.append(Cause("edited by hand", artifact.diff_path.name))

@@ -147,13 +147,13 @@ def compare(outcome: Outcome) -> ConfigResult:
     if artifact is None:
         return ConfigResult(outcome, "error")
     try:
-        files = [FileDrift(path, read_text(path), text) for path, text in artifact.files]
+        files = [FileDrift(path, read_text(path), text) for path, text in artifact.output()]
     except PatchgenError as error:
         return ConfigResult(replace(outcome, problems=error.problems), "error")
     drifted = tuple(file for file in files if file.old != file.new)
     if not drifted:
         return ConfigResult(outcome, "clean")
-    return ConfigResult(outcome, "drifted", explain(artifact, files[0].old, files[1].old), drifted)
+    return ConfigResult(outcome, "drifted", explain(artifact, *(file.old for file in files)), drifted)
 
 
 def fix(report: DriftReport, prune: bool = False) -> DriftReport:

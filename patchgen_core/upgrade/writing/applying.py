@@ -95,7 +95,7 @@ def _write(
     good = [made.artifacts[key] for key in ready if not files_of(rehearsal.loaded[key]) & unloadable]
     rewritten = rewrite(rehearsal.project, rehearsal.files, [*chosen, *marked], rehearsal.pins(ready))
     contents = [(path, file.encoded) for path, file in rewritten.items()]
-    outputs = [file for artifact in good for file in artifact.files]
+    outputs = [file for artifact in good for file in artifact.output()]
     done = set(write_files([*contents, *outputs]))
     failed = [problem for problems in made.problems.values() for problem in problems]
     return Applied(
