@@ -8,7 +8,7 @@ import importlib.util
 import os
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,29 @@ def recording_module(module: types.ModuleType, inputs: RecordedInputs) -> types.
     return module if is_constant or isinstance(module, _RecordingModule) else _RecordingModule(module, inputs)
 
 
+def starred_module(module: types.ModuleType, inputs: RecordedInputs) -> types.ModuleType:
+    """What stands for a module of patchgen while every name of it is imported: a function counts once it is called."""
+    real = module._real_module if isinstance(module, _RecordingModule) else module
+    starred = types.ModuleType(real.__name__)
+    names = list(real.__all__)
+    values = {name: getattr(real, name) for name in names}
+    for name, value in values.items():
+        if not _is_same_everywhere(real, name, value):
+            values[name] = _watched(value, f"it calls {real.__name__}.{name} while it is loaded", inputs)
+    vars(starred).update(values, __all__=names)
+    return starred
+
+
+def _watched(function: Callable[..., Any], reason: str, inputs: RecordedInputs) -> Callable[..., Any]:
+    """A function that says when it is called."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        inputs.mark_uncacheable(reason)
+        return function(*args, **kwargs)
+
+    return call
+
+
 def _is_same_everywhere(module: types.ModuleType, name: str, value: Any) -> bool:
     """Whether something of a module is the same on every machine."""
     if module.__name__.partition(".")[0] not in OWN:
@@ -118,16 +141,9 @@ def _is_same_everywhere(module: types.ModuleType, name: str, value: Any) -> bool
 def recording_builtins(inputs: RecordedInputs) -> dict[str, Any]:
     """The builtin functions that look at the machine, or do something to it that a kept result would leave out."""
 
-    def watched(name: str) -> Any:
-        function = getattr(builtins, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            inputs.mark_uncacheable(f"it calls {name} while it is loaded")
-            return function(*args, **kwargs)
-
-        return call
-
-    return {name: watched(name) for name in ("input", "open", "print")}
+    names = ("input", "open", "print")
+    reasons = {name: f"it calls {name} while it is loaded" for name in names}
+    return {name: _watched(getattr(builtins, name), reason, inputs) for name, reason in reasons.items()}
 
 
 def input_name(project: Project, path: Path) -> str:

@@ -21,14 +21,14 @@ from typing import Any, Literal
 
 from patchgen_core.config.compilation import compiled_for_real
 from patchgen_core.config.declarations import Helper, ImportSpec, Patch
-from patchgen_core.config.input_recording import RecordedInputs, input_name
+from patchgen_core.config.forwarding import is_forwarder
+from patchgen_core.config.input_recording import RecordedInputs
 from patchgen_core.config.sandbox import Sandbox, import_path
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.config.stubs import Stub, StubValueError, is_stub, stub_path
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upstream.module import installed_file
 
 DEFAULT_NAME = "config"
 
@@ -87,7 +87,7 @@ class Loader:
         return self._pick(path, module, name, self._imported(path, module, reason), reason, inputs)
 
     def _stubbed(self, path: Path, module: str, name: str | None, inputs: RecordedInputs) -> dict[str, dict[str, Any]]:
-        """Execute a config with stubs; modules that re-export the DSL are executed from their files as well."""
+        """Execute a config with stubs; modules that stubs cannot stand for are executed from their files as well."""
         files: dict[str, Path] = {}
         while True:
             sandbox = Sandbox(self.project, self.sources, files, inputs)
@@ -104,38 +104,29 @@ class Loader:
             except (Exception, SystemExit) as error:
                 failure = error
             namespace = sandbox.namespaces.get(module, {})
-            dsl_files = self._dsl_modules(sandbox, namespace, name)
-            if dsl_files.keys() - files.keys():
-                files.update(dsl_files)
+            failure = failure or _stub_value(namespace, name)
+            needed = self._needed_modules(sandbox, namespace, name, failure)
+            if needed.keys() - files.keys():
+                files.update(needed)
                 continue
             if failure is not None:
                 kind = "" if isinstance(failure, StubValueError) else f"{type(failure).__name__}: "
                 raise _NeedsImport(f"{kind}{failure}") from None
-            _check_stubs(namespace, name)
             return sandbox.namespaces
 
-    def _dsl_modules(self, sandbox: Sandbox, namespace: Mapping[str, Any], name: str | None) -> dict[str, Path]:
-        """The modules that stubbed configs and patches came from, so that they can be executed."""
+    def _needed_modules(
+        self, sandbox: Sandbox, namespace: Mapping[str, Any], name: str | None, failure: BaseException | None
+    ) -> dict[str, Path]:
+        """The modules that stubbed configs, patches and replacements came from, so that they can be executed."""
         stubs = [namespace.get(name or DEFAULT_NAME)]
         stubs += [v for v in namespace.values() if isinstance(v, Stub) and stub_path(v).endswith("PatchConfig()")]
         stubs += [patch for config in _configs(namespace) for patch in _listed(config.patches)]
-        files = [self._module_of(stub_path(stub), sandbox.inputs) for stub in stubs if isinstance(stub, Stub)]
-        starred = sandbox.own_file(sandbox.starred) if sandbox.starred else None
-        return dict([*filter(None, files), *([(sandbox.starred, starred)] if starred else [])])
-
-    def _module_of(self, dotted: str, inputs: RecordedInputs) -> tuple[str, Path] | None:
-        """The module, with its file, that the longest part of a dotted name stands for."""
-        parts = dotted.replace("()", "").split(".")
-        for length in range(len(parts), 0, -1):
-            module = ".".join(parts[:length])
-            path = self.project.module_path(module)
-            inputs.add("module", module, input_name(self.project, path) if path else None)
-            if path is None:
-                path = installed_file(module)
-                inputs.add("installed", module, input_name(self.project, path) if path else None)
-            if path is not None:
-                return module, path
-        return None
+        needed = dict(filter(None, [_module_of(stub_path(s), sandbox) for s in stubs if isinstance(s, Stub)]))
+        if isinstance(failure, StubValueError) and (place := _module_of(failure.path, sandbox)):
+            is_enough = failure.is_source_enough and sandbox.own_file(place[0]) is not None
+            if is_enough or is_forwarder(place[0], sandbox.python_file, self.sources):
+                needed |= [place]
+        return needed
 
     def _imported(self, path: Path, module: str, reason: str) -> dict[str, dict[str, Any]]:
         """Execute a config with real imports; the project's own modules are executed afresh."""
@@ -200,27 +191,40 @@ def _listed(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else ()
 
 
-def _check_stubs(namespace: Mapping[str, Any], name: str | None) -> None:
+def _stub_value(namespace: Mapping[str, Any], name: str | None) -> StubValueError | None:
     """A declaration that holds a stub needs the real object: its source, or its text."""
     config = namespace.get(name or DEFAULT_NAME)
     if is_stub(config):
-        raise _NeedsImport(f"its config comes from {stub_path(config)}")
-    for config in _configs(namespace):
-        for value in vars(config).values():
-            for entry in _listed(value) or (value,):
-                _check_entry(entry)
+        return StubValueError(f"its config comes from {stub_path(config)}", stub_path(config))
+    entries = (
+        entry
+        for config in _configs(namespace)
+        for value in vars(config).values()
+        for entry in _listed(value) or (value,)
+    )
+    return next(filter(None, map(_stub_in_entry, entries)), None)
 
 
-def _check_entry(entry: Any) -> None:
+def _stub_in_entry(entry: Any) -> StubValueError | None:
     is_declaration = isinstance(entry, (Patch, ImportSpec, Helper))
     values = {field.name: getattr(entry, field.name) for field in fields(entry)} if is_declaration else {}
-    if is_stub(values.get("replacement")) or is_stub(values.get("definition")):
-        raise _NeedsImport(f"it copies the source of {stub_path(values.get('replacement', values.get('definition')))}")
+    for name in ("replacement", "definition"):
+        if is_stub(values.get(name)):
+            path = stub_path(values[name])
+            return StubValueError(f"it copies the source of {path}", path, is_source_enough=True)
     for value in (entry, *values.values()):
         inner = value.items() if isinstance(value, Mapping) else [_listed(value)]
         for part in (value, *(item for items in inner for item in items)):
             if is_stub(part):
-                raise _NeedsImport(f"it needs the value of {stub_path(part)}")
+                return StubValueError(f"it needs the value of {stub_path(part)}", stub_path(part))
+    return None
+
+
+def _module_of(dotted: str, sandbox: Sandbox) -> tuple[str, Path] | None:
+    """The module, with its file, that the longest part of a dotted name stands for."""
+    parts = dotted.replace("()", "").split(".")
+    modules = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next(((module, path) for module in modules if (path := sandbox.python_file(module))), None)
 
 
 # --- importing for real ----------------------------------------------------------------------------

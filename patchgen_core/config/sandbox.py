@@ -7,12 +7,13 @@ import builtins
 import importlib
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from patchgen_core.config.compilation import compiled
+from patchgen_core.config.forwarding import is_forwarder, may_forward
 from patchgen_core.config.input_recording import (
     OWN,
     RecordedInputs,
@@ -20,11 +21,13 @@ from patchgen_core.config.input_recording import (
     is_absent,
     recording_builtins,
     recording_module,
+    starred_module,
 )
 from patchgen_core.config.stubs import StubModule, StubValueError, is_stub, stub_builtins
-from patchgen_core.project.project import Project
+from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.syntax.nodes import blocks
 from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upstream.module import installed_file
 
 
 class Sandbox:
@@ -32,21 +35,17 @@ class Sandbox:
 
     Args:
         project: what lies below its search root is executed from its files.
-        files: of other modules to execute, by dotted name.
+        files: of other modules to execute, by dotted name; imports of modules that hand the DSL on add theirs.
         inputs: gets to know what the execution depends on, beside the files that ``sources`` reads.
 
     Attributes:
         namespaces: of the modules that were executed, by dotted name.
-        starred: the stubbed module whose every name was imported, which ended the execution.
     """
 
-    def __init__(
-        self, project: Project, sources: SourceCache, files: Mapping[str, Path], inputs: RecordedInputs
-    ) -> None:
+    def __init__(self, project: Project, sources: SourceCache, files: dict[str, Path], inputs: RecordedInputs) -> None:
         self.project, self.sources, self.files, self.inputs = project, sources, files, inputs
         self.namespaces: dict[str, dict[str, Any]] = {}
         self.modules: dict[str, types.ModuleType] = {}
-        self.starred = ""
 
     def execute(self, name: str, path: Path) -> types.ModuleType:
         """Execute a file as the module ``name``."""
@@ -80,6 +79,9 @@ class Sandbox:
         """
         if name in self.modules:
             return self.modules[name]
+        parent, _, last = name.rpartition(".")
+        if isinstance(alias := self.namespaces.get(parent, {}).get(last), types.ModuleType):
+            return alias
         if name in self.files:
             return self.execute(name, self.files[name])
         path = self.own_file(name)
@@ -105,6 +107,24 @@ class Sandbox:
             return self.find(name)
         return None
 
+    def expect_dsl(self, name: str, names: Iterable[str]) -> None:
+        """Have a module executed from its file, where it is a config or hands on the DSL, before ``names`` of it are
+        imported; or the module above it, where that file stands for a whole package."""
+        if name in self.modules:
+            return
+        if name.endswith(CONFIG_SUFFIX.removesuffix(".py")):
+            modules = [name]
+        elif may_forward(name, names):
+            modules = [name, name.rpartition(".")[0]]
+        else:
+            return
+        module = next((module for module in modules if module and self.python_file(module)), "")
+        path = self.python_file(module) if module else None
+        is_config = path is not None and path.name.endswith(CONFIG_SUFFIX)
+        if path is not None and (is_config or is_forwarder(module, self.python_file, self.sources)):
+            self.files.setdefault(module, path)
+            self.find(module)
+
     def is_below(self, path: Path) -> bool:
         """Whether a file lies below the project's search root."""
         return path.is_relative_to(self.project.search_root)
@@ -118,6 +138,14 @@ class Sandbox:
         """The file of one of the project's own modules, or None when there is none."""
         path = self.project.module_path(name)
         self.inputs.add("module", name, input_name(self.project, path) if path else None)
+        return path
+
+    def python_file(self, name: str) -> Path | None:
+        """The file of a module, of the project or installed, found without executing anything."""
+        path = self.own_file(name)
+        if path is None:
+            path = installed_file(name)
+            self.inputs.add("installed", name, input_name(self.project, path) if path else None)
         return path
 
     def is_package(self, name: str) -> bool:
@@ -160,14 +188,18 @@ class _Importer:
         guarded = sys._getframe(1).f_lineno in self.guarded
         sandbox = self.sandbox
         if sandbox.is_real(absolute) or (guarded and not sandbox.is_own(absolute)):
-            return self._real(absolute, lambda: builtins.__import__(name, globals, locals, fromlist or (), level))
+            module = self._real(absolute, lambda: builtins.__import__(name, globals, locals, fromlist or (), level))
+            is_starred = fromlist == ("*",) and absolute.partition(".")[0] in OWN
+            return starred_module(module, sandbox.inputs) if is_starred else module
+        sandbox.expect_dsl(absolute, fromlist or ())
         module = sandbox.find(absolute)
         for parent, child in _links(absolute):
             _set_attribute(sandbox.find(parent), child, sandbox.find(f"{parent}.{child}"))
         if not fromlist:
             return module if level else sandbox.find(absolute.partition(".")[0])
-        for item in fromlist:
-            self._bind(module, absolute, item, guarded)
+        if module.__name__ == absolute:  # else it is another one, by the name that a forwarder has for it
+            for item in fromlist:
+                self._bind(module, absolute, item, guarded)
         return module
 
     def _real(self, name: str, load: Callable[[], types.ModuleType]) -> types.ModuleType:
@@ -188,10 +220,10 @@ class _Importer:
     def _bind(self, module: types.ModuleType, name: str, item: str, guarded: bool) -> None:
         """Make a name that is imported from a module an attribute of it, where it is a module itself."""
         if item == "*" and is_stub(module):
-            self.sandbox.starred = name
-            raise StubValueError(f"it imports every name of {name}")
+            raise StubValueError(f"it imports every name of {name}", name, is_source_enough=True)
         if item in vars(module):
             return
+        self.sandbox.expect_dsl(f"{name}.{item}", ())
         submodule = self.sandbox.submodule(f"{name}.{item}")
         if submodule is not None:
             _set_attribute(module, item, submodule)

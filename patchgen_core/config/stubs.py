@@ -9,7 +9,16 @@ from typing import Any, NoReturn
 
 
 class StubValueError(Exception):
-    """A config asked a stub for a value that only the real object has."""
+    """A config asked a stub for a value that only the real object has.
+
+    Attributes:
+        path: the dotted name that the stub stands for.
+        is_source_enough: whether its module need not be imported, only executed from its file.
+    """
+
+    def __init__(self, reason: str, path: str, is_source_enough: bool = False) -> None:
+        super().__init__(reason)
+        self.path, self.is_source_enough = path, is_source_enough
 
 
 class Stub:
@@ -86,7 +95,8 @@ def ask_for_value(stub: Any) -> NoReturn:
 
 
 def _raise(stub: Any, use: str) -> NoReturn:
-    raise StubValueError(f"it {use} {stub_path(stub)}")
+    path = stub_path(stub)
+    raise StubValueError(f"it {use} {path}", path)
 
 
 # Modules of the standard library that compare what they are given, without a config asking for it.

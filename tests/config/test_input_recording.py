@@ -154,14 +154,14 @@ def test_packages_without_init_that_were_imported_before_are_no_hindrance(
 def test_modules_that_come_while_a_config_is_loaded_make_it_uncacheable(
     work: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A config is loaded again when it is found to take the DSL from elsewhere: by then it may see something else."""
-    work.write("proj/dsl.py", "from patchgen import PatchConfig\n")
-    find = Loader._dsl_modules
+    """A config is loaded again when stubs cannot stand for a module: by then it may see something else."""
+    work.write("proj/values.py", "VALUE = 1\n")
+    find = Loader._needed_modules
 
     def meanwhile(*arguments: Any) -> dict[str, Path]:
         work.write("proj/models/late.py", "")
         return find(*arguments)
 
-    monkeypatch.setattr(Loader, "_dsl_modules", meanwhile)
-    code = "try:\n    from proj.models import late\nexcept ImportError:\n    late = None\nfrom proj.dsl import *"
+    monkeypatch.setattr(Loader, "_needed_modules", meanwhile)
+    code = "try:\n    from proj.models import late\nexcept ImportError:\n    late = None\nfrom proj.values import *"
     assert reason_not_to_keep(work, code) == "files come or go while it is loaded"
