@@ -8,26 +8,20 @@ from dataclasses import dataclass
 from patchgen_core.errors import Problem, display_path
 from patchgen_core.report.markdown import cell, code, details, diff_fence, escape, fence, table_head, table_row
 from patchgen_core.report.upgrade.texts import (
+    Part,
     Step,
     applied_summary,
-    config_problems,
-    conflict_location,
-    conflict_text,
-    count_verdicts,
+    describe_config,
     list_changes,
-    merge_lines,
-    needs_nothing,
     origins,
     patches_summary,
-    repeats_verdict,
     risk_counts,
-    sort_by_risk,
 )
 from patchgen_core.report.upgrade.texts import (
     versions as compared,
 )
 from patchgen_core.report.words import quantity
-from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, UpgradeReport
+from patchgen_core.upgrade.results import ConfigVerdict, UpgradeReport
 from patchgen_core.upgrade.writing.applying import Applied
 from patchgen_core.upgrade.writing.gating import GateRun
 
@@ -64,9 +58,7 @@ def upgrade_markdown(
     blocks += [_unabridged(lines) for lines in (_problems(report.failed), _steps(steps), _table(report)) if lines]
     for config in report.configs:
         if config.risk != "safe":
-            blocks.append(
-                _MarkdownBlock(*("\n".join(_Config(config, is_whole).lines()) for is_whole in (True, False)))
-            )
+            blocks.append(_MarkdownBlock(*("\n".join(_config(config, is_whole)) for is_whole in (True, False))))
     blocks += map(_unabridged, _other_configs(report))
     return _fit_limit(blocks, limit)
 
@@ -154,62 +146,34 @@ def _problems(problems: Iterable[Problem]) -> list[str]:
     return fence(text) if text else []
 
 
-class _Config:
-    """The text of one config, with each of upstream's diffs only once, or without any."""
+def _config(config: ConfigVerdict, is_whole: bool) -> list[str]:
+    """The text of one config, with each of upstream's diffs only once, or without any diff."""
+    lines = [f"{code(display_path(config.path))}, from {code(config.module)}"]
+    shown: set[str] = set()
+    for part in describe_config(config):
+        if part.kind == "diff" and (not is_whole or (part.about and part.code in shown)):
+            continue
+        if part.about:
+            shown.add(part.code)
+        lines += _spaced(_part(part, is_whole))
+    return details(f"{config.risk}: {config.config} ({patches_summary(config)})", lines)
 
-    def __init__(self, config: ConfigVerdict, is_whole: bool) -> None:
-        self.config, self.is_whole = config, is_whole
-        self._shown: set[str] = set()
 
-    def lines(self) -> list[str]:
-        config = self.config
-        place = f"{code(display_path(config.path))}, from {code(config.module)}"
-        lines = [place, *_list(escape(note) for note in config.notes)]
-        lines += _spaced(_problems(config_problems(config)))
-        lines += self._findings(config.findings)
-        quiet = [patch for patch in config.patches if needs_nothing(patch)]
-        for patch in config.patches:
-            if patch not in quiet:
-                lines += ["", *self._patch(patch)]
-        if quiet:
-            others = "The other patches" if len(quiet) < len(config.patches) else "All patches"
-            lines += ["", f"{others}: {count_verdicts(quiet)}."]
-        return details(f"{config.risk}: {config.config} ({patches_summary(config)})", lines)
-
-    def _patch(self, patch: PatchVerdict) -> list[str]:
+def _part(part: Part, is_whole: bool) -> list[str]:
+    if part.patch is not None:
+        patch = part.patch
         renamed = f" to {code(patch.new_name)}" if patch.new_name else ""
-        lines = [f"**{code(patch.target)}** {patch.verdict}{renamed} ({patch.kind}, {code(str(patch.location))})"]
-        lines += _spaced(_problems(patch.problems))
-        lines += self._findings(patch.findings, patch.verdict)
-        lines += _list(f"{word}: {escape(text)}" for word, text in merge_lines(patch))
-        if patch.rebase is not None:
-            lines += self._rebase(patch.rebase)
-        return lines
-
-    def _findings(self, findings: Sequence[Finding], verdict: str = "") -> list[str]:
-        findings = sort_by_risk(findings)
-        new = (finding for finding in findings if not repeats_verdict(finding, verdict))
-        lines = _list(f"{finding.risk}: {escape(str(finding))}" for finding in new)
-        for finding in findings if self.is_whole else ():
-            if finding.diff and finding.diff not in self._shown:
-                self._shown.add(finding.diff)
-                lines += ["", f"Upstream's own change of {code(finding.about)}:", "", *diff_fence(finding.diff)]
-        return lines
-
-    def _rebase(self, rebase: Rebase) -> list[str]:
-        lines: list[str] = []
-        for conflict in rebase.merged.conflicts:
-            lines += ["", f"{code(str(conflict_location(rebase, conflict)))}: {escape(conflict.reason)}"]
-            if self.is_whole:
-                names = f"upstream {self.config.old}", f"upstream {self.config.new}"
-                lines += ["", *fence(conflict_text(conflict, *names))]
-        if self.is_whole and rebase.diff:
-            lines += ["", "The replacement, carried over:", "", *diff_fence(rebase.diff)]
-        return lines
-
-
-def _list(entries: Iterable[str]) -> list[str]:
-    return _spaced([f"- {entry}" for entry in entries])
+        return [f"**{code(patch.target)}** {patch.verdict}{renamed} ({patch.kind}, {code(str(patch.location))})"]
+    if part.kind == "problems":
+        return _problems(part.problems)
+    if part.kind == "lines":
+        return [f"- {escape(text) if word == 'note' else f'{word}: {escape(text)}'}" for word, text in part.lines]
+    if part.kind == "conflict":
+        return [f"{code(part.about)}: {escape(part.title)}", *(["", *fence(part.code)] if is_whole else [])]
+    title = part.title[0].upper() + part.title[1:]
+    if part.kind == "rest":
+        return [f"{title}."]
+    return [f"{title} {code(part.about)}:" if part.about else f"{title}:", "", *diff_fence(part.code)]
 
 
 def _spaced(lines: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -10,29 +10,23 @@ from rich.text import Text
 from patchgen_core.errors import Problem
 from patchgen_core.report.terminal import print_diff, print_problems, problem_text
 from patchgen_core.report.upgrade.texts import (
+    Part,
     Step,
     applied_summary,
-    config_problems,
-    conflict_location,
-    conflict_text,
-    count_verdicts,
     describe_applying,
+    describe_config,
     headline,
     is_same,
     list_changes,
-    merge_lines,
-    needs_nothing,
     origins,
     patches_summary,
-    repeats_verdict,
-    sort_by_risk,
 )
-from patchgen_core.upgrade.results import ConfigVerdict, Finding, PatchVerdict, Rebase, Risk, UpgradeReport
+from patchgen_core.upgrade.results import ConfigVerdict, PatchVerdict, Risk, UpgradeReport
 from patchgen_core.upgrade.writing.applying import Applied
 from patchgen_core.upgrade.writing.gating import GateRun
 
 RISK_STYLE: dict[Risk, str] = {"must change": "red", "review": "yellow", "safe": "green"}
-_MERGE_STYLE = {"conflict": "red", "merges": "green", "merged": "green"}
+_STYLES = dict[str, str](RISK_STYLE.items(), conflict="red", merges="green", merged="green", note="dim")
 _WIDTH = len("must change")
 _MOST_PLACES = 12
 _MOST_NAMES = 30
@@ -46,7 +40,7 @@ def print_upgrade(console: Console, report: UpgradeReport, verbose: bool = False
     safe = report.of_risk("safe")
     for config in report.configs:
         if verbose or config.risk != "safe":
-            _Printer(console, verbose).config(config)
+            _print_config(console, config, verbose)
     if safe and not verbose:
         names = ", ".join(config.config for config in safe[:_MOST_NAMES])
         names += f" and {len(safe) - _MOST_NAMES} more; -v lists them" if len(safe) > _MOST_NAMES else ""
@@ -56,82 +50,51 @@ def print_upgrade(console: Console, report: UpgradeReport, verbose: bool = False
     print_problems(console, report.failed)
 
 
-class _Printer:
-    """Prints one config; upstream's diffs that several of its patches are about only once."""
-
-    def __init__(self, console: Console, verbose: bool) -> None:
-        self.console, self.verbose = console, verbose
-        self._shown: set[str] = set()
-        self._versions = ("", "")
-
-    def config(self, config: ConfigVerdict) -> None:
-        self._versions = (f"upstream {config.old}", f"upstream {config.new}")
-        line = Text("\n").append(f"{config.risk:<{_WIDTH}}  ", RISK_STYLE[config.risk]).append(config.config, "bold")
-        line.append(f"  {patches_summary(config)}")
-        self.console.print(line, soft_wrap=True)
-        for note in config.notes:
-            self._print("note", note, "dim")
-        self._problems(config_problems(config))
-        self._findings(config.findings)
-        quiet = [patch for patch in config.patches if needs_nothing(patch) and not self.verbose]
-        for number, patch in enumerate(patch for patch in config.patches if patch not in quiet):
-            if number:
-                self.console.print()
-            self._patch(patch)
-        if quiet:
-            others = "the other patches: " if len(quiet) < len(config.patches) else "all patches: "
-            self._print("safe", f"{others}{count_verdicts(quiet)}", "dim")
-
-    def _patch(self, patch: PatchVerdict) -> None:
-        line = Text.assemble((f"{patch.location}: ", "bold"), f"{patch.kind} ", (patch.target, "bold"))
-        line.append(f": {patch.verdict}", RISK_STYLE[patch.risk])
-        if patch.new_name:
-            line.append(f" to {patch.new_name}")
-        self.console.print(line, soft_wrap=True)
-        if patch.description and self.verbose:
-            self._print("", patch.description, "dim")
-        self._problems(patch.problems)
-        self._findings(patch.findings, patch.verdict)
-        for word, text in merge_lines(patch):
-            self._print(word, text, _MERGE_STYLE.get(word, "cyan"))
-        if patch.rebase is not None:
-            self._rebase(patch.rebase)
-
-    def _rebase(self, rebase: Rebase) -> None:
-        for conflict in rebase.merged.conflicts:
-            line = Text.assemble((f"{conflict_location(rebase, conflict)}: ", "bold"), conflict.reason)
-            self.console.print(line, soft_wrap=True)
-            self.console.print(Text(conflict_text(conflict, *self._versions)), soft_wrap=True)
-        if rebase.diff and self.verbose:
-            self._diff(rebase.diff, "the replacement, carried over:")
-
-    def _problems(self, problems: Iterable[Problem]) -> None:
-        for problem in problems:
-            if not self.verbose:
+def _print_config(console: Console, config: ConfigVerdict, verbose: bool) -> None:
+    """Print what is said of a config; upstream's diffs that several of its patches are about only once."""
+    line = Text("\n").append(f"{config.risk:<{_WIDTH}}  ", RISK_STYLE[config.risk]).append(config.config, "bold")
+    console.print(line.append(f"  {patches_summary(config)}"), soft_wrap=True)
+    shown: set[str] = set()
+    has_heading = False
+    for part in describe_config(config, with_safe=verbose):
+        if part.patch is not None:
+            if has_heading:
+                console.print()
+            console.print(_heading(part.patch), soft_wrap=True)
+            has_heading = True
+            if part.patch.description and verbose:
+                _print_line(console, "", part.patch.description, "dim")
+        for problem in part.problems:
+            if not verbose:
                 problem = Problem(problem.message, problem.location, problem.hint, code=problem.code)
-            self.console.print(problem_text(problem, "error"), soft_wrap=True)
+            console.print(problem_text(problem, "error"), soft_wrap=True)
+        for word, text in part.lines:
+            _print_line(console, word, text, _STYLES.get(word, "cyan"))
+        if part.kind == "conflict":
+            console.print(Text.assemble((f"{part.about}: ", "bold"), part.title), soft_wrap=True)
+            console.print(Text(part.code), soft_wrap=True)
+        elif part.kind == "rest":
+            _print_line(console, "safe", part.title, "dim")
+        elif part.kind == "diff" and (part.about or verbose):
+            _print_code(console, part, verbose, part.code in shown)
+            shown.add(part.code)
 
-    def _findings(self, findings: Iterable[Finding], verdict: str = "") -> None:
-        """Findings, worst first, a line each, but for what the verdict says; then what upstream changed."""
-        findings = sort_by_risk(findings, self.verbose)
-        for finding in findings:
-            if not repeats_verdict(finding, verdict):
-                self._print(finding.risk, str(finding), RISK_STYLE[finding.risk])
-        for finding in findings:
-            if finding.diff:
-                self._diff(finding.diff, f"upstream's own change of {finding.about}:")
 
-    def _print(self, word: str, text: str, style: str) -> None:
-        line = Text.assemble((f"  {word:<{_WIDTH}}  ", style), text)
-        self.console.print(line, soft_wrap=True)
+def _heading(patch: PatchVerdict) -> Text:
+    line = Text.assemble((f"{patch.location}: ", "bold"), f"{patch.kind} ", (patch.target, "bold"))
+    line.append(f": {patch.verdict}", RISK_STYLE[patch.risk])
+    return line.append(f" to {patch.new_name}" if patch.new_name else "")
 
-    def _diff(self, diff: str, title: str) -> None:
-        is_known = diff in self._shown
-        self._shown.add(diff)
-        self.console.print(Text(f"  {title}{' as above' if is_known else ''}", "yellow"), soft_wrap=True)
-        if is_known:
-            return
-        print_diff(self.console, diff, folded=not self.verbose)
+
+def _print_line(console: Console, word: str, text: str, style: str) -> None:
+    console.print(Text.assemble((f"  {word:<{_WIDTH}}  ", style), text), soft_wrap=True)
+
+
+def _print_code(console: Console, part: Part, verbose: bool, is_known: bool) -> None:
+    title = " ".join(filter(None, (part.title, part.about)))
+    console.print(Text(f"  {title}:{' as above' if is_known else ''}", "yellow"), soft_wrap=True)
+    if not is_known:
+        print_diff(console, part.code, folded=not verbose)
 
 
 def print_steps(

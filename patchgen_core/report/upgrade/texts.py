@@ -6,9 +6,11 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from patchgen_core.errors import Location, Problem, display_path
 from patchgen_core.report.words import quantity
+from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.upgrade.results import (
     RISKS,
     ConfigVerdict,
@@ -73,14 +75,77 @@ def origins(report: UpgradeReport) -> str:
     return f"The old text is from {old}{new}."
 
 
-# --- one patch -------------------------------------------------------------------------------------
+# --- one config ------------------------------------------------------------------------------------
 
 
-def merge_lines(patch: PatchVerdict) -> Iterator[tuple[str, str]]:
-    """How a replacement is carried over: lines, each with a word for what it is. Conflicts are not among them."""
-    rebase = patch.rebase
-    if rebase is None:
-        return
+@dataclass(frozen=True)
+class Part:
+    """A part of what is said of a config; its kind says what there is of the rest.
+
+    Attributes:
+        kind: ``patch`` for the heading of one, ``problems``, ``lines`` that have a word each for what they are,
+            ``diff`` and ``conflict`` for code below a title, ``rest`` for the patches with nothing but a verdict.
+        about: what of upstream a diff is of, empty for that of a replacement; the place of a conflict.
+    """
+
+    kind: Literal["patch", "problems", "lines", "diff", "conflict", "rest"]
+    title: str = ""
+    about: str = ""
+    code: str = ""
+    lines: tuple[tuple[str, str], ...] = ()
+    problems: tuple[Problem, ...] = ()
+    patch: PatchVerdict | None = None
+
+
+def describe_config(config: ConfigVerdict, with_safe: bool = False) -> Iterator[Part]:
+    """What is said of a config below its heading: of itself, then of each patch; what needs nothing only on demand."""
+    yield from _lines(("note", note) for note in config.notes)
+    yield from _problems(config_problems(config))
+    yield from _describe_findings(config.findings, "", with_safe)
+    quiet = [patch for patch in config.patches if _needs_nothing(patch) and not with_safe]
+    for patch in config.patches:
+        if patch not in quiet:
+            yield Part("patch", patch=patch)
+            yield from _problems(patch.problems)
+            yield from _describe_findings(patch.findings, patch.verdict, with_safe)
+            if patch.rebase is not None:
+                yield from _describe_rebase(patch.rebase, patch.new_name, config)
+    if quiet:
+        counts = Counter(patch.verdict for patch in quiet)
+        which = "the other patches" if len(quiet) < len(config.patches) else "all patches"
+        yield Part("rest", f"{which}: {', '.join(f'{number} {kind}' for kind, number in counts.items())}")
+
+
+def _lines(lines: Iterable[tuple[str, str]]) -> Iterator[Part]:
+    part = Part("lines", lines=tuple(lines))
+    yield from [part] if part.lines else []
+
+
+def _problems(problems: tuple[Problem, ...]) -> Iterator[Part]:
+    yield from [Part("problems", problems=problems)] if problems else []
+
+
+def _describe_findings(findings: Iterable[Finding], verdict: str, with_safe: bool) -> Iterator[Part]:
+    """Findings, worst first, but for one that says no more than the verdict on the target; then upstream's changes."""
+    findings = sort_by_risk(findings, with_safe)
+    repeated = [f for f in findings if f.relation == "target" and f.kind == verdict and not f.detail]
+    yield from _lines((finding.risk, str(finding)) for finding in findings if finding not in repeated)
+    for finding in findings:
+        if finding.diff:
+            yield Part("diff", "upstream's own change of", finding.about, finding.diff)
+
+
+def _describe_rebase(rebase: Rebase, new_name: str, config: ConfigVerdict) -> Iterator[Part]:
+    """How a replacement is carried over, its conflicts, and what it becomes."""
+    yield from _lines(_merge_lines(rebase, new_name))
+    for conflict in rebase.merged.conflicts:
+        code = _conflict_text(conflict, f"upstream {config.old}", f"upstream {config.new}")
+        yield Part("conflict", conflict.reason, str(conflict_location(rebase, conflict)), code)
+    if rebase.diff:
+        yield Part("diff", "the replacement, carried over", code=rebase.diff)
+
+
+def _merge_lines(rebase: Rebase, new_name: str) -> Iterator[tuple[str, str]]:
     merged = rebase.merged
     if merged.conflicts:
         yield "conflict", f"upstream's change does not go into {rebase.location} by itself"
@@ -89,25 +154,19 @@ def merge_lines(patch: PatchVerdict) -> Iterator[tuple[str, str]]:
         yield "merges", f"cleanly{how} into {rebase.location}"
     else:
         yield "merged", "the replacement has upstream's change already"
-    if patch.new_name and merged.is_clean:
-        yield "renames", f"the target to {patch.new_name}"
-    for note in merged.notes:
-        yield "assumed", note
-    for statement in rebase.needs:
-        yield "adds", statement
+    if new_name and merged.is_clean:
+        yield "renames", f"the target to {new_name}"
+    yield from (("assumed", note) for note in merged.notes)
+    yield from (("adds", statement) for statement in rebase.needs)
 
 
 def conflict_location(rebase: Rebase, conflict: Conflict) -> Location:
     """The place of a conflict in the project: lines of a replacement count from its own decorators on."""
-    (definition,) = (
-        node
-        for node in ast.parse(rebase.ours).body
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-    )
+    (definition,) = (node for node in ast.parse(rebase.ours).body if isinstance(node, DEFINITIONS))
     return Location(rebase.location.file, rebase.location.line + conflict.line - definition.lineno)
 
 
-def conflict_text(conflict: Conflict, old: str, new: str) -> str:
+def _conflict_text(conflict: Conflict, old: str, new: str) -> str:
     """What the sides of a conflict have, between the marks that git uses; ``old`` and ``new`` say where from."""
     sides = (("<<<<<<< replacement", conflict.ours), (f"||||||| {old}", conflict.base), ("=======", conflict.theirs))
     lines = [line for mark, text in sides for line in (mark, *_first_lines(text))]
@@ -131,25 +190,14 @@ def sort_by_risk(findings: Iterable[Finding], with_safe: bool = False) -> list[F
     return sorted((f for f in findings if with_safe or f.risk != "safe"), key=lambda f: RISKS.index(f.risk))
 
 
-def repeats_verdict(finding: Finding, verdict: str) -> bool:
-    """Whether a finding says no more than the verdict on the patch's target."""
-    return finding.relation == "target" and finding.kind == verdict and not finding.detail
-
-
 def patches_summary(config: ConfigVerdict) -> str:
     """How many patches of a config have which verdict; that nothing was compared where that is so."""
     return config.summary if config.origin is not None else "nothing was compared"
 
 
-def needs_nothing(patch: PatchVerdict) -> bool:
+def _needs_nothing(patch: PatchVerdict) -> bool:
     """Whether there is nothing to say of a patch but its verdict."""
     return patch.risk == "safe" and not patch.problems and not (patch.rebase is not None and patch.rebase.diff)
-
-
-def count_verdicts(patches: Iterable[PatchVerdict]) -> str:
-    """Patches with nothing to say, by their verdicts: ``2 unchanged, 1 cosmetic``."""
-    counts = Counter(patch.verdict for patch in patches)
-    return ", ".join(f"{number} {kind}" for kind, number in counts.items())
 
 
 # --- what --apply does -----------------------------------------------------------------------------
