@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from patchgen_core.config.loading import LoadedConfig
 
 Status = Literal["clean", "drifted", "fixed", "error"]
-CauseKind = Literal["upstream moved", "config changed", "edited by hand", "generator changed", "missing", "orphan"]
+CauseKind = Literal[
+    "upstream moved",
+    "config changed",
+    "edited by hand",
+    "generator changed",
+    "made by another generator",
+    "missing",
+    "orphan",
+]
 
 Progress = Callable[[int, int], None]
 """Told how many of how many configs are done."""
@@ -93,11 +101,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FileDrift:
-    """A file that differs from ``new``, what it should be; ``old`` is None when it does not exist."""
+    """A file that differs from ``new``, what it should be; ``old`` is None when it does not exist.
+
+    ``aligned``: where another generator made ``old``, the new text with the code of the old one.
+    """
 
     path: Path
     old: str | None
     new: str
+    aligned: str | None = None
 
     @property
     def diff(self) -> str:
@@ -106,9 +118,12 @@ class FileDrift:
 
     @property
     def telling_diff(self) -> str:
-        """The diff without the header's hashes, which change with everything else."""
+        """The diff without the header's hashes, which change with everything else; of what another generator made,
+        without what is no code."""
         from patchgen_core.syntax.header import copy_fingerprint
 
+        if self.aligned is not None:
+            return self._diff(self.aligned)
         old = copy_fingerprint(self.new, self.old or "")
         return self._diff(old) if old != self.new else self.diff
 

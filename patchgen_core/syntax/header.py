@@ -77,6 +77,12 @@ def is_generated(text: str) -> bool:
     return MARK in "\n".join(text[:400].split("\n")[:3])
 
 
+def is_of_another_generator(text: str) -> bool:
+    """Whether a generator wrote a file that, unlike this one, leaves no hashes and no config's name in its header."""
+    names_base = all(pattern.search(text[:2000]) for pattern in (_SOURCE, _VERSION))
+    return is_generated(text) and names_base and not read_label(text) and "#  Fingerprint: " not in text
+
+
 def _set_output(text: str, value: str) -> str:
     match = _fingerprint(text)
     return text if match is None else text[: match.start(4)] + value + text[match.end(4) :]

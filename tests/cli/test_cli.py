@@ -13,7 +13,7 @@ import pytest
 
 from patchgen import DiscoveryConfig, build_check_cli, build_run_codegen_cli, list_patch_configs, run_codegen
 from patchgen_core.errors import PatchgenError
-from tests.conftest import Workspace
+from tests.conftest import TABLE, Workspace
 
 MODULE = "proj.models.toy.toy_gpu_patch_gen_config"
 OTHER = "proj.models.other.other_patch_gen_config"
@@ -51,6 +51,7 @@ def test_list(two: Workspace) -> None:
 
 
 def test_generate_one_config(two: Workspace) -> None:
+    two.write("pyproject.toml", TABLE.replace("diffs = true\n", ""))
     done = two.patchgen(MODULE)
     assert (done.returncode, done.stdout) == (0, "wrote    proj/models/toy/generated/patched_modeling_toy_gpu.py\n")
     assert files(two) == ["toy/generated/patched_modeling_toy_gpu.py"]

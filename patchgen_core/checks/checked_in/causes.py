@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import ast
-import re
-from dataclasses import dataclass, field
 
 from patchgen_core.build.results import Artifact, Cause
+from patchgen_core.checks.checked_in.definitions import Changes, compare_definitions, lines_of
 from patchgen_core.files import short_hash
 from patchgen_core.syntax.diffs import apply_diff, reverse_diff, unified_diff
-from patchgen_core.syntax.forms import is_same_syntax
 from patchgen_core.syntax.header import FORMAT, Fingerprint, read_fingerprint, read_label
-from patchgen_core.syntax.nodes import DEFINITIONS, Definition
-from patchgen_core.syntax.source import is_python, parse_bytes
+from patchgen_core.syntax.nodes import DEFINITIONS
+from patchgen_core.syntax.source import is_python
 
 
-def explain(artifact: Artifact, old: str | None, old_diff: str | None = None) -> tuple[Cause, ...]:
-    """Why the files on disk, None for a missing one, are not what the config makes; at least one cause."""
+def explain(
+    artifact: Artifact, old: str | None, old_diff: str | None, other: Cause | None = None
+) -> tuple[Cause, ...]:
+    """Why the files on disk, None for a missing one, are not what the config makes; at least one cause.
+
+    ``other`` is that of a module which another generator made.
+    """
     causes: list[Cause] = []
     if old is None:
         return (Cause("missing", f"{artifact.path.name} does not exist"),)
-    if old != artifact.text:
+    if other is not None:
+        causes.append(other)
+    elif old != artifact.text:
         causes += _explain_module(artifact, old, old_diff)
     if old_diff is None and artifact.keeps_diff:
         causes.append(Cause("missing", f"{artifact.diff_path.name} does not exist"))
@@ -102,88 +107,5 @@ def _texts(source: str) -> dict[str, str]:
         if isinstance(node, DEFINITIONS):
             for inner in [node, *(s for s in getattr(node, "body", []) if isinstance(s, DEFINITIONS))]:
                 name = node.name if inner is node else f"{node.name}.{inner.name}"
-                texts[name] = texts.get(name, "") + "".join(_lines(lines, inner))
+                texts[name] = texts.get(name, "") + "".join(lines_of(lines, inner))
     return texts
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Classes, methods and functions that differ between two versions of a module."""
-
-    changed: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.changed or self.added or self.removed)
-
-    def __str__(self) -> str:
-        parts = (("changed", self.changed), ("added", self.added), ("removed", self.removed))
-        return "; ".join(f"{', '.join(names)} {word}" for word, names in parts if names)
-
-    def without(self, other: Changes) -> Changes:
-        """These changes less those of ``other``."""
-        gone = {*other.changed, *other.added, *other.removed}
-
-        def rest(names: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(name for name in names if name not in gone)
-
-        return Changes(rest(self.changed), rest(self.added), rest(self.removed))
-
-
-def compare_definitions(old: str, new: str) -> Changes:
-    """How the classes, methods and functions of two sources differ; nothing when one cannot be parsed."""
-    try:
-        before, after = _read_definitions(old), _read_definitions(new)
-    except (SyntaxError, ValueError):
-        return Changes()
-    return Changes(
-        tuple(name for name in after if name in before and not before[name].is_same(after[name])),
-        tuple(
-            name for name in after if name not in before and name.rpartition(".")[0] not in set(after) - set(before)
-        ),
-        tuple(
-            name for name in before if name not in after and name.rpartition(".")[0] not in set(before) - set(after)
-        ),
-    )
-
-
-@dataclass
-class _Definitions:
-    """The definitions of one name, a class without its methods: their lines, and their syntax trees."""
-
-    lines: list[str] = field(default_factory=list)
-    nodes: list[ast.AST] = field(default_factory=list)
-
-    def is_same(self, other: _Definitions) -> bool:
-        """Whether they are the same code; equal lines are, and are compared faster."""
-        return self.lines == other.lines or is_same_syntax(self.nodes, other.nodes)
-
-
-def _read_definitions(text: str) -> dict[str, _Definitions]:
-    lines = re.split(r"\r\n|\r|\n", text)
-    definitions: dict[str, _Definitions] = {}
-    for node in parse_bytes(text).body:
-        if not isinstance(node, DEFINITIONS):
-            continue
-        if not isinstance(node, ast.ClassDef):
-            definitions[node.name] = _Definitions(_lines(lines, node), [node])
-            continue
-        own = [s for s in node.body if isinstance(s, DEFINITIONS)]
-        rest = ast.ClassDef(**{**dict(ast.iter_fields(node)), "body": [s for s in node.body if s not in own]})
-        inside = {number for method in own for number in _numbers(method)}
-        definitions[node.name] = _Definitions([lines[n - 1] for n in _numbers(node) if n not in inside], [rest])
-        for method in own:
-            methods = definitions.setdefault(f"{node.name}.{method.name}", _Definitions())
-            methods.lines += _lines(lines, method)
-            methods.nodes.append(method)
-    return definitions
-
-
-def _lines(lines: list[str], node: Definition) -> list[str]:
-    return [lines[number - 1] for number in _numbers(node)]
-
-
-def _numbers(node: Definition) -> range:
-    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-    return range(first, (node.end_lineno or node.lineno) + 1)

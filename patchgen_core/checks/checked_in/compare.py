@@ -142,6 +142,8 @@ def _find_rivals(results: _Results) -> set[Path]:
 def compare(outcome: Outcome) -> ConfigResult:
     """The verdict on one config."""
     from patchgen_core.checks.checked_in.causes import explain
+    from patchgen_core.checks.checked_in.other_generator import explain_other_generator
+    from patchgen_core.syntax.header import is_of_another_generator
 
     artifact = outcome.artifact
     if artifact is None:
@@ -153,7 +155,12 @@ def compare(outcome: Outcome) -> ConfigResult:
     drifted = tuple(file for file in files if file.old != file.new)
     if not drifted:
         return ConfigResult(outcome, "clean")
-    return ConfigResult(outcome, "drifted", explain(artifact, *(file.old for file in files)), drifted)
+    old, old_diff = files[0].old, files[1].old if len(files) > 1 else None
+    if old is None or not is_of_another_generator(old):
+        return ConfigResult(outcome, "drifted", explain(artifact, old, old_diff), drifted)
+    cause, aligned = explain_other_generator(artifact, old)
+    drifted = (replace(files[0], aligned=aligned), *drifted[1:])
+    return ConfigResult(outcome, "drifted", explain(artifact, old, old_diff, cause), drifted)
 
 
 def fix(report: DriftReport, prune: bool = False) -> DriftReport:

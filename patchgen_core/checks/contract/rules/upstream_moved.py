@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchgen_core.checks.checked_in.causes import compare_definitions, is_patched
+from patchgen_core.checks.checked_in.causes import is_patched
+from patchgen_core.checks.checked_in.definitions import compare_definitions
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.files import read_text, short_hash
 from patchgen_core.syntax.diffs import reverse_diff
