@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.gate import Gate
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
 from patchgen_core.checks.result import clean
-from patchgen_core.checks.session import DEVICES, DRIFT, Session, Settings, read_device, read_time_limit
+from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import DRIFT, read_settings
 from patchgen_core.errors import PatchgenError, display_path
 from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
 from patchgen_core.project.pyproject import PYPROJECT, declares_project
@@ -44,7 +46,8 @@ class Collection:
         self.is_whole = is_on and not _given_paths(config)
         chosen = _choose_checks(config)
         self.names = tuple(check.name if isinstance(check, CheckInfo) else check.check for check in chosen)
-        self.settings = _settings(config, self.names)
+        settings = read_settings(config.option, "patchgen-", self.names, config.getini("patchgen_device"))
+        self.settings = replace(settings, toy_batches=toy_builders(config) if "parity" in self.names else ())
         self.collected: list[Path] = []
         self._named = _named_configs(config)
         self.project = self._find_project()
@@ -248,25 +251,6 @@ def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
                 raise PatchgenError(f"pytest_patchgen_configs names '{display_path(path)}', which is no file")
             found.append(path)
     return tuple(sorted(set(found)))
-
-
-def _settings(config: pytest.Config, checks: Sequence[str]) -> Settings:
-    option = config.option
-    flag = "--patchgen-prune" if option.patchgen_prune else "--patchgen-fix" if option.patchgen_fix else ""
-    if flag and DRIFT not in checks:
-        raise PatchgenError(f"{flag} goes with the check '{DRIFT}', which does that")
-    device = config.getini("patchgen_device") or DEVICES[0]
-    device = device if option.patchgen_device is None else option.patchgen_device
-    limit = option.patchgen_time_limit
-    return Settings(
-        fix=option.patchgen_fix,
-        prune=option.patchgen_prune,
-        device=read_device(device),
-        isolate=option.patchgen_isolate,
-        time_limit=None if limit is None else read_time_limit("--patchgen-time-limit", limit),
-        caching=not option.patchgen_no_cache,
-        toy_batches=toy_builders(config) if "parity" in checks else (),
-    )
 
 
 def _choose_checks(config: pytest.Config) -> tuple[CheckInfo | type[CheckItem], ...]:

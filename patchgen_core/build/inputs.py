@@ -27,6 +27,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from patchgen_core.config.input_recording import Input, input_name, is_absent
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import digest, file_digest
 from patchgen_core.project.project import Project
-from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_file
+from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_file, package_version
 
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
 
@@ -58,6 +59,7 @@ class InputReader:
             "own": self._own,
         }
         self._settings = RuffSettings(project)
+        self._read_version = cache(package_version)
         self._trails: dict[tuple[str, str], str] = {}
 
     def read(self, kind: str, name: str) -> Any:
@@ -76,7 +78,7 @@ class InputReader:
 
     def _upstream(self, module: str) -> list[Any] | None:
         try:
-            upstream = find_upstream(module, self.project.upstream)
+            upstream = find_upstream(module, self.project.upstream, read_version=self._read_version)
         except PatchgenError:
             return None
         contents = file_digest(upstream.path)

@@ -2,84 +2,35 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from patchgen_core.build.cache import Cache
 from patchgen_core.build.inputs import InputReader
-from patchgen_core.build.results import Artifact, ConfigResult, Outcome
+from patchgen_core.build.results import ConfigResult, DriftReport, Outcome, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import bare, check
-from patchgen_core.errors import PatchgenError, Problem, did_you_mean
+from patchgen_core.checks.settings import DRIFT, Settings
+from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT
 from patchgen_core.project.table import load_project
 from patchgen_core.workers.collector import without_collector
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol, TypeVar
+
+    from patchgen_core.build.results import Artifact
     from patchgen_core.config.loading import Loader
 
-DEVICES = ("auto", "cpu", "cuda")
-"""Where models and kernels may run."""
+    class _Closeable(Protocol):
+        def close(self) -> None: ...
 
-
-@dataclass(frozen=True)
-class Settings:
-    """How a run of the gate goes.
-
-    Attributes:
-        device: where models and kernels run: "auto", "cpu" or "cuda".
-        isolate: whether each check of a model or kernel gets a process of its own.
-        time_limit: seconds that one of these may take; None for the default of the check.
-        toy_batches: references of builders of toy batches, beside those of the projects.
-    """
-
-    fix: bool = False
-    prune: bool = False
-    device: str = "auto"
-    isolate: bool = False
-    time_limit: float | None = None
-    caching: bool = True
-    toy_batches: tuple[str, ...] = ()
-
-
-def read_device(text: str) -> str:
-    """A device; a PatchgenError where there is none of that name."""
-    if text not in DEVICES:
-        hint = did_you_mean(text, DEVICES) or f"There are: {', '.join(DEVICES)}."
-        raise PatchgenError(f"there is no device '{text}' to run models on", None, hint)
-    return text
-
-
-def read_time_limit(flag: str, text: str) -> float:
-    """Seconds that one check of a model may take; a PatchgenError that names the flag where the text says none."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= threading.TIMEOUT_MAX:
-        raise PatchgenError(f"{flag} takes a number of seconds, not '{text}'")
-    return seconds
-
-
-DRIFT = "drift"
-"""The check that tells of configs which make nothing, and rewrites what drifted."""
-
-
-class Closeable(Protocol):
-    """What a session ends with itself, such as a process."""
-
-    def close(self) -> None:
-        """End it."""
-
-
-_Resource = TypeVar("_Resource", bound=Closeable)
-WarnBeforeFix = Callable[[Artifact, Path], tuple[Problem, ...]]
-"""What a check has to say of a config before its files are rewritten, because it cannot be told afterwards."""
+    _Resource = TypeVar("_Resource", bound=_Closeable)
+    WarnBeforeFix = Callable[[Artifact, Path], tuple[Problem, ...]]
 
 
 class Session:
@@ -94,6 +45,8 @@ class Session:
 
     Attributes:
         chosen: the config files of which checks are going to run, with the names of those.
+        warn_before_fix: by the name of a check, what gives its warnings of a config whose files are about to be
+            rewritten, because they cannot be told afterwards.
     """
 
     def __init__(
@@ -217,23 +170,34 @@ class Session:
 
     def _make(self, path: Path) -> None:
         project, batch = self.project(path), self._batch(path)
-        cache = self.cache(project)
-        loader = self.loader(project) if self.artifacts else None
         try:
-            with without_collector():
-                report = check(Selection(project, batch), loader=loader, cache=cache, artifacts=self.artifacts)
+            self.check(Selection(project, batch))
         except PatchgenError as error:
             self._results.update(dict.fromkeys(batch, error))
             return
         except BaseException:  # a time limit: the next item's is not to be spent on the same config
             self.by_folder = True
             raise
+        cache = self.cache(project)
         if cache is not None and cache.failure:
             warnings.warn(f"patchgen: results cannot be kept: {cache.failure}", stacklevel=1)
-        by_path: dict[Path, list[ConfigResult]] = {entry: [] for entry in batch}
+
+    def check(self, selection: Selection, progress: Progress | None = None) -> DriftReport:
+        """Make what is selected of a project, all at once; checks of these config files then ask for nothing again.
+
+        Raises:
+            PatchgenError: there is no config, or ruff cannot run.
+        """
+        project, artifacts = selection.project, self.artifacts
+        loader, cache = self.loader(project) if artifacts else None, self.cache(project)
+        with without_collector():
+            report = check(selection, loader=loader, progress=progress, cache=cache, artifacts=artifacts)
+        by_path: dict[Path, list[ConfigResult]] = {}
         for result in report.results:
-            by_path[result.outcome.path].append(result if self.artifacts else bare(result))
-        self._results.update(by_path)
+            by_path.setdefault(result.outcome.path, []).append(result if artifacts else bare(result))
+        self._results |= by_path
+        self._projects |= {path.parent: project for path in by_path}
+        return report
 
     def _batch(self, path: Path) -> list[Path]:
         project = self.project(path)

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import argparse
 import gc
-import importlib.util
+import importlib
 import io
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
-from patchgen_core.cli.printing import add_printing, make_console, print_json, show_progress, split_codes
-from patchgen_core.errors import PatchgenError, display_path
+from patchgen_core.cli.printing import add_printing, make_console, print_json, split_codes
+from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import NoReturn, Protocol
 
-    from patchgen_core.build.cache import Cache
-    from patchgen_core.build.results import DriftReport, Outcome
     from patchgen_core.build.selection import Selection
-    from patchgen_core.checks.result import CheckResult
-    from patchgen_core.config.loading import Loader
-    from patchgen_core.syntax.source import SourceCache
+
+    class _Subcommand(Protocol):
+        """What a module of ``commands`` has."""
+
+        def build_parser(self, prog: str) -> argparse.ArgumentParser: ...
+        def run(self, options: argparse.Namespace, project: Project | None) -> int: ...
+
 
 Main = Callable[..., int]
 
@@ -106,10 +108,7 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
     try:
         if command is not None:
             return command.run(options, project)
-        if options.watch:
-            return _watch(options, project)
-        project = project or load_project()
-        return _list(options, project) if options.list else (_check if options.check else _generate)(options, project)
+        return _run(options, project)
     except PatchgenError as error:
         _print_error(error, options)
         return 2
@@ -121,19 +120,17 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
         return 130
 
 
-class _Subcommand(Protocol):
-    """What a module of ``commands`` has."""
-
-    def build_parser(self, prog: str) -> argparse.ArgumentParser: ...
-    def run(self, options: argparse.Namespace, project: Project | None) -> int: ...
-
-
 def _find_command(word: str) -> _Subcommand | None:
     """The module of a subcommand: that of its name in ``commands``; None for another word."""
-    name = f"{_COMMANDS}.{word}"
-    if not word.isidentifier() or word.startswith("_") or importlib.util.find_spec(name) is None:
+    if not word.isidentifier() or word.startswith("_"):
         return None
-    return cast("_Subcommand", importlib.import_module(name))
+    name = f"{_COMMANDS}.{word}"
+    try:
+        return cast("_Subcommand", importlib.import_module(name))
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return None
 
 
 def _options(arguments: list[str], prog: str) -> argparse.Namespace:
@@ -172,131 +169,33 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
             parser.error(message)
 
 
-def _watch(options: argparse.Namespace, project: Project | None) -> int:
-    from patchgen_core.cli.watch import watch
+def _run(options: argparse.Namespace, given: Project | None) -> int:
+    """Watch, list, check or generate configs; what that needs is imported for it alone."""
+    if options.watch:
+        from patchgen_core.cli.watch import watch
 
-    load = (lambda: project) if project is not None else load_project
-    return watch(options, load, lambda project: _selection(options, project), make_console(options))
+        load = (lambda: given) if given is not None else load_project
+        return watch(options, load, lambda project: _select(options, project), make_console(options))
+    project = given or load_project()
+    if options.list:
+        from patchgen_core.cli.listing import list_configs
+
+        return list_configs(options, project)
+    if options.check:
+        from patchgen_core.cli.check import check_configs
+
+        return check_configs(options, _select(options, project))
+    from patchgen_core.cli.generate import generate_configs
+
+    return generate_configs(options, _select(options, project))
 
 
-def _selection(options: argparse.Namespace, project: Project) -> Selection:
+def _select(options: argparse.Namespace, project: Project) -> Selection:
     from patchgen_core.build.selection import Selection
 
     configs = tuple(dict.fromkeys(map(project.config_path, options.patch_module))) or None
     output = Path(os.path.abspath(options.output_dir)) if options.output_dir is not None else None
     return Selection(project, configs, options.config_name, output)
-
-
-def _list(options: argparse.Namespace, project: Project) -> int:
-    paths = project.find_configs()
-    if options.json:
-        print_json([{"config": project.module_name(path), "path": display_path(path)} for path in paths])
-        return 0
-    for path in paths:
-        print(f"{project.module_name(path)}  {display_path(path)}" if options.verbose else project.module_name(path))
-    if not paths:
-        print(f"no patch config below '{display_path(project.search_root)}'", file=sys.stderr)
-    return 0
-
-
-def _generate(options: argparse.Namespace, project: Project) -> int:
-    from patchgen_core.api.codegen import generate_and_write
-    from patchgen_core.build.cache import Cache
-    from patchgen_core.report.data import SCHEMA, problem_data
-
-    selection = _selection(options, project)
-    cache = None if options.no_cache else Cache(project)
-    with show_progress(options) as progress:
-        results = generate_and_write(
-            selection, dry_run=options.dry_run, save_diff=options.diff, progress=progress, cache=cache
-        )
-    _warn(cache)
-    if options.json:
-        made = [
-            {
-                "config": result.artifact.plan.label,
-                "files": [display_path(path) for path, _ in result.artifact.output(options.diff)],
-                "written": [display_path(path) for path in result.written],
-                "diff": result.artifact.diff,
-                "errors": problem_data(result.verdict.errors),
-                "warnings": problem_data(result.verdict.warnings),
-                "notes": list(result.verdict.notes),
-            }
-            for result in results
-        ]
-        print_json({"schema": SCHEMA, "exit_code": 0, "generated": made})
-        return 0
-    from patchgen_core.report.generated import print_generated
-
-    print_generated(make_console(options), results, options.dry_run, options.diff, options.verbose)
-    return 0
-
-
-def _check(options: argparse.Namespace, project: Project) -> int:
-    from patchgen_core.build.cache import Cache
-    from patchgen_core.checks.checked_in.compare import check, fix
-
-    selection = _selection(options, project)
-    cache = None if options.no_cache else Cache(project)
-    loader = _loader(project) if options.contracts else None  # which then reads no file again
-    with show_progress(options) as progress:
-        report = check(selection, loader=loader, progress=progress, cache=cache, artifacts=loader is not None)
-    _warn(cache)
-    contracts = _contracts(options, project, report, loader.sources) if loader is not None else []
-    if options.fix:
-        report = fix(report, options.prune)
-    exit_code = max(report.exit_code, int(any(record.is_bad for record in contracts)))
-    if options.html is not None:
-        from patchgen_core.report.drift.html import write_drift
-
-        write_drift(report, contracts, options.html)
-    if options.json:
-        from patchgen_core.report.drift.json import drift_data
-
-        print_json(drift_data(report, contracts))
-        return exit_code
-    if not (options.verbose or options.contracts):
-        from patchgen_core.report.drift.summary import print_clean
-
-        if print_clean(report, options.no_color):
-            return exit_code
-    from patchgen_core.report.drift.terminal import print_contracts, print_drift
-
-    print_drift(make_console(options), report, options.verbose)
-    if options.contracts:
-        print_contracts(make_console(options), contracts, options.verbose)
-    return exit_code
-
-
-def _loader(project: Project) -> Loader:
-    from patchgen_core.config.loading import Loader
-    from patchgen_core.syntax.source import SourceCache
-
-    return Loader(project, SourceCache())
-
-
-def _contracts(
-    options: argparse.Namespace, project: Project, report: DriftReport, sources: SourceCache
-) -> list[CheckResult]:
-    """What the contract rules say of every config."""
-    from patchgen_core.checks.contract.run import CONTRACT, Contracts
-    from patchgen_core.checks.result import NO_MODULE, CheckResult
-
-    def examine(outcome: Outcome) -> CheckResult:
-        if outcome.artifact is not None:
-            return contracts.examine(outcome.artifact, outcome.path)
-        return CheckResult(outcome.label, str(outcome.path), outcome.line, CONTRACT, "skipped", reason=NO_MODULE)
-
-    contracts = Contracts(project, sources, options.select, options.ignore or ())
-    return [examine(result.outcome) for result in report.results]
-
-
-def _warn(cache: Cache | None) -> None:
-    if cache is not None and cache.failure:
-        print(f"warning: results cannot be kept: {cache.failure}", file=sys.stderr)
-
-
-# --- printing --------------------------------------------------------------------------------------
 
 
 def _print_error(error: PatchgenError, options: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bar
 
+    from patchgen_core.build.cache import Cache
     from patchgen_core.build.results import Progress
 
 
@@ -35,6 +36,12 @@ def print_json(value: Any) -> None:
     import json
 
     print(json.dumps(value, indent=2))
+
+
+def warn_of_failure(cache: Cache | None) -> None:
+    """Tell on standard error why results cannot be kept for the next run, where they cannot."""
+    if cache is not None and cache.failure:
+        print(f"warning: results cannot be kept: {cache.failure}", file=sys.stderr)
 
 
 def split_codes(text: str) -> list[str]:

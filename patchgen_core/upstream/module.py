@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -34,9 +34,15 @@ class UpstreamModule:
         return self.module if self.path.name == "__init__.py" else self.module.rpartition(".")[0]
 
 
-def find_upstream(module: str, search: Sequence[Path] = (), location: Location | None = None) -> UpstreamModule:
+def find_upstream(
+    module: str,
+    search: Sequence[Path] = (),
+    location: Location | None = None,
+    read_version: Callable[[str, Path], str] | None = None,
+) -> UpstreamModule:
     """Resolve a dotted module name to its file, as an import would, but running no code of it; `search` has folders to
-    look in before the interpreter's own path, and `location` is for the error.
+    look in before the interpreter's own path, `location` is for the error, and `read_version` takes the place of
+    :func:`package_version`.
 
     Raises:
         PatchgenError: the package is not installed, or has no such module; names the nearest one.
@@ -52,7 +58,7 @@ def find_upstream(module: str, search: Sequence[Path] = (), location: Location |
     for place in places:
         file = _file_below(place, parts)
         if file is not None:
-            return UpstreamModule(module, file, top, _version(top, place.parent))
+            return UpstreamModule(module, file, top, (read_version or package_version)(top, place.parent))
     near = closest(module, _neighbours(places[0], top, parts))
     raise PatchgenError(
         f"upstream has no module '{module}'",
@@ -87,7 +93,7 @@ def _file_below(place: Path, parts: list[str]) -> Path | None:
     return module_file(place, parts)
 
 
-def _version(top: str, folder: Path) -> str:
+def package_version(top: str, folder: Path) -> str:
     """The version of the distribution in a folder; else the package's literal ``__version__``, as in a source
     tree without metadata; else that of the installed distribution of its name."""
     beside = distribution_version(top, folder)

@@ -10,7 +10,8 @@ import pytest
 
 from patchgen_core.checks.gate import Gate
 from patchgen_core.checks.registry import BUILT_IN, all_checks
-from patchgen_core.checks.session import Session, Settings
+from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import Settings
 from tests.conftest import CONFIG, PATCH, Workspace, generated
 from tests.plugin.conftest import run
 

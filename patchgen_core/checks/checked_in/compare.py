@@ -110,6 +110,8 @@ def _outcomes(results: _Results) -> list[Outcome]:
 
 def bare(result: ConfigResult) -> ConfigResult:
     """A result without what it was made from, which holds syntax trees."""
+    if result.outcome.loaded is None and result.outcome.artifact is None:
+        return result
     return replace(result, outcome=replace(result.outcome, loaded=None, artifact=None))
 
 
@@ -206,8 +208,9 @@ def find_orphans(project: Project, outcomes: Iterable[Outcome]) -> tuple[Path, .
             expected.add(outcome.output.with_suffix(""))
         else:
             unknown.add(project.output_folder(outcome.path))
-    root = project.search_root
-    candidates = (path for path in walk_files(root) if OUTPUT_FOLDER in path.relative_to(root).parts[:-1])
+    root, folder = os.fspath(project.search_root), f"{os.sep}{OUTPUT_FOLDER}{os.sep}"
+    # in text: taking the paths of a large project apart costs as much as all else that an unchanged check does
+    candidates = (path for path in walk_files(project.search_root) if folder in os.sep + str(path)[len(root) :])
     others = (path for path in candidates if path.with_suffix("") not in expected)
     orphans = (path for path in others if not unknown.intersection(path.parents) and _is_generated(path))
     return tuple(sorted(orphans))

@@ -32,7 +32,8 @@ class ContractCheck(Check):
     def contracts(self, project: Project) -> Contracts:
         """What runs the rules over a project's modules; a PatchgenError when its settings name no rule."""
         if project not in self._contracts:
-            self._contracts[project] = Contracts(project, self.session.loader(project).sources)
+            settings, sources = self.session.settings, self.session.loader(project).sources
+            self._contracts[project] = Contracts(project, sources, settings.select, settings.ignore)
         return self._contracts[project]
 
     def run(self, path: Path, item: str) -> Iterable[CheckResult]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from patchgen_core.checks.gate import Gate, Item
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names
 from patchgen_core.checks.result import BAD, CheckResult
-from patchgen_core.checks.session import DEVICES, DRIFT, Session, Settings, read_device, read_time_limit
+from patchgen_core.checks.session import Session
+from patchgen_core.checks.settings import DEVICES, DRIFT, read_settings
 from patchgen_core.cli.printing import add_printing, make_console, show_progress
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.file_tree import walk_files
@@ -59,9 +60,10 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     if options.report is not None:
         check_report_name(options.report)
     checks = _choose_checks(options)
-    settings = _settings(options, [check.name for check in checks])
+    names = [check.name for check in checks]
+    settings = read_settings(options, "", names)
     home = project or _find_home(options.paths)
-    session = Session(home, settings, artifacts=[check.name for check in checks] != [DRIFT])
+    session = Session(home, settings, artifacts=names != [DRIFT])
     try:
         gate = Gate(session, checks)
         items = _find_items(gate, home, options.paths)
@@ -85,21 +87,6 @@ def _choose_checks(options: argparse.Namespace) -> list[CheckInfo]:
     checks = {check.name: check for check in all_checks()}
     names = tuple(checks) if options.checks is None else choose_names(checks, [options.checks])
     return [checks[name] for name in names]
-
-
-def _settings(options: argparse.Namespace, checks: Sequence[str]) -> Settings:
-    flag = "--prune" if options.prune else "--fix" if options.fix else ""
-    if flag and DRIFT not in checks:
-        raise PatchgenError(f"{flag} goes with the check '{DRIFT}', which does that")
-    limit = options.time_limit
-    return Settings(
-        fix=options.fix,
-        prune=options.prune,
-        device=read_device(options.device),
-        isolate=options.isolate,
-        time_limit=None if limit is None else read_time_limit("--time-limit", limit),
-        caching=not options.no_cache,
-    )
 
 
 # --- what is checked -------------------------------------------------------------------------------
