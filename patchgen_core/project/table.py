@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from patchgen_core.errors import Location, PatchgenError, Problem, closest, display_path
+from patchgen_core.project.import_name import refuse_other_patchgen
 from patchgen_core.project.parity_settings import ParitySettings, read_settings
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT, key_line, read_table
@@ -17,8 +18,10 @@ from patchgen_core.project.pyproject import PYPROJECT, key_line, read_table
 def load_project(start: Path | None = None) -> Project:
     """The project of the nearest ``pyproject.toml`` with a ``[tool.patchgen]`` table, from ``start`` upwards.
 
-    A PatchgenError when there is none, or a key in it is unknown or of the wrong type.
+    A PatchgenError when there is none, or a key in it is unknown or of the wrong type, or the import name ``patchgen``
+    is not this package's.
     """
+    refuse_other_patchgen()
     start = Path(os.path.abspath(start or os.getcwd()))
     for folder in (start, *start.parents):
         path = folder / PYPROJECT
