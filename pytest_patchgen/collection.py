@@ -22,8 +22,8 @@ from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
 from patchgen_core.project.pyproject import PYPROJECT, declares_project
 from patchgen_core.project.table import load_project
 from pytest_patchgen.failure import CheckFailed
+from pytest_patchgen.hook_functions import model_setups, toy_builders
 from pytest_patchgen.items import RUN_STATE, CheckItem, ConfigFile, ProjectFile, RunState
-from pytest_patchgen.toys import toy_builders
 
 
 class Collection:
@@ -47,7 +47,8 @@ class Collection:
         chosen = _choose_checks(config)
         self.names = tuple(check.name if isinstance(check, CheckInfo) else check.check for check in chosen)
         settings = read_settings(config.option, "patchgen-", self.names, config.getini("patchgen_device"))
-        self.settings = replace(settings, toy_batches=toy_builders(config) if "parity" in self.names else ())
+        batches = toy_builders(config) if "parity" in self.names else ()
+        self.settings = replace(settings, toy_batches=batches, setups=model_setups(config))
         self.collected: list[Path] = []
         self._named = _named_configs(config)
         self.project = self._find_project()

@@ -14,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from patchgen_core.models.batches import ToyBatch, ToyModel
+    from patchgen_core.models.model_setup import ModelSetup
     from pytest_patchgen.items import CheckItem
 
 
@@ -54,5 +55,18 @@ def pytest_patchgen_toy_batches(config: pytest.Config) -> Sequence[Callable[[Toy
         Functions, each defined with ``def`` at the top of a ``conftest.py`` or of a module that can be imported, or
         strings, ``package.module:function``. A function of a ``conftest.py`` is found by its file, which is run once
         more in the process that runs models.
+    """
+    raise NotImplementedError
+
+
+@pytest.hookspec
+def pytest_patchgen_setup(config: pytest.Config) -> Sequence[Callable[[ModelSetup], None] | str]:
+    """More set-ups for the process that runs models, after that of ``[tool.patchgen] setup``.
+
+    Called where torch has not been imported. The functions are not called here: the process that runs models calls
+    each once, with a :class:`patchgen_core.models.model_setup.ModelSetup`, before it imports transformers.
+
+    Returns:
+        Functions or strings, as :func:`pytest_patchgen_toy_batches` does.
     """
     raise NotImplementedError

@@ -22,6 +22,7 @@ class Settings:
         isolate: whether each check of a model or kernel gets a process of its own.
         time_limit: seconds that one of these may take; None for the default of the check.
         toy_batches: references of builders of toy batches, beside those of the projects.
+        setups: references of functions that set up models, beside those of the projects.
         select: codes of the contract rules to run; None for those that the project's settings select.
         ignore: codes of contract rules to leave out, beside those that the project's settings do.
     """
@@ -33,6 +34,7 @@ class Settings:
     time_limit: float | None = None
     caching: bool = True
     toy_batches: tuple[str, ...] = ()
+    setups: tuple[str, ...] = ()
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
 

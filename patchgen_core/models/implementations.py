@@ -2,67 +2,94 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup, SlotClass
 from patchgen_core.ops.kernel_spec import EAGER, Kernel
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.ops.slot import OpSlot
 
-PATCHED = "patched"
-"""The implementation of a module without slots."""
-THROUGH_SLOTS = "eager_through_slots"
-"""The implementation that runs the lines for kernels with the eager function of each op, also where a slot has no
-kernel that runs here."""
-
-_SLOT = re.compile(r"""\bOpSlot\(\s*(?:op_name\s*=\s*)?["'](\w+)["']\s*(?:,\s*(?:variant\s*=\s*)?["'](\w+)["'])?""")
+_GIVES_KERNEL = "bound_kernel"
 
 
-def list_implementations(text: str, kernels: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
-    """The implementations of a module, as far as its text (or the config's) tells, before a run begins.
+@dataclass
+class BoundSlots:
+    """What is bound in a module for a comparison.
 
-    ``kernels`` are the op, variant and name of those that can be had. The result is "eager", "eager_through_slots"
-    where an op has an eager function, and the names of the kernels for its slots; "patched" for a text without slots.
+    Attributes:
+        calls: how often each slot that is bound was called, which counts while models run.
+        names: what else is bound, whose calls nobody counts.
+        refusal: why what is asked for cannot run here; empty when it can.
     """
-    slots = {(op, variant or "standard") for op, variant in _SLOT.findall(text)}
-    if not slots:
+
+    calls: dict[str, int] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    refusal: str = ""
+
+
+def list_implementations(
+    slots: Iterable[tuple[str, str]], kernels: Sequence[tuple[str, str, str]], more: Iterable[str] | None = None
+) -> tuple[str, ...]:
+    """The implementations of a module, before a run begins, by the op and variant of its slots.
+
+    ``kernels`` are the op, variant and name of those that can be had, ``more`` the names for slots of the project's
+    own class; None when there are no such slots. The result is "eager", "eager_through_slots" where an op has an eager
+    function, and the names of the kernels; "patched" for a module without slots.
+    """
+    wanted = set(slots)
+    if not wanted and more is None:
         return (PATCHED,)
-    names = {name for op, variant, name in kernels if (op, variant) in slots}
+    names = {name for op, variant, name in kernels if (op, variant) in wanted}
     through = (THROUGH_SLOTS,) if EAGER in names else ()
-    return (EAGER, *through, *sorted(names - {EAGER}))
+    return (EAGER, *through, *sorted({*names, *(more or ())} - {EAGER}))
 
 
-def slots_in(module: ModuleType) -> dict[str, OpSlot]:
-    """The slots of a module by name; those that stand in a table by the table's name and key."""
-    slots: dict[str, OpSlot] = {}
+def slots_in(module: ModuleType, classes: tuple[type, ...] = (OpSlot,)) -> dict[str, Any]:
+    """The slots of a module by their first name; those that stand in a table by the table's name and key."""
+    slots: dict[int, tuple[str, Any]] = {}
     for name, value in vars(module).items():
-        if isinstance(value, OpSlot):
-            slots[name] = value
-        elif isinstance(value, Mapping):
-            slots.update({f"{name}[{key!r}]": one for key, one in value.items() if isinstance(one, OpSlot)})
-    return slots
+        rows = [(f"{name}[{key!r}]", one) for key, one in value.items()] if isinstance(value, Mapping) else []
+        for known, one in [(name, value), *rows]:
+            if isinstance(one, classes):
+                slots.setdefault(id(one), (known, one))
+    return dict(slots.values())
 
 
 @contextmanager
-def bind_implementation(module: ModuleType, implementation: str) -> Iterator[dict[str, int]]:
-    """Bind the slots of a module that an implementation has kernels for, and no others; unbind all in the end.
+def bind_implementation(
+    module: ModuleType, implementation: str, setup: ModelSetup | None = None
+) -> Iterator[BoundSlots]:
+    """Bind the slots of a module that an implementation has kernels for, and no others; as before in the end.
 
-    Yields how often each slot that is bound was called, which counts while the models run. A kernel that cannot run
-    here is a PatchgenError.
+    Slots of the classes that the project's set-up adds are bound as it says, to "eager" where the implementation has
+    none for them. A kernel of this package that cannot run here is a PatchgenError.
     """
-    slots = slots_in(module)
-    calls: dict[str, int] = {}
+    bound = BoundSlots()
+    setup = setup or ModelSetup()
+    with ExitStack() as stack:
+        if bind := setup.implementations.get(implementation):
+            bound.names += stack.enter_context(bind(module)) or ()
+        else:
+            stack.enter_context(_own_slots_bound(module, implementation, bound))
+            stack.enter_context(_project_slots_bound(module, implementation, setup, bound))
+        yield bound
+
+
+@contextmanager
+def _own_slots_bound(module: ModuleType, implementation: str, bound: BoundSlots) -> Iterator[None]:
+    slots: dict[str, OpSlot] = slots_in(module)
     try:
         for name, slot in slots.items():
             slot.unbind()
             if kernel := _kernel_for(slot, implementation):
-                calls[name] = 0
-                slot.set(implementation, _counting(kernel, name, calls))
-        yield calls
+                bound.calls[name] = 0
+                slot.set(implementation, _counting(kernel, name, bound.calls))
+        yield
     finally:
         for slot in slots.values():
             slot.unbind()
@@ -85,13 +112,93 @@ def _counting(kernel: Kernel, name: str, calls: dict[str, int]) -> Any:
     return counted
 
 
-def why_not_here(module: ModuleType, implementation: str) -> str:
+# --- slots of the project's own classes ------------------------------------------------------------
+
+
+@contextmanager
+def _project_slots_bound(
+    module: ModuleType, implementation: str, setup: ModelSetup, bound: BoundSlots
+) -> Iterator[None]:
+    slots = slots_in(module, tuple(known.cls for known in setup.slot_classes))
+    before = [(slot, dict(getattr(slot, "__dict__", {}))) for slot in slots.values()]
+    counted: dict[int, str] = {}
+    try:
+        for name, slot in slots.items():
+            known = setup.slot_class_of(slot)
+            if known is None or not _bind(slot, name, known, implementation, bound):
+                continue
+            bound.calls[name] = 0
+            counted[id(slot)] = name
+        with ExitStack() as stack:
+            for cls in dict.fromkeys(type(slot) for slot in slots.values()):
+                stack.enter_context(_calls_counted(cls, counted, bound.calls))
+            yield
+    finally:
+        for slot, state in before:
+            if hasattr(slot, "__dict__"):
+                vars(slot).clear()
+                vars(slot).update(state)
+            else:
+                slot.bind(EAGER)
+
+
+def _bind(slot: Any, name: str, known: SlotClass, implementation: str, bound: BoundSlots) -> bool:
+    """Whether a slot is bound to more than upstream's lines."""
+    names = known.names(slot.op_name, slot.variant)
+    wanted = implementation if implementation in set(names) - {PATCHED, THROUGH_SLOTS} else EAGER
+    try:
+        slot.bind(wanted)
+    except (ImportError, RuntimeError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        bound.refusal = bound.refusal or f"cannot be bound to '{name}' here: {reason}"
+        return False
+    return wanted != EAGER
+
+
+@contextmanager
+def _calls_counted(cls: type, counted: Mapping[int, str], calls: dict[str, int]) -> Iterator[None]:
+    """Count the calls of a class's slots, and of the kernels that they give."""
+    before = {name: vars(cls).get(name) for name in ("__call__", _GIVES_KERNEL)}
+    calling, giving = (_find_in_class(cls, name) for name in before)
+
+    def call(slot: Any, *args: Any, **kwargs: Any) -> Any:
+        if id(slot) in counted:
+            calls[counted[id(slot)]] += 1
+        return calling(slot, *args, **kwargs)
+
+    def give(slot: Any) -> Any:
+        kernel = getattr(giving, "fget", giving)(slot)
+        is_bound = id(slot) in counted and kernel is not None
+        return _counting(kernel, counted[id(slot)], calls) if is_bound else kernel
+
+    changed: dict[str, Any] = {"__call__": call} if calling is not None else {}
+    if giving is not None:
+        changed[_GIVES_KERNEL] = property(give) if isinstance(giving, property) else give
+    try:
+        for name, value in changed.items():
+            setattr(cls, name, value)
+        yield
+    finally:
+        for name in changed:
+            if before[name] is not None:
+                setattr(cls, name, before[name])
+            else:
+                delattr(cls, name)
+
+
+def _find_in_class(cls: type, name: str) -> Any:
+    """What a class or a base of it has under a name, as it is there; None for nothing."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+
+
+def why_not_here(module: ModuleType, implementation: str, setup: ModelSetup | None = None) -> str:
     """Why an implementation cannot be compared on this machine; empty when it can. No slot is a PatchgenError."""
-    if implementation in (EAGER, PATCHED, THROUGH_SLOTS):
+    setup = setup or ModelSetup()
+    if implementation in (EAGER, PATCHED, THROUGH_SLOTS, *setup.implementations):
         return ""
     slots = slots_in(module).values()
     specs = [spec for slot in slots for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)]
     reasons = [spec.why_not_here() for spec in specs if spec.name == implementation]
-    if not reasons:
+    if not reasons and not slots_in(module, tuple(known.cls for known in setup.slot_classes)):
         raise PatchgenError(f"no slot of {module.__name__} has a kernel '{implementation}'")
     return next(filter(None, reasons), "")

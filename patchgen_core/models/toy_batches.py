@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
-import pkgutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 import torch
 
-from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_path
+from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.models.batch_validation import describe_error, why_mixed, why_refused, why_unseen
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel, WantedBatches
 from patchgen_core.models.batches_audio import audio_batches
@@ -23,7 +16,11 @@ from patchgen_core.models.batches_pictures import picture_batches
 from patchgen_core.models.batches_text import text_batches
 from patchgen_core.models.batches_training import training_batches
 from patchgen_core.models.batches_video import video_batches
+from patchgen_core.models.project_function import Role, load_function
 
+_BUILDER = Role(
+    "builder of toy batches", "is to build toy batches", "It is to take a ToyModel and to return ToyBatches."
+)
 _BUILT_IN = (picture_batches, video_batches, audio_batches, text_batches, training_batches)
 
 
@@ -131,64 +128,9 @@ def _error(builder: Builder, what: str, hint: str = "") -> PatchgenError:
 
 
 def load_builder(reference: str) -> Builder:
-    """A project's builder of toy batches, by reference: ``package.module:function``, or ``/path/file.py:function``.
-
-    The latter is for a file that is no module of a package, such as a ``conftest.py``. It is run once for each
-    process, and may import what lies beside it.
+    """A project's builder of toy batches, by reference (:func:`~patchgen_core.models.project_function.load_function`).
 
     Raises:
         PatchgenError: it names nothing that can be called, or the module cannot be imported.
     """
-    place, colon, name = reference.rpartition(":")
-    if not colon or not place or not name:
-        hint = "Write package.module:function, or /path/file.py:function."
-        raise PatchgenError(f"'{reference}' names no builder of toy batches", hint=hint)
-    module = _run_file(Path(place)) if place.endswith(".py") else _import_module(place)
-    value = getattr(module, name, None)
-    if callable(value):
-        return cast(Builder, value)
-    lack = "has no" if value is None else f"has a {type(value).__name__} instead of a function"
-    functions = [known for known, own in vars(module).items() if callable(own)]
-    near = did_you_mean(name, functions) or "It is to take a ToyModel and to return ToyBatches."
-    raise PatchgenError(f"{display_path(place)} {lack} '{name}', which is to build toy batches", hint=near)
-
-
-def _import_module(name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise _unloaded(name, error) from error
-        parent = error.name.rpartition(".")[0]
-        paths = getattr(sys.modules.get(parent), "__path__", None) if parent else sys.path
-        known = [f"{parent}.{module.name}".lstrip(".") for module in pkgutil.iter_modules(paths)]
-        hint = did_you_mean(error.name, known) or f"Python looks in {', '.join(filter(None, paths or sys.path))}."
-        message = f"there is no module '{error.name}', which '{name}' with builders of toy batches is in"
-        raise PatchgenError(message, hint=hint) from None
-    except Exception as error:
-        raise _unloaded(name, error) from error
-
-
-def _run_file(path: Path) -> ModuleType:
-    name = f"patchgen_builders_{hashlib.sha256(str(path.absolute()).encode()).hexdigest()[:12]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if not path.is_file() or spec is None or spec.loader is None:
-        files = [file.name for file in path.parent.glob("*.py")]
-        raise PatchgenError(f"there is no file {display_path(path)}", hint=did_you_mean(path.name, files))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.parent.absolute()))
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise _unloaded(display_path(path), error) from error
-    finally:
-        sys.path.remove(str(path.parent.absolute()))
-    return module
-
-
-def _unloaded(place: str, error: Exception) -> PatchgenError:
-    return PatchgenError(f"{place}, which is to build toy batches, cannot be imported: {describe_error(error)}")
+    return cast(Builder, load_function(reference, _BUILDER))

@@ -38,6 +38,8 @@ class Project:
         per_config_ignore: rules to leave out for single configs: pairs of a pattern, of a config's dotted name or
             of its path from the root, and codes.
         kernels: modules and packages that register the kernels for op slots.
+        setup: the ``package.module:function`` that prepares the project's run time in the process that runs models
+            (:class:`~patchgen_core.models.model_setup.ModelSetup`); empty for none.
         cache_dir: folder that results are kept in, from ``root``; the environment variable ``PATCHGEN_CACHE_DIR``
             wins over it.
         parity: the settings of ``[tool.patchgen.parity]``.
@@ -59,6 +61,7 @@ class Project:
     ignore: tuple[str, ...] = ()
     per_config_ignore: tuple[tuple[str, tuple[str, ...]], ...] = ()
     kernels: tuple[str, ...] = ()
+    setup: str = ""
     cache_dir: str = ".patchgen_cache"
     parity: ParitySettings = field(default_factory=ParitySettings)
     upstream: tuple[Path, ...] = ()

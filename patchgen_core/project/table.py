@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -85,5 +86,8 @@ def _mismatch(key: str, annotation: str, value: Any) -> str | None:
         return None if isinstance(value, bool) else "true or false"
     if not isinstance(value, str) or not value:
         return "a non-empty string"
+    if key == "setup":
+        fits = value.count(":") == 1 and all(part.isidentifier() for part in re.split("[.:]", value))
+        return None if fits else "a function, such as 'acme.testing:setup'"
     is_dotted = all(part.isidentifier() for part in value.split("."))
     return "a dotted package name" if key.endswith("prefix") and not is_dotted else None

@@ -13,7 +13,7 @@ from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.files import write_files
-from patchgen_core.models.implementations import PATCHED
+from patchgen_core.models.model_setup import PATCHED
 from patchgen_core.models.references import References
 from tests.conftest import CONFIG, Workspace
 

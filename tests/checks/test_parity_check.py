@@ -248,11 +248,11 @@ def test_a_slot_that_is_never_called_is_a_finding(port, kernel):
 
 
 def test_lines_for_kernels_run_with_the_eager_function_of_the_op(port, kernel):
-    text = 'OpSlot("toy_gate", "plain")'
+    slots = [("toy_gate", "plain")]
     kernels = [("toy_gate", "plain", "eager"), ("toy_gate", "plain", "mine"), ("toy_gate", "other", "theirs")]
-    assert list_implementations(text, kernels) == ("eager", "eager_through_slots", "mine")
-    assert list_implementations(text, kernels[1:]) == ("eager", "mine")
-    assert list_implementations("", kernels) == ("patched",)
+    assert list_implementations(slots, kernels) == ("eager", "eager_through_slots", "mine")
+    assert list_implementations(slots, kernels[1:]) == ("eager", "mine")
+    assert list_implementations([], kernels) == ("patched",)
 
     kernel(lambda x, y: torch.nn.functional.silu(x) * y, "eager")
     made = port(SLOT, SLOTTED, targets=("LlamaMLP.forward",), implementation="eager_through_slots")

@@ -12,12 +12,15 @@ from typing import Any, Literal, NoReturn
 import torch
 
 from patchgen_core.build.results import Artifact
+from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.model_process.request import ModelRequest
 from patchgen_core.checks.parity.check import compare_model
+from patchgen_core.checks.parity.slots import read_slots
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
-from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, list_implementations, slots_in
+from patchgen_core.models.implementations import list_implementations, slots_in
+from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS
 from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.project.project import Project
@@ -84,7 +87,8 @@ class Gate:
             PatchgenError: the config fails as it is.
         """
         torch.set_num_threads(1)  # what is forked from a process with threads of its own hangs
-        names = list_implementations(artifact.text, self.checks.kernels())
+        slots = read_slots(artifact.text, self.project.module_name(artifact.path), Library(self.project, self.sources))
+        names = list_implementations([(slot.op_name, slot.variant) for slot in slots], self.checks.kernels())
         self.implementations = names
         tolerance = ((EAGER, 4.0), (PATCHED, 4.0))  # so that upstream's runs in float64 are there as well
         lax = replace(self.project, parity=replace(self.project.parity, tolerance=tolerance))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.model_process.check import model_process, refuse_device
+from patchgen_core.checks.model_process.check import model_process, refuse_device, refuse_setup
 from patchgen_core.checks.model_process.process import KernelName
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import PatchgenError
@@ -40,7 +40,8 @@ class KernelCheck(Check):
             yield self._item(kernel)
 
     def refuse_machine(self, project: Project | None) -> None:
-        """Ask for the device."""
+        """Ask for what the project's set-ups need, and for the device."""
+        refuse_setup(self.session, project)
         refuse_device(self.session, project)
 
     def run(self, path: Path, item: str) -> Iterable[CheckResult]:

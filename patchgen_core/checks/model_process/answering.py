@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from patchgen_core.models.environment import Environment
+    from patchgen_core.models.model_setup import ModelSetup
     from patchgen_core.models.references import References
 
 _IMPORTING = "importing torch and transformers"
@@ -49,7 +50,7 @@ class GeneratedModule(Protocol):
 
 
 @functools.cache
-def _set_up(device: str) -> None:
+def _prepare_torch(device: str) -> None:
     """Have Triton's kernels interpreted where there is no GPU, before anything imports triton."""
     from patchgen_core.models.interpreter import switch_on, use_cpu
 
@@ -76,14 +77,36 @@ def answer(request: ModelRequest) -> Any:
 
 
 def _run_unchanged(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
-    _set_up(request.device)
+    _prepare_torch(request.device)
     from patchgen_core.models.process_state import preserve_process_state
+
+    model_setup(request)
 
     with preserve_process_state() as notes:
         given = _caught(lambda: function(request))
     if notes:  # upstream's models may have run with it as well
         references.cache_clear()
     return replace(given, notes=(*given.notes, *notes)) if isinstance(given, (CheckResult, Raised)) else given
+
+
+def model_setup(request: ModelRequest) -> ModelSetup:
+    """What the project's set-ups declare, which ran before the first check; a PatchgenError where one failed."""
+    setup = _run_setups(request.setups)
+    if isinstance(setup, PatchgenError):
+        raise setup
+    return setup
+
+
+@functools.cache
+def _run_setups(references: tuple[str, ...]) -> ModelSetup | PatchgenError:
+    """A set-up that failed half-way is not run again."""
+    from patchgen_core.models.project_setup import run_setups
+
+    try:
+        with phase("setting up"):
+            return run_setups(references)
+    except PatchgenError as error:
+        return error
 
 
 def _caught(ask: Callable[[], Any]) -> Any:
@@ -119,6 +142,10 @@ def import_models(_: ModelRequest) -> None:
     importlib.import_module("transformers.modeling_utils")
 
 
+def import_nothing(_: ModelRequest) -> None:
+    """Nothing more than what comes before every check."""
+
+
 def name_device(_: ModelRequest) -> str:
     """Where models run."""
     from patchgen_core.models.interpreter import device_type
@@ -133,6 +160,15 @@ def list_kernels(request: ModelRequest) -> list[tuple[str, str, str]]:
     register_kernels(request)
     specs = KERNEL_REGISTRY.specs()
     return [(spec.op_name, spec.variant, spec.name) for spec in specs if not spec.missing_package()]
+
+
+def list_project_implementations(request: ModelRequest) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The names of implementations for the slots of the project's own classes in the subject, each a ``SlotName``;
+    None where there is none of a class that the set-ups add. And the implementations that they add beside slots."""
+    setup = model_setup(request)
+    own = [setup.names_for(homes, op_name, variant) for homes, op_name, variant in request.subject]
+    known = [names for names in own if names is not None]
+    return (tuple(sorted(set().union(*known))) if known else None), tuple(setup.implementations)
 
 
 # --- what checks share -----------------------------------------------------------------------------

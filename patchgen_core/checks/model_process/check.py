@@ -25,7 +25,7 @@ def model_process(session: Session, project: Project) -> ModelProcess:
     settings = session.settings
     limit = settings.time_limit if settings.time_limit is not None else TIME_LIMIT
     return session.resource(
-        project, ModelProcess, lambda: ModelProcess(project, settings.device, settings.isolate, limit)
+        project, ModelProcess, lambda: ModelProcess(project, settings.device, settings.isolate, limit, settings.setups)
     )
 
 
@@ -36,6 +36,12 @@ def refuse_device(session: Session, project: Project | None) -> None:
         model_process(session, project or Project(folder, "nowhere", root=folder)).refuse_device()
 
 
+def refuse_setup(session: Session, project: Project | None) -> None:
+    """Raise a PatchgenError where a set-up of the project's models fails."""
+    if project is not None and (project.setup or session.settings.setups):
+        model_process(session, project).refuse_setup()
+
+
 class ModelCheck(Check):
     """A check that runs the models of generated modules.
 
@@ -43,6 +49,12 @@ class ModelCheck(Check):
     """
 
     preparation: ClassVar[str] = IMPORT_MODELS
+
+    def refuse_machine(self, project: Project | None) -> None:
+        """Ask for what the project's set-ups need, and for the device."""
+        refuse_setup(self.session, project)
+        if self.on_device:
+            refuse_device(self.session, project)
 
     def prepare(self, project: Project) -> None:
         """Have the process import torch and transformers."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any, cast
 
@@ -18,6 +20,8 @@ from patchgen_core.workers.worker import Worker, WorkerDied
 _ANSWERING = "patchgen_core.checks.model_process.answering"
 IMPORT_MODELS = f"{_ANSWERING}:import_models"
 """Imports what every check of a model needs."""
+IMPORT_NOTHING = f"{_ANSWERING}:import_nothing"
+"""Sets up what every check of a model needs, and no more."""
 TIME_LIMIT = 600.0
 """Seconds that one check may take, unless a run says otherwise."""
 _LINES_SHOWN = 12
@@ -27,6 +31,8 @@ _DUMP = re.compile(r"^(Fatal Python error: .*|(Stack|Current thread .*) \(most r
 
 KernelName = tuple[str, str, str]
 """Op, variant and name of a kernel."""
+SlotName = tuple[tuple[str, ...], str, str]
+"""Homes of a slot's class and of the bases of that, its op and its variant."""
 
 
 class ModelProcess:
@@ -38,12 +44,19 @@ class ModelProcess:
         device: where models run: "auto", "cpu" or "cuda".
         isolate: give every check a process of its own, instead of one to all.
         time_limit: seconds that one check may take.
+        setups: references of functions that set up models, beside the project's.
     """
 
     def __init__(
-        self, project: Project, device: str = "auto", isolate: bool = False, time_limit: float = TIME_LIMIT
+        self,
+        project: Project,
+        device: str = "auto",
+        isolate: bool = False,
+        time_limit: float = TIME_LIMIT,
+        setups: tuple[str, ...] = (),
     ) -> None:
         self.project, self.device, self.isolate = project, device, isolate
+        self.setups = tuple(filter(None, (project.setup, *setups)))
         self.worker = Worker(f"{_ANSWERING}:answer", time_limit, project.import_roots, _OUTPUT_KEPT)
         self._kernels: list[KernelName] | CheckResult | None = None
 
@@ -65,6 +78,16 @@ class ModelProcess:
             message = f"models are to run on '{self.device}', and torch has only '{device}' here"
             hint = "Run with '--patchgen-device auto'; 'patchgen doctor' tells what is here."
             raise PatchgenError(message, hint=hint)
+
+    def refuse_setup(self) -> None:
+        """Raise a PatchgenError where a set-up of the project's models fails."""
+        if not self.setups:
+            return
+        result = self._ask(IMPORT_NOTHING, f"the set-up {', '.join(map(repr, self.setups))}")
+        if isinstance(result, CheckResult):
+            place = self.project.key_location("setup") if self.project.setup else None
+            problems = [replace(problem, location=problem.location or place) for problem in _refusal(result).problems]
+            raise PatchgenError.from_problems(problems)
 
     def look_around(self) -> Environment:
         """What this machine has. When looking takes the process with it, only lines of what happened."""
@@ -90,6 +113,18 @@ class ModelProcess:
             raise _refusal(self._kernels)
         return list(self._kernels)
 
+    def project_implementations(self, slots: Sequence[SlotName]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+        """The implementations that the set-ups name for slots, None where no slot is of a class that they add; and the
+        implementations that they add beside slots."""
+        if not self.setups:
+            return None, ()
+        answer = self._ask(f"{_ANSWERING}:list_project_implementations", "the set-up of models", tuple(slots))
+        if isinstance(answer, CheckResult):
+            raise _refusal(answer)
+        names: tuple[str, ...] | None
+        names, added = answer
+        return names, added
+
     def run(self, function: str, label: str, subject: object) -> CheckResult:
         """The result of the ``package.module:function`` that the process runs, given a :class:`ModelRequest` about the
         subject; ``label`` is what messages call that."""
@@ -97,7 +132,10 @@ class ModelProcess:
         return result
 
     def _request(self, function: str, subject: object = None) -> ModelRequest:
-        return ModelRequest(function, self.device, self.project.kernels, subject)
+        project = self.project
+        return ModelRequest(
+            function, self.device, project.kernels, subject, self.setups, optional_packages=project.optional_packages
+        )
 
     def _ask(self, function: str, label: str, subject: object = None) -> Any:
         """The answer of the process; a result when there is none, which says why."""

@@ -14,12 +14,16 @@ class ModelRequest:
         function: ``package.module:function`` of what does it there, given the request.
         device: where models run: "auto", "cpu" or "cuda".
         kernel_modules: the project's modules that register kernels.
+        setups: references of the functions that set up the project's models.
+        optional_packages: packages that only some machines have.
     """
 
     function: str
     device: str
     kernel_modules: tuple[str, ...]
     subject: Any = None
+    setups: tuple[str, ...] = ()
+    optional_packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

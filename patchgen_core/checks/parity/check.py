@@ -8,22 +8,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from patchgen_core.build.results import Artifact
+from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.parity_codes import UNUSED
 from patchgen_core.checks.contract.run import wanted_codes
-from patchgen_core.checks.model_process.check import ModelCheck, model_process, refuse_device
+from patchgen_core.checks.model_process.check import ModelCheck, model_process
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.parity.findings import judge, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.checks.parity.slots import read_slots, text_of_blocks
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError
 from patchgen_core.files import read_text
 from patchgen_core.models.implementations import list_implementations
 from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
 
 _PYTHON_FILE = re.compile(r"""["']([\w.\-]+\.py)["']""")
 
+_UNBOUND = (
+    "slots of {home} are left as they are: a set-up can have them bound ([tool.patchgen] setup, ModelSetup.add_slots)"
+)
 _FUNCTION = "patchgen_core.checks.parity.comparison:check_request"
 
 
@@ -36,6 +42,8 @@ class ParityCheck(ModelCheck):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._implementations: dict[Path, tuple[str, ...] | PatchgenError] = {}
+        self._libraries: dict[Project, Library] = {}
+        self._foreign: dict[Path, str] = {}
 
     def items(self, path: Path) -> Iterator[str]:
         """One item for each implementation that the slots offer, or one that fails when they cannot be told."""
@@ -51,10 +59,6 @@ class ParityCheck(ModelCheck):
         self._offered(path)
         return super().run(path, item)
 
-    def refuse_machine(self, project: Project | None) -> None:
-        """Ask for the device."""
-        refuse_device(self.session, project)
-
     def siblings(self, path: Path) -> tuple[str, ...]:
         """The items of all implementations."""
         return tuple(map(self._item, self._offered(path)))
@@ -63,7 +67,9 @@ class ParityCheck(ModelCheck):
         """Compare one implementation with Hugging Face eager."""
         implementation = item.removeprefix(f"{self.name}[").removesuffix("]")
         batches = self.session.settings.toy_batches
-        return compare_model(process, artifact, implementation, self._offered(path), batches, fresh)
+        result = compare_model(process, artifact, implementation, self._offered(path), batches, fresh)
+        home = self._foreign.get(path)
+        return replace(result, notes=(*result.notes, _UNBOUND.format(home=home))) if home else result
 
     def _item(self, implementation: str) -> str:
         return f"{self.name}[{implementation}]"
@@ -81,30 +87,43 @@ class ParityCheck(ModelCheck):
         return implementations
 
     def _read_implementations(self, path: Path) -> tuple[str, ...]:
-        text = self._module_text(path)
-        if not text:
+        modules = self._modules(path)
+        if not modules:
             return ()
         project = self.session.project(path)
-        kernels = model_process(self.session, project).kernels() if "OpSlot" in text else []
-        return list_implementations(text, kernels)
+        library = self._libraries.setdefault(project, Library(project, SourceCache()))
+        slots = [slot for name, text in modules for slot in read_slots(text, name, library)]
+        own = [(slot.op_name, slot.variant) for slot in slots if slot.is_own]
+        others = [(slot.homes, slot.op_name, slot.variant) for slot in slots if not slot.is_own]
+        process = model_process(self.session, project)
+        names, added = process.project_implementations(others)
+        if others and names is None:
+            self._foreign[path] = others[0][0][0]
+        return (*list_implementations(own, process.kernels() if own else [], names), *added)
 
-    def _module_text(self, path: Path) -> str:
-        """What tells whether a config's module has a model and which slots: the module itself, or else the config.
+    def _modules(self, path: Path) -> list[tuple[str, str]]:
+        """What tells which slots a config's module has, each a dotted name and a text: the module itself, or else what
+        the config says that it holds.
 
-        Empty when there is no model. The config is not loaded, which may need torch.
+        Nothing where there is no model. The config is not loaded, which may need torch.
         """
         text = read_text(path) or ""
         try:
-            folder = self.session.project(path).output_folder(path)
+            project = self.session.project(path)
+            folder = project.output_folder(path)
         except PatchgenError:  # there is no project: the drift check says so
-            return ""
-        modules = [read_text(folder / name) for name in _PYTHON_FILE.findall(text)]
-        generated = "\n".join(filter(None, modules or map(read_text, sorted(folder.glob("*.py")))))
+            return []
+        files = [folder / name for name in _PYTHON_FILE.findall(text)]
+        texts = [(file, read_text(file)) for file in files]
+        if not any(text for _, text in texts):
+            texts = [(file, read_text(file)) for file in sorted(folder.glob("*.py"))]
+        generated = [(project.module_name(file), text) for file, text in texts if text]
+        declared = [(project.module_name(path), text_of_blocks(text))]
         if not generated:
-            return text if "transformers" in text else ""
-        if "PreTrainedModel" not in generated:
-            return ""
-        return text if self.session.settings.fix and "OpSlot" in text else generated
+            return declared if "transformers" in text else []
+        if not any("PreTrainedModel" in text for _, text in generated):
+            return []
+        return declared if self.session.settings.fix and "Slot" in declared[0][1] else generated
 
 
 def compare_model(

@@ -13,21 +13,33 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from patchgen_core.checks.contract.parity_codes import NOT_PATCHED, UNINITIALIZED
-from patchgen_core.checks.model_process.answering import generated_module, import_module, references, register_kernels
+from patchgen_core.checks.model_process.answering import (
+    generated_module,
+    import_module,
+    model_setup,
+    references,
+    register_kernels,
+)
 from patchgen_core.checks.model_process.request import ModelRequest
 from patchgen_core.checks.parity.failures import Failure, explain_exception, explain_failure
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
-from patchgen_core.checks.parity.unreached_patches import find_uncalled_slots, find_unreached_patches, spans_of
+from patchgen_core.checks.parity.unreached_patches import (
+    find_uncalled_slots,
+    find_unreached_patches,
+    spans_of,
+    why_nothing_shows,
+)
 from patchgen_core.checks.parity.unrun_lines import find_unrun_lines
 from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem, list_some
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import ExecutionRecorder
-from patchgen_core.models.implementations import PATCHED, THROUGH_SLOTS, bind_implementation, why_not_here
+from patchgen_core.models.implementations import bind_implementation, slots_in, why_not_here
 from patchgen_core.models.interpreter import device_type
 from patchgen_core.models.model_heads import Head, find_heads
 from patchgen_core.models.model_run import EMBEDDINGS, GRADIENT, run_model
+from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.process_state import preserve_process_state
 from patchgen_core.models.references import Reference, References
 from patchgen_core.models.run_comparison import Difference, compare_runs
@@ -61,11 +73,15 @@ def check_request(request: ModelRequest) -> CheckResult:
     register_kernels(request)
     subject: ParityRequest = request.subject
     upstream = import_module(subject.upstream)
-    return check_parity(generated_module(subject), upstream, subject, references())
+    return check_parity(generated_module(subject), upstream, subject, references(), model_setup(request))
 
 
 def check_parity(
-    generated: ModuleType, upstream: ModuleType, request: ParityRequest, references: References
+    generated: ModuleType,
+    upstream: ModuleType,
+    request: ParityRequest,
+    references: References,
+    setup: ModelSetup | None = None,
 ) -> CheckResult:
     """Compare the heads of a generated module with upstream's, for one implementation of its slots.
 
@@ -80,20 +96,28 @@ def check_parity(
     PatchgenError when the toy configuration, a batch or the device cannot be used.
     """
     try:
-        return _check(generated, upstream, request, references)
+        return _check(generated, upstream, request, references, setup or ModelSetup())
     except PatchgenError as error:
         problems = [replace(problem, location=problem.location or request.declared) for problem in error.problems]
         raise PatchgenError.from_problems(problems) from error
 
 
-def _check(generated: ModuleType, upstream: ModuleType, request: ParityRequest, references: References) -> CheckResult:
+def _check(
+    generated: ModuleType, upstream: ModuleType, request: ParityRequest, references: References, setup: ModelSetup
+) -> CheckResult:
     heads = sorted(find_heads(generated, upstream), key=lambda head: _WHOLE_FIRST.index(head.kind))
     if not heads:
         return make_result(skipped=f"{generated.__name__} has no model class that upstream has as well")
-    if reason := why_not_here(generated, request.implementation):
-        return make_result(skipped=f"{request.implementation} {reason}")
-    comparison = _Comparison(request, references, _device(request.device), ExecutionRecorder(spans_of(request)))
-    with bind_implementation(generated, request.implementation) as calls:
+    implementation = request.implementation
+    if reason := why_not_here(generated, implementation, setup):
+        return make_result(skipped=f"{implementation} {reason}")
+    recorder = ExecutionRecorder(spans_of(request))
+    comparison = _Comparison(request, references, _device(request.device), recorder, setup)
+    with bind_implementation(generated, implementation, setup) as bound:
+        if bound.refusal:
+            return make_result(skipped=f"{implementation} {bound.refusal}")
+        if implementation not in (EAGER, PATCHED) and not bound.calls and not bound.names:
+            return make_result(skipped=f"nothing in {generated.__name__} is bound to {implementation}")
         for head in heads:
             comparison.compare(head, is_main=head is heads[0])
     if not comparison.parts and not comparison.problems:
@@ -101,13 +125,18 @@ def _check(generated: ModuleType, upstream: ModuleType, request: ParityRequest, 
         raise PatchgenError(f"no toy batch runs upstream's {heads[0].name}: {reasons}", hint=_BATCH)
     if not comparison.problems:  # a model that stopped half-way reaches less
         executions = comparison.recorder.executions
-        if request.implementation in (EAGER, PATCHED):  # kernels run instead of what some patches are about
+        if implementation in (EAGER, PATCHED):  # kernels run instead of what some patches are about
             comparison.problems += find_unreached_patches(
                 request, executions, comparison.parts, list(comparison.batches)
             )
-            comparison.warnings += find_unrun_lines(request, executions, list(comparison.batches))
-        comparison.problems += find_uncalled_slots(request, calls)
-    return comparison.verdict()
+            names = {name.partition("[")[0] for name in slots_in(generated, setup.all_slot_classes)}
+            comparison.warnings += find_unrun_lines(request, executions, list(comparison.batches), names)
+        comparison.problems += find_uncalled_slots(request, bound.calls)
+    result, reason = comparison.verdict(), why_nothing_shows(request, comparison.recorder.executions, bound)
+    if not reason:
+        return result
+    # The reason stays beside the problems, for when the config allows all of them.
+    return replace(result, reason=reason, status=result.status if result.errors else "skipped")
 
 
 def _device(wanted: str) -> str:
@@ -147,6 +176,7 @@ class _Comparison:
     references: References
     device: str
     recorder: ExecutionRecorder
+    setup: ModelSetup
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
@@ -246,8 +276,8 @@ class _Comparison:
 
     @contextmanager
     def _isolated(self) -> Iterator[None]:
-        """Run patched code, and put back what it changes for upstream's; a note tells."""
-        with preserve_process_state() as changes:
+        """Run patched code in the project's run time, and put back what it changes for upstream's; a note tells."""
+        with preserve_process_state() as changes, self.setup.run_time():
             yield
         self.notes += [line for line in changes if line not in self.notes]
 

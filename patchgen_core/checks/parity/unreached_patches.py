@@ -12,6 +12,7 @@ from patchgen_core.checks.contract.parity_codes import UNREACHED
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import Problem
 from patchgen_core.models.execution import Execution, Span
+from patchgen_core.models.implementations import BoundSlots
 
 _HINT = "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
 
@@ -55,14 +56,26 @@ def find_unreached_patches(
 ) -> Iterator[Problem]:
     """The patches whose code did not run, each with what to do, by the batches and the model parts that ran."""
     for patch in request.patches:
-        execution = executions[patch.target]
-        constructors = {"__init__"} if not patch.target.endswith(".__init__") else set()
-        is_run = bool(execution.functions - constructors)
-        if is_run or not patch.is_computed:
+        if _is_run(patch, executions) or not patch.is_computed:
             continue
         where = _describe_place(patch, parts)
         message = f"no toy batch reaches the patch of '{patch.target}': {where} (batches: {', '.join(batches)})"
         yield Problem(message, patch.declared, _HINT, code=UNREACHED, target=patch.target)
+
+
+def _is_run(patch: PatchedCode, executions: Mapping[str, Execution]) -> bool:
+    """Whether more of a patch ran than the making of its objects."""
+    constructors = {"__init__"} if not patch.target.endswith(".__init__") else set()
+    return bool(executions[patch.target].functions - constructors)
+
+
+def why_nothing_shows(request: ParityRequest, executions: Mapping[str, Execution], bound: BoundSlots) -> str:
+    """Why a comparison without differences proves nothing; empty when it does."""
+    if bound.calls and not any(bound.calls.values()):
+        return f"no slot that is bound to {request.implementation} is called"
+    if request.patches and not any(_is_run(patch, executions) for patch in request.patches):
+        return "nothing that is patched runs"
+    return ""
 
 
 def _describe_place(patch: PatchedCode, parts: Mapping[str, Mapping[str, str]]) -> str:

@@ -22,12 +22,13 @@ _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def find_unrun_lines(
-    request: ParityRequest, executions: Mapping[str, Execution], batches: Sequence[str]
+    request: ParityRequest, executions: Mapping[str, Execution], batches: Sequence[str], slots: set[str]
 ) -> Iterator[Problem]:
     """The patches of which some lines did not run although the functions that they stand in did.
 
-    Only lines that upstream does not have count. What depends on whether a slot has a kernel is left out, because
-    other implementations run it, and so is code that ends in ``raise``.
+    ``slots`` are the names of the module's slots, and of tables of them. Only lines that upstream does not have count.
+    What depends on whether a slot has a kernel is left out, because other implementations run it, and so is code that
+    ends in ``raise``.
     """
     text = read_text(Path(request.path)) or ""
     if not any(patch.fresh for patch in request.patches):
@@ -37,7 +38,6 @@ def find_unrun_lines(
     except SyntaxError:  # what ran is not what stands there
         return
     functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]
-    slots = _slot_names(tree)
     for patch in request.patches:
         ran = {line for file, line in executions[patch.target].lines if file == request.path}
         own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
@@ -72,20 +72,6 @@ def _executable(code: CodeType) -> Iterator[int]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _executable(constant)
-
-
-def _slot_names(tree: ast.Module) -> set[str]:
-    """The names that a module has for its slots, or for tables of them."""
-    return {
-        name.id
-        for node in tree.body
-        if isinstance(node, (ast.Assign, ast.AnnAssign))
-        and node.value is not None
-        and _mentioned_names(node.value) & {"OpSlot"}
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        for name in ast.walk(target)
-        if isinstance(name, ast.Name)
-    }
 
 
 def _unrun_lines_of(function: Function, ran: set[int], slots: set[str]) -> Iterator[int]:
