@@ -6,7 +6,6 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from patchgen_core.models.environment import Environment, KernelState
 from patchgen_core.ops.hardware import lacking
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
+from patchgen_core.upstream.module import installed_version
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,14 +90,7 @@ def _packages() -> Iterator[Package]:
     for name, requirement, purpose, extra in _PACKAGES:
         lacks = lacking(requirement)
         wanted = f"'pytest-patchgen[{extra}]'" if extra else name
-        yield Package(name, _version(name), lacks, purpose, f"pip install {wanted}" if lacks else "")
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
+        yield Package(name, installed_version(name), lacks, purpose, f"pip install {wanted}" if lacks else "")
 
 
 def diagnosis_data(diagnosis: Diagnosis) -> dict[str, Any]:

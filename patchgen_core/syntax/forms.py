@@ -167,12 +167,11 @@ def contrasted(old: str, new: str, limit: int = 70) -> tuple[str, str]:
     return part(old), part(new)
 
 
-def quoted(names: Iterable[str]) -> str:
+def quoted(names: Iterable[str], word: str = "and") -> str:
     """Names as a sentence lists them: ``'a', 'b' and 'c'``."""
-    marked = [f"'{name}'" for name in names]
-    return marked[0] if len(marked) == 1 else f"{', '.join(marked[:-1])} and {marked[-1]}" if marked else ""
+    return listed([f"'{name}'" for name in names], word)
 
 
-def listed(parts: Sequence[str]) -> str:
+def listed(parts: Sequence[str], word: str = "and") -> str:
     """Parts of a sentence: ``a, b and c``."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+    return f" {word} ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))

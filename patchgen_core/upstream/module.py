@@ -101,14 +101,17 @@ def package_version(top: str, folder: Path) -> str:
         return beside
     init = folder / top / "__init__.py"
     literal = _VERSION.search(init.read_text(encoding="utf-8", errors="replace")) if init.is_file() else None
-    if literal is not None:
-        return literal[1]
+    return literal[1] if literal is not None else installed_version(top) or "unknown"
+
+
+def installed_version(distribution: str) -> str:
+    """The version of an installed distribution; empty when it is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return version(top)
+        return version(distribution)
     except PackageNotFoundError:
-        return "unknown"
+        return ""
 
 
 def distribution_version(name: str, folder: Path) -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 from patchgen_core.authoring.new.model_types import ModelType
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import ModulePatches
+from patchgen_core.authoring.new.patches import Finding, NewPatch, Unpatched
 from patchgen_core.syntax.source import parse_source
 
 MODEL = ModelType(
@@ -30,16 +31,22 @@ def upstream(text: str, configuration: str = CONFIGURATION) -> UpstreamSource:
     return UpstreamSource(MODEL, sources[0], (sources[1],))
 
 
-def patched(found: ModulePatches) -> str:
-    """The one patch's text, which has to be a function."""
-    [patch] = found.patches
+def only_patch(findings: Iterable[Finding]) -> NewPatch:
+    """The one patch, whose text has to be a function; beside it something may be left."""
+    [patch] = [finding for finding in findings if isinstance(finding, NewPatch)]
     ast.parse(patch.text)
-    return patch.text
+    return patch
 
 
-def left(found: ModulePatches) -> str:
-    assert not found.patches
-    [entry] = found.left
+def patched(findings: Iterable[Finding]) -> str:
+    """The text of the one patch."""
+    return only_patch(findings).text
+
+
+def left(findings: Iterable[Finding]) -> str:
+    """The one thing that is left, where nothing is patched."""
+    [entry] = findings
+    assert isinstance(entry, Unpatched)
     return f"{entry.name}: {entry.reason}"
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from patchgen_core.authoring.new.mlps import find_mlps
 from patchgen_core.authoring.new.norms import find_norms
-from patchgen_core.authoring.new.patches import ModulePatches
+from patchgen_core.authoring.new.patches import Finding
 from patchgen_core.authoring.new.rotary import find_rotary
 from tests.authoring.modules_to_patch import (
     MLP,
     PRODUCT,
     ROTARY,
     left,
+    only_patch,
     patched,
     upstream,
 )
@@ -35,7 +38,7 @@ class ToyScale(nn.Module):
 """
 
 
-def norm(*body: str) -> ModulePatches:
+def norm(*body: str) -> Iterator[Finding]:
     return find_norms(upstream(NORM.format(body="\n        ".join(body))))
 
 
@@ -71,11 +74,10 @@ def test_norm_that_casts_after_the_weight_is_called_in_float32() -> None:
 
 
 def test_one_plus_weight_is_another_variant() -> None:
-    found = norm(
-        "output = self._norm(x.float())", "output = output * (1.0 + self.weight.float())", "return output.type_as(x)"
-    )
-    assert "return slot_rms_norm(x, self.weight, self.tiny)" in patched(found)
-    assert [slot.line for slot in found.patches[0].slots] == ['slot_rms_norm = OpSlot("rms_norm", "one_plus_weight")']
+    scaled = "output = output * (1.0 + self.weight.float())"
+    patch = only_patch(norm("output = self._norm(x.float())", scaled, "return output.type_as(x)"))
+    assert "return slot_rms_norm(x, self.weight, self.tiny)" in patch.text
+    assert [slot.line for slot in patch.slots] == ['slot_rms_norm = OpSlot("rms_norm", "one_plus_weight")']
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,9 @@ def test_other_norms_are_left(body: list[str], reason: str) -> None:
 # --- MLPs ------------------------------------------------------------------------------------------
 
 
-def mlp(act: str, product: str = PRODUCT, config: str = "self.config = config", annotation: str = "") -> ModulePatches:
+def mlp(
+    act: str, product: str = PRODUCT, config: str = "self.config = config", annotation: str = ""
+) -> Iterator[Finding]:
     return find_mlps(upstream(MLP.format(act=act, product=product, config=config, annotation=annotation)))
 
 
@@ -123,22 +127,22 @@ def test_an_activation_that_is_fixed_is_not_asked_for() -> None:
 
 
 def test_other_activations_and_other_products_are_left() -> None:
-    found = mlp("ACT2FN[config.other_act]", annotation=": ToyTextConfig")
-    assert left(found).startswith("ToyBlock: its activation (other_act) is 'relu'")
-    assert not mlp("ACT2FN[config.hidden_act]", "self.act_fn(self.w1(x)) * self.w3(self.w1(x))").patches
+    other = mlp("ACT2FN[config.other_act]", annotation=": ToyTextConfig")
+    assert left(other).startswith("ToyBlock: its activation (other_act) is 'relu'")
+    assert not [*mlp("ACT2FN[config.hidden_act]", "self.act_fn(self.w1(x)) * self.w3(self.w1(x))")]
     text = MLP.format(act="ACT2FN[config.hidden_act]", product="self.act_fn(self.w1(x))", config="", annotation="")
-    found = find_mlps(upstream(text.replace("ToyMLP", "Other").replace("ToyBlock", "ToyMLP")))
-    assert left(found) == "ToyMLP: it has no gate: neither SwiGLU nor GEGLU"
+    ungated = find_mlps(upstream(text.replace("ToyMLP", "Other").replace("ToyBlock", "ToyMLP")))
+    assert left(ungated) == "ToyMLP: it has no gate: neither SwiGLU nor GEGLU"
 
 
 # --- rotary functions ------------------------------------------------------------------------------
 
 
 def test_full_rotation() -> None:
-    found = find_rotary(upstream(ROTARY))
-    assert "slot_rotary_pos_emb(query, key, cos, sin, unsqueeze_dim=unsqueeze_dim)" in patched(found)
-    assert found.patches[0].text.startswith("def toy_apply_rotary(")
-    assert found.dropped == [("ToyAttention", "use_kernelized_func")]
+    patch = only_patch(find_rotary(upstream(ROTARY)))
+    assert "slot_rotary_pos_emb(query, key, cos, sin, unsqueeze_dim=unsqueeze_dim)" in patch.text
+    assert patch.text.startswith("def toy_apply_rotary(")
+    assert patch.drops == (("ToyAttention", "use_kernelized_func"),)
     casting = ROTARY.replace("return q_embed, k_embed", "return q_embed.to(query.dtype), k_embed.to(key.dtype)")
     assert patched(find_rotary(upstream(casting)))
 

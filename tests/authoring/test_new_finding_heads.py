@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from patchgen_core.authoring.new.classification import find_classification
-from patchgen_core.authoring.new.experts import balance_left, find_experts
+from patchgen_core.authoring.new.experts import find_experts, find_other_balance
 from patchgen_core.authoring.new.losses import find_losses
 from patchgen_core.authoring.new.model_types import nearest
-from patchgen_core.authoring.new.patches import ModulePatches, function_name
+from patchgen_core.authoring.new.patches import Finding, function_name
 from patchgen_core.authoring.new.plans import find_plan, stored_experts
 from patchgen_core.syntax.source import parse_source
 from tests.authoring.modules_to_patch import (
@@ -21,6 +22,7 @@ from tests.authoring.modules_to_patch import (
     HEAD,
     HEIR,
     left,
+    only_patch,
     patched,
     upstream,
 )
@@ -29,10 +31,10 @@ from tests.authoring.modules_to_patch import (
 
 
 def test_standard_loop_whatever_its_names() -> None:
-    found = find_experts(upstream(EXPERTS))
+    patch = only_patch(find_experts(upstream(EXPERTS)))
     call = "slot_moe_experts(states, index, weights, self.gate_up_proj, self.down_proj, self.act_fn)"
-    assert call in patched(found)
-    assert found.dropped == [("ToyExperts", "use_experts_implementation")]
+    assert call in patch.text
+    assert patch.drops == (("ToyExperts", "use_experts_implementation"),)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,7 @@ def test_layout_of_the_hub(operations: str, layout: str) -> None:
 # --- losses ----------------------------------------------------------------------------------------
 
 
-def head(between: str = "", **changes: str) -> ModulePatches:
+def head(between: str = "", **changes: str) -> Iterator[Finding]:
     text = HEAD.replace("{between}", textwrap.indent(between, "        "))
     for old, new in changes.values() if changes else ():
         text = text.replace(old, new)
@@ -167,7 +169,7 @@ def test_load_balancing_loss_of_another_formula_is_left() -> None:
     module = upstream(
         "def load_balancing_loss_func(gate_logits, num_experts=None, top_k=2, attention_mask=None):\n    return 0\n"
     )
-    [entry] = balance_left(module)
+    [entry] = find_other_balance(module)
     assert entry.reason == "its formula is not the one of moe_load_balancing_loss/standard"
 
 
@@ -176,11 +178,10 @@ def test_load_balancing_loss_of_another_formula_is_left() -> None:
 
 def test_generic_head_is_spelled_out() -> None:
     generic = parse_source(Path("modeling_layers.py"), GENERIC)
-    found = find_classification(upstream(HEIR.format("pass")), generic)
-    text = patched(found)
+    patch = only_patch(find_classification(upstream(HEIR.format("pass")), generic))
+    text = patch.text
     assert "hidden_states[torch.arange(2), -1]," in text
     assert "    # --- Patch.2 ---\n    elif labels is not None:\n        loss = self.loss_function(" in text
-    [patch] = found.patches
     assert patch.decorators == ("auto_docstring",)
     assert dict(patch.imports) == {
         "Output": "transformers.outputs",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import shlex
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.authoring.adopt.config_text import write_config
+from patchgen_core.authoring.adopt.config_text import AdoptedConfig
 from patchgen_core.authoring.adopt.contract_findings import examine
 from patchgen_core.authoring.adopt.patcher_run import PatcherRequest, PatcherRun
 from patchgen_core.build.normalize import RawText, normalize
@@ -19,7 +18,7 @@ from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.files import read_text, write_files
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
 from patchgen_core.syntax.source import read_source
-from patchgen_core.upstream.module import UpstreamModule, find_upstream
+from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_version
 from patchgen_core.workers.worker import Worker, WorkerDied
 
 _HANDLER = "patchgen_core.authoring.adopt.run_patcher:run_patcher"
@@ -86,25 +85,17 @@ def adopt(
     about = _about(project, path, upstream, run, _command(model, patcher, arguments, imports))
 
     source, target_file = read_source(upstream.path), f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
-    written = write_config(run, source, target_file, about)
-    if not written.changes:
-        hint = " ".join(f"{finding.message}." for finding in written.findings) or "Do its arguments switch all off?"
+    config = AdoptedConfig(run, source, target_file)
+    if not config.changes:
+        hint = " ".join(f"{finding.message}." for finding in config.findings) or "Do its arguments switch all off?"
         message = f"{run.patcher} changes nothing of '{run.upstream}' that a config could declare"
         raise PatchgenError(message, hint=hint)
-    write_files([(path, written.text)])
+    write_files([(path, config.text(about))])
     allowed, wrong, notes = examine(project, path)
-    text = write_config(run, source, target_file, about, allowed).text
-    text = normalize([RawText(path, text)], project)[0].text
+    text = normalize([RawText(path, config.text(about, allowed))], project)[0].text
     write_files([(path, text)])
-    return AdoptResult(
-        path,
-        text,
-        written.changes,
-        (*written.findings, *wrong),
-        (*written.notes, *notes),
-        run.upstream,
-        run.patcher,
-    )
+    findings, all_notes = (*config.findings, *wrong), (*config.notes, *notes)
+    return AdoptResult(path, text, tuple(config.changes), findings, all_notes, run.upstream, run.patcher)
 
 
 def _check_free(path: Path, force: bool) -> None:
@@ -125,17 +116,10 @@ def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, impo
 def _about(project: Project, path: Path, upstream: UpstreamModule, run: PatcherRun, command: str) -> list[str]:
     package = run.patcher.partition(":")[0].partition(".")[0]
     versions = [f"{upstream.distribution} {upstream.version}"]
-    if (own := _version(package)) and package != upstream.distribution:
+    if (own := installed_version(package)) and package != upstream.distribution:
         versions.append(f"{package} {own}")
-    written = f"Written by '{command}' with {' and '.join(versions)}; from now on a config like any other."
-    return [written, "", f"    patchgen {project.module_name(path)} --diff"]
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    origin = f"Written by '{command}' with {' and '.join(versions)}; from now on a config like any other."
+    return [origin, "", f"    patchgen {project.module_name(path)} --diff"]
 
 
 def _run_apart(project: Project, request: PatcherRequest) -> PatcherRun:

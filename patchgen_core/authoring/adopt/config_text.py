@@ -6,7 +6,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatchedValue, PatcherRun, UsedName
 from patchgen_core.errors import Problem
@@ -19,19 +19,6 @@ _TAKER = "use_kernelized_func"
 
 
 @dataclass(frozen=True)
-class ConfigText:
-    """The text of a config, before it is formatted, and what it does and does not hold.
-
-    ``findings`` is what the patcher does and the config does not; ``notes`` what is different without being wrong.
-    """
-
-    text: str
-    changes: tuple[str, ...]
-    findings: tuple[Problem, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Allowed:
     """A contract rule that a replacement breaks, under the monkey patch as well."""
 
@@ -40,44 +27,40 @@ class Allowed:
     reason: str
 
 
-def write_config(
-    run: PatcherRun,
-    source: SourceFile,
-    target_file: str,
-    about: Sequence[str],
-    allowed: Sequence[Allowed] = (),
-) -> ConfigText:
-    """The config for what a patcher did to the module ``source``; its docstring ends with the lines ``about``."""
-    return _Writer(run, source, target_file).write(about, allowed)
+class AdoptedConfig:
+    """The config for what a patcher did to the module ``source``: its statements, by the place they have in it.
 
+    Attributes:
+        changes: what it declares, each ``target = replacement``.
+        findings: what the patcher does and the config does not.
+        notes: what is different without being wrong.
+    """
 
-@dataclass
-class _Parts:
-    """The statements of a config, by the place they have in it."""
-
-    imports: dict[str, tuple[str, str]] = field(default_factory=dict)
-    removals: list[str] = field(default_factory=list)
-    externals: list[str] = field(default_factory=list)
-    additions: dict[str, tuple[str, str]] = field(default_factory=dict)
-    typing: dict[str, str] = field(default_factory=dict)
-    blocks: list[str] = field(default_factory=list)
-    changes: list[str] = field(default_factory=list)
-    findings: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-class _Writer:
     def __init__(self, run: PatcherRun, source: SourceFile, target_file: str) -> None:
         self.run, self.source, self.target_file = run, source, target_file
         self.index = source.index
-        self.parts = _Parts()
-        self.patched: set[str] = set()
         self.function = run.patcher.rpartition(":")[2]
         self.reason = f"As {self.function} patches it"
         self.whole = {e.name for e in run.changes if e.is_upstream and not e.cls and e.name in self.index.definitions}
+        self.patched: set[str] = set()
+        self.imports: dict[str, tuple[str, str]] = {}
+        self.removals: list[str] = []
+        self.externals: list[str] = []
+        self.additions: dict[str, tuple[str, str]] = {}
+        self.typing: dict[str, str] = {}
+        self.blocks: list[str] = []
+        self.changes: list[str] = []
+        self.findings: list[Problem] = []
+        self.notes: list[str] = []
+        self._declare()
 
-    def write(self, about: Sequence[str], allowed: Sequence[Allowed]) -> ConfigText:
-        parts = self.parts
+    def text(self, about: Sequence[str], allowed: Sequence[Allowed] = ()) -> str:
+        """The config, before it is formatted; its docstring ends with the lines ``about``."""
+        return "\n".join(self._text(about, allowed))
+
+    # --- changes -----------------------------------------------------------------------------------
+
+    def _declare(self) -> None:
         elsewhere: dict[str, list[AttributeChange]] = {}
         for change in self.run.changes:
             if not change.is_upstream:
@@ -88,15 +71,11 @@ class _Writer:
                 self._global(change)
         for changes in elsewhere.values():
             self._elsewhere(changes)
-        parts.notes += [f"the patcher says: {message}" for message in self.run.messages]
-        parts.notes += self._early_uses()
+        self.notes += [f"the patcher says: {message}" for message in self.run.messages]
+        self.notes += self._early_uses()
         if self.run.side_effects:
             names = ", ".join(self.run.side_effects)
-            parts.notes.append(f"meanwhile other packages changed in themselves, which is left to them: {names}")
-        text = "\n".join(self._text(about, allowed))
-        return ConfigText(text, tuple(parts.changes), tuple(parts.findings), tuple(parts.notes))
-
-    # --- changes -----------------------------------------------------------------------------------
+            self.notes.append(f"meanwhile other packages changed in themselves, which is left to them: {names}")
 
     def _global(self, change: AttributeChange) -> None:
         """A class, function, import or constant of upstream's module."""
@@ -112,12 +91,12 @@ class _Writer:
             self._cannot(change, "upstream means the builtin by this name", "Override what uses it.")
         else:
             upstream = self.run.upstream.rpartition(".")[2]
-            self.parts.notes.append(f"{name}: the patcher sets it, but {upstream} has no such name: without effect")
+            self.notes.append(f"{name}: the patcher sets it, but {upstream} has no such name: without effect")
 
     def _definition(self, change: AttributeChange, value: PatchedValue, nodes: list[Definition]) -> None:
         kind = "class" if isinstance(nodes[0], ast.ClassDef) else "function"
         if value.module and "." not in value.name:
-            self.parts.externals.append(
+            self.externals.append(
                 f"create_patch_from_external(target={change.name!r}, replacement_module={value.module!r}, "
                 f"replacement_name={value.name!r}, description={self.reason!r}),"
             )
@@ -125,7 +104,7 @@ class _Writer:
         elif value.source and value.kind == kind:
             if self._names(change, value, copied=True):
                 call = f"@config.replace_{kind}({change.name!r}, description={self.reason!r})"
-                self.parts.blocks.append(f"{call}\n{value.source}\n")
+                self.blocks.append(f"{call}\n{value.source}\n")
                 self._patched(change, value)
         else:
             why = value.why or (f"it is no {kind}" if value.source else "it cannot be imported")
@@ -145,18 +124,18 @@ class _Writer:
             self._cannot(change, "another import has its name", "Import one of them under another name.")
             return
         if name in self.index.imports:
-            self.parts.removals.append(f"config.drop_import_names({name!r})")
+            self.removals.append(f"config.drop_import_names({name!r})")
         elif name in self.index.assigned:
-            self.parts.removals.append(f"config.exclude_from_output({name!r})")
+            self.removals.append(f"config.exclude_from_output({name!r})")
         if place is None:
-            self.parts.blocks.append(f"config.add_post_import_block({f'{name} = {value.shown}'!r})\n")
+            self.blocks.append(f"config.add_post_import_block({f'{name} = {value.shown}'!r})\n")
         self._patched(change, value)
 
     def _member(self, change: AttributeChange) -> None:
         """A method or an attribute of one of upstream's classes."""
         value = change.value
         if change.cls.split(".")[0] in self.whole:
-            self.parts.notes.append(f"{change.target}: the patcher replaces '{change.cls}' as well: without effect")
+            self.notes.append(f"{change.target}: the patcher replaces '{change.cls}' as well: without effect")
         elif change.cls not in self.index.definitions:
             self._cannot(change, f"'{change.cls}' is not defined at the top level", "Patch the class around it.")
         elif value is None:
@@ -181,7 +160,7 @@ class _Writer:
             call = f"config.override_method({change.target!r}, replacement={replacement}, {options})\n"
         else:
             call = f"@config.override_method({change.target!r}, {options})\n{value.source}\n"
-        self.parts.blocks.append(call)
+        self.blocks.append(call)
         if change.name == "forward":
             self._take_routers_off(change.cls)
         self._patched(change, value)
@@ -198,7 +177,7 @@ class _Writer:
             hint = "It reaches every model of the process: patch the methods that use it instead."
             hint += f" '--kwargs {' '.join(switches)}' leaves it out." if switches else ""
         what = "is" if len(values) == 1 else "are"
-        self.parts.findings.append(Problem(f"{', '.join(values)}: {what} not of {upstream}", hint=hint))
+        self.findings.append(Problem(f"{', '.join(values)}: {what} not of {upstream}", hint=hint))
 
     def _switch(self, change: AttributeChange) -> str:
         """The parameter of the patcher that is named as what it changes."""
@@ -207,11 +186,11 @@ class _Writer:
 
     def _cannot(self, change: AttributeChange, why: str, hint: str) -> None:
         value = f" = {change.value.shown}" if change.value else ""
-        self.parts.findings.append(Problem(f"{change.target}{value}: {why}", hint=hint))
+        self.findings.append(Problem(f"{change.target}{value}: {why}", hint=hint))
 
     def _patched(self, change: AttributeChange, value: PatchedValue) -> None:
         self.patched.add(change.target)
-        self.parts.changes.append(f"{change.target} = {value.shown}")
+        self.changes.append(f"{change.target} = {value.shown}")
 
     # --- names -------------------------------------------------------------------------------------
 
@@ -224,13 +203,13 @@ class _Writer:
             elif use.kind == "mentioned":
                 line = _import_line(use.name, use.module, use.attribute)
                 block = f"from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    {line}\n"
-                self.parts.typing[use.name] = f'config.add_post_import_block("""\n{block}""")'
+                self.typing[use.name] = f'config.add_post_import_block("""\n{block}""")'
             elif use.kind == "renamed":
                 self._add_import(self._alias(use), use.module, use.attribute)
             if copied and use.kind in ("imported", "upstream"):
                 is_own = use.kind == "upstream"
                 place = (self.run.upstream, use.name) if is_own else (use.module, use.attribute)
-                if self.parts.imports.setdefault(use.name, place) != place:
+                if self.imports.setdefault(use.name, place) != place:
                     bad.append(use.name)
         if bad:
             names = ", ".join(f"'{name}'" for name in bad)
@@ -240,7 +219,7 @@ class _Writer:
 
     def _add_import(self, name: str, module: str, attribute: str) -> bool:
         """Import a name into the generated module, unless it is imported from elsewhere already."""
-        return self.parts.additions.setdefault(name, (module, attribute)) == (module, attribute)
+        return self.additions.setdefault(name, (module, attribute)) == (module, attribute)
 
     def _alias(self, use: UsedName) -> str:
         return f"{use.module.partition('.')[0]}_{use.name}"
@@ -249,9 +228,9 @@ class _Writer:
         """Import a replacement into the config; the expression for it."""
         first, *rest = value.name.split(".")
         name = first
-        if self.parts.imports.get(name, (value.module, first)) != (value.module, first) or name == "config":
+        if self.imports.get(name, (value.module, first)) != (value.module, first) or name == "config":
             name = f"{value.module.rpartition('.')[2]}_{first}"
-        self.parts.imports[name] = (value.module, first)
+        self.imports[name] = (value.module, first)
         return ".".join([name, *rest])
 
     # --- decorators --------------------------------------------------------------------------------
@@ -272,7 +251,7 @@ class _Writer:
 
     def _drop(self, name: str, decorator: str, why: str) -> None:
         if name not in self.whole:
-            self.parts.removals.append(f"# {why}\nconfig.drop_decorators({name!r}, {decorator!r})")
+            self.removals.append(f"# {why}\nconfig.drop_decorators({name!r}, {decorator!r})")
 
     def _decorators(self, wanted: str) -> Iterator[tuple[str, ast.expr]]:
         for name, nodes in self.index.definitions.items():
@@ -301,31 +280,31 @@ class _Writer:
     # --- text --------------------------------------------------------------------------------------
 
     def _text(self, about: Sequence[str], allowed: Sequence[Allowed]) -> Iterator[str]:
-        parts, run = self.parts, self.run
+        run = self.run
         model = run.upstream.rpartition(".")[2].removeprefix("modeling_")
         yield from _docstring(model, run, self.function, about)
-        for name, (module, attribute) in sorted(parts.imports.items(), key=lambda item: (item[1], item[0])):
+        for name, (module, attribute) in sorted(self.imports.items(), key=lambda item: (item[1], item[0])):
             yield _import_line(name, module, attribute)
-        names = ["PatchConfig", *(["create_patch_from_external"] if parts.externals else [])]
+        names = ["PatchConfig", *(["create_patch_from_external"] if self.externals else [])]
         yield f"from patchgen import {', '.join(names)}\n"
         yield f"config = PatchConfig(source_module={run.upstream!r}, target_file={self.target_file!r},"
         yield f"    description={f'{model}, with what {self.function} patches'!r},\n)\n"
-        yield from (f"{removal}\n" for removal in dict.fromkeys(parts.removals))
-        if parts.externals:
-            yield from ("config.patches.extend([", *parts.externals, "])\n")
-        if parts.additions or parts.typing:
+        yield from (f"{removal}\n" for removal in dict.fromkeys(self.removals))
+        if self.externals:
+            yield from ("config.patches.extend([", *self.externals, "])\n")
+        if self.additions or self.typing:
             yield "# What the replacements below refer to."
-            yield from _added_imports(parts.additions)
-            yield from parts.typing.values()
+            yield from _added_imports(self.additions)
+            yield from self.typing.values()
             yield ""
-        yield from parts.blocks
+        yield from self.blocks
         if allowed:
             yield f"# What is so under {self.function} as well."
             yield from (f"config.allow({entry.code!r}, {entry.reason!r}, {entry.target!r})" for entry in allowed)
             yield ""
-        if parts.findings:
+        if self.findings:
             yield f"# What {self.function} does beside and this config does not:"
-            for finding in parts.findings:
+            for finding in self.findings:
                 yield from textwrap.wrap(finding.message, 110, initial_indent="# - ", subsequent_indent="#   ")
                 yield from textwrap.wrap(finding.hint, 110, initial_indent="#   ", subsequent_indent="#   ")
 

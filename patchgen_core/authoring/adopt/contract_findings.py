@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from patchgen_core.authoring.adopt.config_text import Allowed
-from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.authoring.generated_config import generate_config
 from patchgen_core.build.results import Artifact
-from patchgen_core.build.selection import Selection
-from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.project.project import Project
@@ -26,18 +24,14 @@ _REASONS = {
 
 def examine(project: Project, path: Path) -> tuple[tuple[Allowed, ...], tuple[Problem, ...], tuple[str, ...]]:
     """What an adopted config should allow, what is wrong beside, and a note for each finding that is allowed."""
-    loader = Loader(project, SourceCache())
     try:
-        [outcome] = make_artifacts(Selection(project, (path,)), loader)
+        generated = generate_config(Loader(project, SourceCache()), path)
     except PatchgenError as error:
         return (), error.problems, ()
-    if outcome.artifact is None:
-        return (), tuple(outcome.problems), ()
-    verdict = Contracts(project, loader.sources).examine(outcome.artifact, path)
     allowed: dict[tuple[str, str], Allowed] = {}
     wrong, notes = [], []
-    for problem in verdict.errors:
-        target = _target(outcome.artifact, problem)
+    for problem in generated.errors:
+        target = _target(generated.artifact, problem) if generated.artifact is not None else ""
         if target and problem.code in _REASONS:
             allowed.setdefault((problem.code, target), Allowed(problem.code, target, _REASONS[problem.code]))
             notes.append(f"allowed: {problem.title}")
@@ -48,5 +42,5 @@ def examine(project: Project, path: Path) -> tuple[tuple[Allowed, ...], tuple[Pr
 
 def _target(artifact: Artifact, problem: Problem) -> str:
     """The target of the patch whose declaration a problem points at; empty when that is not one patch."""
-    found = [patch.dotted for patch in artifact.plan.patches if patch.patch.location == problem.location]
-    return found[0] if len(found) == 1 else ""
+    targets = [patch.dotted for patch in artifact.plan.patches if patch.patch.location == problem.location]
+    return targets[0] if len(targets) == 1 else ""

@@ -9,7 +9,7 @@ from patchgen_core.authoring.new.expressions import methods_of, own_attribute
 from patchgen_core.authoring.new.function_text import FunctionText, mark
 from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import ModulePatches, NewPatch, function_name
+from patchgen_core.authoring.new.patches import NewPatch, function_name
 from patchgen_core.syntax.nodes import last_name
 
 AutoParts = dict[tuple[str, str], str]
@@ -20,9 +20,11 @@ _CHANGE = "the models of this module - AutoModel would make upstream's, in which
 _TABLES = ("sub_configs_defaults", "sub_configs")
 
 
-def find_auto_parts(types: ModelTypes, upstream: UpstreamSource, patched: set[str]) -> tuple[ModulePatches, AutoParts]:
+def find_auto_parts(
+    types: ModelTypes, upstream: UpstreamSource, patched: set[str]
+) -> tuple[list[NewPatch], AutoParts]:
     """The parts that have to be made of the module's own classes for patches of what is ``patched`` to run."""
-    result, parts = ModulePatches(), AutoParts()
+    patches, parts = [], AutoParts()
     for cls in upstream.classes.values():
         init = methods_of(cls).get("__init__")
         if init is None:
@@ -36,8 +38,8 @@ def find_auto_parts(types: ModelTypes, upstream: UpstreamSource, patched: set[st
             parts[cls.name, own_attribute(statement.targets[0])] = name
         target = f"{cls.name}.__init__"
         what = f"{' and '.join(dict.fromkeys(classes.values()))} of this module instead of upstream's"
-        result.patches.append(NewPatch(target, what, (), (_CHANGE,), text.text(function_name(target))))
-    return result, parts
+        patches.append(NewPatch(target, what, (), (_CHANGE,), text.text(function_name(target))))
+    return patches, parts
 
 
 def _part_classes(types: ModelTypes, upstream: UpstreamSource, cls: ast.ClassDef) -> Iterator[tuple[ast.Assign, str]]:
@@ -58,15 +60,12 @@ def _part_classes(types: ModelTypes, upstream: UpstreamSource, cls: ast.ClassDef
 
 def _parts(upstream: UpstreamSource, wanted: str) -> Iterator[tuple[str, str]]:
     """The configuration classes of the parts of a configuration, by the fields that hold them."""
-    for source in upstream.configurations:
-        for cls in source.tree.body:
-            for node in cls.body if isinstance(cls, ast.ClassDef) and cls.name == wanted else ():
-                if isinstance(node, ast.Assign) and last_name(node.targets[0]) in _TABLES:
-                    for key, value in (
-                        zip(node.value.keys, node.value.values) if isinstance(node.value, ast.Dict) else ()
-                    ):
-                        if isinstance(key, ast.Constant) and isinstance(value, ast.Name):
-                            yield str(key.value), value.id
+    for node in (node for cls in upstream.config_classes if cls.name == wanted for node in cls.body):
+        if not isinstance(node, ast.Assign) or last_name(node.targets[0]) not in _TABLES:
+            continue
+        for key, value in zip(node.value.keys, node.value.values) if isinstance(node.value, ast.Dict) else ():
+            if isinstance(key, ast.Constant) and isinstance(value, ast.Name):
+                yield str(key.value), value.id
 
 
 def _replace(text: FunctionText, statement: ast.Assign, name: str, classes: dict[ast.Assign, str]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from itertools import pairwise
 
 from patchgen_core.authoring.new.expressions import methods_of
 from patchgen_core.authoring.new.function_text import FunctionText, mark, marked
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
-from patchgen_core.authoring.new.patches import SEQ_CLS, ModulePatches, NewPatch, Unpatched, function_name
+from patchgen_core.authoring.new.patches import SEQ_CLS, Finding, NewPatch, Unpatched, function_name
 from patchgen_core.syntax.nodes import FUNCTIONS, last_name, without_docstring
 from patchgen_core.syntax.source import SourceFile
 
@@ -55,23 +56,18 @@ _LOSS = "if labels is not None:\n    loss = self.loss_function(logits=logits, la
 _LOSS += "pooled_logits=pooled_logits, config=self.config)"
 
 
-def find_classification(upstream: UpstreamSource, generic: SourceFile) -> ModulePatches:
+def find_classification(upstream: UpstreamSource, generic: SourceFile) -> Iterator[Finding]:
     """The sequence classification heads of a module; ``generic`` is the module that has the generic head."""
-    result = ModulePatches()
     for cls in upstream.classes.values():
         if not cls.name.endswith("ForSequenceClassification"):
             continue
         if GENERIC not in map(last_name, cls.bases):
             reason = "it is no plain heir of GenericForSequenceClassification: it pools and computes its loss itself"
-            result.left.append(Unpatched(cls.name, reason, "head"))
+            yield Unpatched(cls.name, reason, "head")
             continue
+        reason = f"it has methods of its own beside those of {GENERIC}, or that is another one than known"
         patch = _patch(upstream, cls, generic) if not methods_of(cls) else None
-        if patch is None:
-            reason = f"it has methods of its own beside those of {GENERIC}, or that is another one than known"
-            result.left.append(Unpatched(cls.name, reason, "head"))
-        else:
-            result.patches.append(patch)
-    return result
+        yield patch or Unpatched(cls.name, reason, "head")
 
 
 def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> NewPatch | None:

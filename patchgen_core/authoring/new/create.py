@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from patchgen_core.authoring.generated_config import GeneratedConfig, generate_config
 from patchgen_core.authoring.new.file_texts import FileTexts, config_text, converter_text, init_text, plan_text
 from patchgen_core.authoring.new.model_types import ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.patch_search import find_patches, find_plan_and_layout, read_upstream
 from patchgen_core.authoring.new.patches import ModulePatches, NewPatch, Unpatched
-from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.normalize import RawText, normalize
-from patchgen_core.build.results import Artifact
-from patchgen_core.build.selection import Selection
-from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.files import read_text, write_files
@@ -72,97 +69,61 @@ def create_new(
     sources = SourceCache()
     types = ModelTypes(sources, project.import_roots)
     upstream = read_upstream(types, types.find(model_type))
-    drafted = _draft(project, types, upstream)
-    if drafted.artifact is None:
-        raise PatchgenError.from_problems(drafted.problems)
-    files = [*drafted.files, *(drafted.artifact.files if generate else ())]
+    name = upstream.model.identifier
+    config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
+    objections: dict[str, Unpatched] = {}
+    for _ in range(_MOST_ROUNDS):
+        module_patches, texts = _write_texts(project, types, upstream, config, objections)
+        sources.put(config, dict(texts)[config])
+        generated = generate_config(Loader(project, sources), config)
+        more = _objections(module_patches.patches, generated, dict(texts)[config])
+        if not more:
+            break
+        objections.update(more)
+    if generated.artifact is None:
+        raise PatchgenError.from_problems(generated.errors)
+    files = (*texts, *(generated.artifact.files if generate else ()))
     if not dry_run:
         _check_free([path for path, _ in files], force)
-    written = [] if dry_run else write_files(files)
     return NewResult(
         model_type,
         upstream.model.module,
-        drafted.config,
-        tuple(files),
-        tuple(drafted.module_patches.patches),
-        tuple(drafted.module_patches.left),
-        drafted.problems,
-        drafted.warnings,
-        tuple(written),
-        drafted.artifact.diff,
+        config,
+        files,
+        tuple(module_patches.patches),
+        tuple(module_patches.left),
+        generated.errors,
+        generated.warnings,
+        () if dry_run else tuple(write_files(files)),
+        generated.artifact.diff,
     )
 
 
-@dataclass(frozen=True)
-class _NewFiles:
-    """Texts that are written nowhere yet, and what the generator and the contract rules say of them."""
-
-    config: Path
-    module_patches: ModulePatches
-    files: tuple[tuple[Path, str], ...]
-    artifact: Artifact | None
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
-
-
-def _draft(project: Project, types: ModelTypes, upstream: UpstreamSource) -> _NewFiles:
-    """The texts for a model type, without the patches that the generator or a rule objects to."""
-    name = upstream.model.identifier
-    config = project.search_root / name / f"{name}_gpu{CONFIG_SUFFIX}"
+def _write_texts(
+    project: Project, types: ModelTypes, upstream: UpstreamSource, config: Path, objections: Mapping[str, Unpatched]
+) -> tuple[ModulePatches, list[tuple[Path, str]]]:
+    """What can be patched and nothing objects to, and the texts of the config and of what goes beside it."""
+    module_patches, auto_parts = find_patches(types, upstream, objections)
+    if not module_patches.patches:
+        raise _nothing(upstream.model.module, module_patches.left)
+    plan, stored = find_plan_and_layout(types, upstream, module_patches, auto_parts)
     package = project.module_name(config).rpartition(".")[0]
     release = find_upstream(upstream.model.module, project.import_roots)
-    objections: dict[str, Unpatched] = {}
-    for number in range(_MOST_ROUNDS):
-        module_patches, auto_parts = find_patches(types, upstream, frozenset(objections))
-        module_patches.left += objections.values()
-        if not module_patches.patches:
-            raise _nothing(upstream.model.name, upstream.model.module, module_patches.left)
-        plan, stored = find_plan_and_layout(types, upstream, module_patches, auto_parts)
-        written = FileTexts(upstream, module_patches, package, plan, stored, release)
-        files = _format(project, _files(written, config))
-        draft = _NewFiles(
-            config, module_patches, tuple(files), *_generate(project, types.sources, config, dict(files)[config])
-        )
-        more = _objections(module_patches.patches, (*draft.problems, *draft.warnings), dict(files)[config])
-        if not more or number == _MOST_ROUNDS - 1:
-            break
-        objections.update(more)
-    return draft
+    texts = FileTexts(upstream, module_patches, package, plan, stored, release)
+    files = [RawText(config, config_text(texts)), RawText(config.parent / "__init__.py", init_text(texts))]
+    if texts.has_converter:
+        files.append(RawText(config.parent / "checkpoint_tensor_converter.py", converter_text(texts)))
+    if plan is not None:
+        files.append(RawText(config.parent / "parallel_plan.py", plan_text(texts.title, plan)))
+    return module_patches, [(raw.path, new.text) for raw, new in zip(files, normalize(files, project))]
 
 
-def _files(written: FileTexts, config: Path) -> list[tuple[Path, str]]:
-    folder = config.parent
-    files = [(config, config_text(written)), (folder / "__init__.py", init_text(written))]
-    if written.has_converter:
-        files.append((folder / "checkpoint_tensor_converter.py", converter_text(written)))
-    if written.plan is not None:
-        files.append((folder / "parallel_plan.py", plan_text(written)))
-    return files
-
-
-def _format(project: Project, files: Sequence[tuple[Path, str]]) -> list[tuple[Path, str]]:
-    texts = normalize([RawText(path, text) for path, text in files], project)
-    return [(path, text.text) for (path, _), text in zip(files, texts)]
-
-
-def _generate(
-    project: Project, sources: SourceCache, config: Path, text: str
-) -> tuple[Artifact | None, tuple[Problem, ...], tuple[Problem, ...]]:
-    """What a config makes that is not written yet; errors, and warnings of the contract rules."""
-    sources.put(config, text)
-    [outcome] = make_artifacts(Selection(project, (config,)), Loader(project, sources))
-    if outcome.artifact is None:
-        return None, tuple(outcome.problems), ()
-    verdict = Contracts(project, sources).examine(outcome.artifact, config)
-    return outcome.artifact, tuple(verdict.errors), tuple(verdict.warnings)
-
-
-def _objections(patches: Sequence[NewPatch], problems: Sequence[Problem], text: str) -> dict[str, Unpatched]:
+def _objections(patches: Sequence[NewPatch], generated: GeneratedConfig, text: str) -> dict[str, Unpatched]:
     """The patches that problems are about, by the line of the config that declares each."""
     starts = dict(_declared(text))
     by_target = {patch.target: patch for patch in patches}
     objections: dict[str, Unpatched] = {}
-    for problem in problems:
+    for problem in (*generated.errors, *generated.warnings):
         line = problem.location.line if problem.location is not None else 0
         above = [number for number in starts if number <= line]
         patch = by_target.get(starts[max(above)]) if above else None
@@ -187,7 +148,7 @@ def _check_free(paths: Sequence[Path], force: bool) -> None:
         raise PatchgenError.from_problems(problems)
 
 
-def _nothing(model_type: str, module: str, left: Sequence[Unpatched]) -> PatchgenError:
+def _nothing(module: str, left: Sequence[Unpatched]) -> PatchgenError:
     reasons = [f"{entry.name}: {entry.reason}." for entry in left]
     hint = "\n  ".join(["What was looked at:", *reasons]) if reasons else ""
     hint = hint or "It has no RMSNorm, gated MLP, rotary function, experts or language modeling loss that a slot fits."

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import copy
 import textwrap
+from collections.abc import Iterator
 
-from patchgen_core.authoring.new.expressions import ShortFunctional, methods_of, parameters_of
-from patchgen_core.authoring.new.function_text import FunctionText, marked
+from patchgen_core.authoring.new.expressions import ShortFunctional, parameters_of
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import BALANCE, EXPERTS, ModulePatches, Unpatched
+from patchgen_core.authoring.new.patches import BALANCE, EXPERTS, Finding, Unpatched, patch_forward
 from patchgen_core.syntax.nodes import Function, without_docstring
 
 _LOOP = """
@@ -65,28 +65,21 @@ BALANCE_FUNCTION = "load_balancing_loss_func"
 _CHANGE = "all experts in one grouped matrix multiply where a kernel is bound"
 
 
-def find_experts(upstream: UpstreamSource) -> ModulePatches:
+def find_experts(upstream: UpstreamSource) -> Iterator[Finding]:
     """The classes of a module that hold experts."""
-    result = ModulePatches()
-    for cls in upstream.classes.values():
-        function = methods_of(cls).get("forward")
-        own = ast.unparse(cls)
-        if function is None or not cls.name.endswith("Experts"):
+    for cls, text in upstream.forwards():
+        if not cls.name.endswith("Experts"):
             continue
+        names, own = parameters_of(text.node), ast.unparse(cls)
         if "gate_up_proj" not in own or "down_proj" not in own:
             reason = "they are not on the fused layout of gate_up_proj and down_proj"
-            result.left.append(Unpatched(cls.name, reason, "experts"))
-            continue
-        text = FunctionText(upstream.source, function)
-        names = parameters_of(function)
-        if len(names) != 3 or not text.is_usual or _shape(function, names) != _LOOP_SHAPE:
-            result.left.append(Unpatched(cls.name, _why_not(function), "experts"))
-            continue
-        call = f"{', '.join(names)}, self.gate_up_proj, self.down_proj, self.act_fn"
-        lines = [f"if {EXPERTS.name}.has_kernel:", f"    return {EXPERTS.name}({call})"]
-        text.at_start(marked(1, lines))
-        result.add_forward(cls, "Op slot for the experts", EXPERTS, _CHANGE, text, "use_experts_implementation")
-    return result
+            yield Unpatched(cls.name, reason, "experts")
+        elif len(names) != 3 or _shape(text.node, names) != _LOOP_SHAPE:
+            yield Unpatched(cls.name, _why_not(text.node), "experts")
+        else:
+            call = f"{', '.join(names)}, self.gate_up_proj, self.down_proj, self.act_fn"
+            lines = [f"if {EXPERTS.name}.has_kernel:", f"    return {EXPERTS.name}({call})"]
+            yield patch_forward(cls, "Op slot for the experts", EXPERTS, _CHANGE, text, lines)
 
 
 def balances(upstream: UpstreamSource) -> bool:
@@ -95,13 +88,11 @@ def balances(upstream: UpstreamSource) -> bool:
     return function is not None and _shape(function, parameters_of(function)[:4]) == _BALANCE_SHAPE
 
 
-def balance_left(upstream: UpstreamSource) -> list[Unpatched]:
+def find_other_balance(upstream: UpstreamSource) -> Iterator[Unpatched]:
     """A load-balancing loss that is another one."""
-    function = upstream.functions.get(BALANCE_FUNCTION)
-    if function is None or balances(upstream):
-        return []
-    reason = f"its formula is not the one of {BALANCE.op}/{BALANCE.variant}"
-    return [Unpatched(BALANCE_FUNCTION, reason, "load balancing")]
+    if BALANCE_FUNCTION in upstream.functions and not balances(upstream):
+        reason = f"its formula is not the one of {BALANCE.op}/{BALANCE.variant}"
+        yield Unpatched(BALANCE_FUNCTION, reason, "load balancing")
 
 
 def _shape(function: Function, names: tuple[str, ...]) -> str:

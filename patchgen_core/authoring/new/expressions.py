@@ -7,7 +7,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from patchgen_core.syntax.nodes import FUNCTIONS, Function, without_docstring
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, last_name, without_docstring
 from patchgen_core.syntax.signatures import read_parameters
 
 _DEPTH = 4
@@ -19,11 +19,6 @@ class Computed:
 
     node: ast.expr
     parameters: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """The expression in the form that :func:`normal` gives it."""
-        return normal(self.node)
 
 
 def methods_of(cls: ast.ClassDef) -> dict[str, Function]:
@@ -74,13 +69,18 @@ def _assign(statement: ast.stmt, known: dict[str, ast.expr], methods: Mapping[st
 
 
 class _PutIn(ast.NodeTransformer):
-    """Puts values in place of local names, and what a method computes in place of its call."""
+    """Puts values in place of names and of attributes of ``self``, and what a method computes in place of its call."""
 
     def __init__(self, known: Mapping[str, ast.expr], methods: Mapping[str, Function], depth: int) -> None:
         self.known, self.methods, self.depth = known, methods, depth
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return copy.deepcopy(self.known.get(node.id, node))
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        name = own_attribute(node)
+        return copy.deepcopy(self.known.get(f"self.{name}", node)) if name else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -91,39 +91,25 @@ class _PutIn(ast.NodeTransformer):
         inner = computed(method, self.methods, self.depth + 1)
         if inner is None or len(inner.parameters) != len(node.args):
             return node
-        given = dict(zip(inner.parameters, node.args))
-        found: ast.AST = _PutIn(given, {}, self.depth).visit(inner.node)
-        return found
+        arguments = dict(zip(inner.parameters, node.args))
+        result: ast.AST = _PutIn(arguments, {}, self.depth).visit(inner.node)
+        return result
 
 
 def own_attribute(node: ast.AST) -> str:
     """``name`` of ``self.name``; empty for anything else."""
-    is_own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
-    return node.attr if is_own and isinstance(node, ast.Attribute) else ""
+    holder = node.value if isinstance(node, ast.Attribute) else None
+    return last_name(node) if isinstance(holder, ast.Name) and holder.id == "self" else ""
 
 
-def normal(node: ast.expr, rename: Mapping[str, str] | None = None) -> str:
+def normal(node: ast.expr, names: Mapping[str, str] | None = None) -> str:
     """An expression's text, equal for expressions that differ in how the same is written.
 
     ``x.float()`` is ``x.to(torch.float32)``, ``x.type_as(y)`` is ``x.to(y.dtype)``, and so on; the operands of sums
-    and products are sorted.
+    and products are sorted. ``names`` are other ones for names, and for attributes written as ``self.name``.
     """
-    node = _Rename(rename or {}).visit(copy.deepcopy(node))
-    return ast.unparse(_Normal().visit(node))
-
-
-class _Rename(ast.NodeTransformer):
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.Name(self.names.get(node.id, node.id), node.ctx)
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        self.generic_visit(node)
-        if isinstance(node.value, ast.Name) and node.value.id == "self":
-            node.attr = self.names.get(f"self.{node.attr}", node.attr)
-        return node
+    values = {old: ast.parse(new, mode="eval").body for old, new in (names or {}).items()}
+    return ast.unparse(_Normal().visit(_PutIn(values, {}, 0).visit(copy.deepcopy(node))))
 
 
 class ShortFunctional(ast.NodeTransformer):

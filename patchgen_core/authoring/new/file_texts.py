@@ -7,9 +7,11 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from patchgen_core.authoring.new.function_text import mark
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
 from patchgen_core.authoring.new.patches import SLOTS, ModulePatches, NewPatch, NewSlot, Unpatched, function_name
 from patchgen_core.authoring.new.plans import ExpertPlan, Stored
+from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.upstream.module import UpstreamModule
 
 _WIDTH = 115
@@ -26,6 +28,75 @@ _FACTORIES = {
         "The hub has the fused experts with inputs first; the model has outputs first.",
     ),
 }
+
+_PLAN = '''
+"""Which parameters of {title} are split over the ranks of a parallel dimension."""
+
+from patchgen_core.parallel_plan import ParallelPlan
+from torch.distributed.tensor import Shard
+
+
+{experts}
+    return ParallelPlan(extra_parallel_plan={{"ep": experts}})
+'''
+_ONE_PLAN = '''
+def get_parallel_plan() -> ParallelPlan:
+    """Experts over the ranks of ``ep``: the first dimension of the fused parameters counts them."""
+    experts = {{
+        {entries}
+    }}
+'''
+_PLAN_FOR_EACH = '''
+EXPERTS = {{
+    {entries}
+}}
+"""The modules of the experts, by the head above them."""
+
+
+def get_parallel_plan(model_class: type) -> ParallelPlan:
+    """Experts over the ranks of ``ep``: the first dimension of the fused parameters counts them.
+
+    Args:
+        model_class: the generated class, or one that derives from it.
+    """
+    modules = next(EXPERTS[cls.__name__] for cls in model_class.__mro__ if cls.__name__ in EXPERTS)
+    names = [f"{{module}}.{{name}}" for module in modules for name in ("gate_up_proj", "down_proj")]
+    experts = {{name: Shard(0) for name in names}}
+'''
+_CONVERTER = '''
+"""{says}"""
+
+from patchgen_core.checkpoint import {kind}, {factory}
+
+
+def create_{name}_checkpoint_tensor_converter(model) -> {kind}:
+    """The converter for one load of ``model``."""
+    return {factory}(model)
+'''
+_INIT = '''
+"""{docstring}"""
+
+from patchgen_core.registry import MODELING_REGISTRY
+
+
+@MODELING_REGISTRY.register("{model_type}")
+def register_{name}_modeling(architecture: str):
+    """The generated class for an architecture of a ``config.json``."""
+    {body}
+'''
+_INIT_BODY = """
+from .generated import patched_modeling_{name}_gpu as generated
+
+return getattr(generated, architecture, generated.{base})
+"""
+_INIT_BODY_WITH_CONVERTER = """
+from .checkpoint_tensor_converter import create_{name}_checkpoint_tensor_converter
+from .generated import patched_modeling_{name}_gpu as generated
+
+model_class = getattr(generated, architecture, generated.{base})
+model_class._create_checkpoint_tensor_converter = staticmethod(create_{name}_checkpoint_tensor_converter)
+return model_class
+"""
 
 
 @dataclass(frozen=True)
@@ -53,8 +124,7 @@ class FileTexts:
     @property
     def title(self) -> str:
         """The model's name in prose, as its classes spell it."""
-        known = self.upstream.model.config_class.removesuffix("Config")
-        return known or self.upstream.model.name
+        return self.upstream.model.config_class.removesuffix("Config") or self.upstream.model.name
 
     @property
     def has_converter(self) -> bool:
@@ -64,53 +134,53 @@ class FileTexts:
     @property
     def slots(self) -> list[NewSlot]:
         """The slots of all patches, in their usual order."""
-        order = [slot.name for slot in SLOTS]
         used = {slot.name: slot for patch in self.module_patches.patches for slot in patch.slots}
-        return sorted(used.values(), key=lambda slot: order.index(slot.name))
+        return [used[slot.name] for slot in SLOTS if slot.name in used]
 
 
 # --- the config ------------------------------------------------------------------------------------
 
 
-def config_text(written: FileTexts) -> str:
+def config_text(texts: FileTexts) -> str:
     """The patch config, before it is formatted."""
-    return "\n".join(_config(written))
+    return "\n".join(_config(texts))
 
 
-def _config(written: FileTexts) -> Iterator[str]:
-    model, module_patches = written.upstream.model, written.module_patches
-    yield from _docstring(written)
-    yield from _imports(written)
+def _config(texts: FileTexts) -> Iterator[str]:
+    patches = texts.module_patches.patches
+    yield from _docstring(texts)
+    yield from _imports(texts)
     yield "config = PatchConfig("
-    yield f"    source_module={model.module!r},"
-    yield f"    target_file='patched_modeling_{written.name}_gpu.py',"
-    yield f"    description='{written.title} with op slots for GPU training',"
+    yield f"    source_module={texts.upstream.model.module!r},"
+    yield f"    target_file='patched_modeling_{texts.name}_gpu.py',"
+    yield f"    description='{texts.title} with op slots for GPU training',"
     yield ")\n"
     yield 'config.add_import("patchgen_core.ops", names=["OpSlot"])'
-    for module, names in _by_module(pair for patch in module_patches.patches for pair in patch.imports):
+    for module, names in _by_module(pair for patch in patches for pair in patch.imports):
         yield f"config.add_import({module!r}, names={names!r})"
-    block = [slot.line for slot in written.slots]
-    block += dict.fromkeys(line for patch in module_patches.patches for line in patch.block)
+    block = [slot.line for slot in texts.slots]
+    block += dict.fromkeys(line for patch in patches for line in patch.block)
     yield 'config.add_post_import_block(\n    """\n' + textwrap.indent("\n".join(block), "    ") + '\n    """\n)\n'
-    yield from _drops(module_patches)
-    for patch in module_patches.patches:
+    yield from _drops(patches)
+    for patch in patches:
         yield from _patch(patch)
-    yield from _plan_patches(written)
+    if texts.plan is not None:
+        yield from _plan_patches(texts, texts.plan)
 
 
-def _docstring(written: FileTexts) -> Iterator[str]:
-    model = written.upstream.model
-    release = f"{written.release.distribution} {written.release.version}"
-    lines = [f"{written.title} by op slots: upstream's code stays, and a kernel takes over where one is bound.", ""]
+def _docstring(texts: FileTexts) -> Iterator[str]:
+    model = texts.upstream.model
+    release = f"{texts.release.distribution} {texts.release.version}"
+    lines = [f"{texts.title} by op slots: upstream's code stays, and a kernel takes over where one is bound.", ""]
     lines += _wrapped(
         "Where nothing is bound, the generated module runs upstream's own lines. "
         f"Written by 'patchgen new {model.name}' with {release}; from now on a config like any other."
     )
-    if written.module_patches.left:
+    if texts.module_patches.left:
         lines += ["", "What stays upstream's:", ""]
-        for names, reason in _grouped(written.module_patches.left):
+        for names, reason in _grouped(texts.module_patches.left):
             lines += _wrapped(f"- {names}: {reason}.", "  ")
-    lines += ["", f"    patchgen {written.package}.{written.name}_gpu_patch_gen_config --diff"]
+    lines += ["", f"    patchgen {texts.package}.{texts.name}_gpu_patch_gen_config --diff"]
     text = "\n".join(lines).replace("\\", "\\\\").replace('"""', "'''")
     yield f'"""{text}\n"""\n'
 
@@ -121,25 +191,21 @@ def _wrapped(text: str, indent: str = "") -> list[str]:
 
 def _grouped(left: Sequence[Unpatched]) -> Iterator[tuple[str, str]]:
     """What is left, with names of one reason together."""
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, dict[str, None]] = {}
     for entry in left:
-        by_reason.setdefault(entry.reason, []).append(f"``{entry.name}``" if entry.name[:1] != "'" else entry.name)
+        name = entry.name if entry.name.startswith("'") else f"``{entry.name}``"
+        by_reason.setdefault(entry.reason, {})[name] = None
     for reason, names in by_reason.items():
-        yield ", ".join(dict.fromkeys(names)), reason
+        yield ", ".join(names), reason
 
 
-def _imports(written: FileTexts) -> Iterator[str]:
+def _imports(texts: FileTexts) -> Iterator[str]:
     """What the replacements need while the config is loaded: annotations, defaults and decorators."""
-    homes = homes_of(written.upstream.source, written.upstream.model.module)
+    homes = homes_of(texts.upstream.source, texts.upstream.model.module)
     used: dict[str, str] = {}
-    for patch in written.module_patches.patches:
-        extra = dict(patch.imports)
-        for name in (*_early_names(patch.text), *patch.decorators):
-            home = extra.get(name) or homes.get(name)
-            if home:
-                used[name] = home
-        if "torch" in _early_names(patch.text):
-            used["torch"] = ""
+    for patch in texts.module_patches.patches:
+        places = {**homes, **dict(patch.imports), "torch": ""}
+        used |= {name: places[name] for name in (*_early_names(patch.text), *patch.decorators) if name in places}
     if "torch" in used:
         yield "import torch"
     yield "from patchgen import PatchConfig"
@@ -148,16 +214,11 @@ def _imports(written: FileTexts) -> Iterator[str]:
     yield ""
 
 
-def _early_names(text: str) -> list[str]:
+def _early_names(text: str) -> set[str]:
     """The names in a function's annotations and defaults."""
-    tree = ast.parse(text) if text else ast.Module([], [])
-    names: dict[str, None] = {}
-    for function in tree.body:
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            parts: list[ast.AST] = [function.args, *([function.returns] if function.returns else [])]
-            for part in parts:
-                names.update((n.id, None) for n in ast.walk(part) if isinstance(n, ast.Name))
-    return list(names)
+    functions = (node for node in ast.parse(text).body if isinstance(node, FUNCTIONS))
+    parts = (part for function in functions for part in (function.args, function.returns) if part is not None)
+    return {node.id for part in parts for node in ast.walk(part) if isinstance(node, ast.Name)}
 
 
 def _by_module(imports: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
@@ -168,13 +229,13 @@ def _by_module(imports: Iterable[tuple[str, str]]) -> Iterator[tuple[str, list[s
         yield module, sorted(by_module[module])
 
 
-def _drops(module_patches: ModulePatches) -> Iterator[str]:
-    dropped = list(dict.fromkeys(module_patches.dropped))
-    if dropped:
-        chosen = any(decorator == "use_experts_implementation" for _, decorator in dropped)
+def _drops(patches: Sequence[NewPatch]) -> Iterator[str]:
+    drops = dict.fromkeys(drop for patch in patches for drop in patch.drops)
+    if drops:
+        chosen = any(decorator == "use_experts_implementation" for _, decorator in drops)
         routers = "Kernels of the hub, and transformers' own choice of experts," if chosen else "Kernels of the hub"
         yield f"# {routers} would take the place of what is patched below."
-        yield from (f"config.drop_decorators({name!r}, {decorator!r})" for name, decorator in dropped)
+        yield from (f"config.drop_decorators({name!r}, {decorator!r})" for name, decorator in drops)
         yield ""
 
 
@@ -186,118 +247,73 @@ def _patch(patch: NewPatch) -> Iterator[str]:
         owner = function_name(patch.same_as)
         yield f"config.{kind}({patch.target!r}, replacement={owner}, {options})\n"
         return
-    yield f"\n{_RULE}\n# Patch: {patch.target}"
-    for number, change in enumerate(patch.changes, 1):
-        yield f"# {number}. {change}"
-    yield _RULE
+    yield from _header(patch.target, patch.changes)
     yield f"@config.{kind}({patch.target!r}, {options})"
     yield from (f"@{name}" for name in patch.decorators)
     yield patch.text
 
 
-def _plan_patches(written: FileTexts) -> Iterator[str]:
-    if written.plan is None:
-        return
-    function = f"{written.name}_get_parallel_plan"
-    first, *others = written.plan.patterns
-    options = "description='Expert parallel plan for trainers', add=True"
-    yield f"\n{_RULE}\n# Patch: {first}.get_parallel_plan"
-    yield "# 1. new - a trainer asks the model which parameters it may split"
+def _header(target: str, changes: Sequence[str]) -> Iterator[str]:
+    yield f"\n{_RULE}\n# Patch: {target}"
+    yield from (f"# {number}. {change}" for number, change in enumerate(changes, 1))
     yield _RULE
-    yield f"@config.override_method('{first}.get_parallel_plan', {options})"
+
+
+def _plan_patches(texts: FileTexts, plan: ExpertPlan) -> Iterator[str]:
+    function = f"{texts.name}_get_parallel_plan"
+    first, *others = (f"{head}.get_parallel_plan" for head in plan.patterns)
+    options = "description='Expert parallel plan for trainers', add=True"
+    yield from _header(first, ["new - a trainer asks the model which parameters it may split"])
+    yield f"@config.override_method({first!r}, {options})"
     yield f"def {function}(self):"
-    yield "    # --- Patch.1 ---"
-    yield f"    from {written.package}.parallel_plan import get_parallel_plan\n"
-    yield f"    return get_parallel_plan({'' if written.plan.is_one else 'type(self)'})"
-    yield "    # --- Patch.1 ---\n"
+    yield f"    {mark(1)}"
+    yield f"    from {texts.package}.parallel_plan import get_parallel_plan\n"
+    yield f"    return get_parallel_plan({'' if plan.is_one else 'type(self)'})"
+    yield f"    {mark(1)}\n"
     for other in others:
-        yield f"config.override_method('{other}.get_parallel_plan', replacement={function}, {options})\n"
+        yield f"config.override_method({other!r}, replacement={function}, {options})\n"
 
 
 # --- beside the config -----------------------------------------------------------------------------
 
 
-def init_text(written: FileTexts) -> str:
+def init_text(texts: FileTexts) -> str:
     """The folder's ``__init__.py``."""
-    model, name = written.upstream.model, written.name
-    base = _base_class(written)
-    generated = f"patched_modeling_{name}_gpu"
-    with_converter = ", with the converter that their loaders use" if written.has_converter else ""
-    lines = [f'"""{written.title}: the generated classes by model type{with_converter}.']
-    if "AutoModel." in written.upstream.source.text or "GenericFor" in written.upstream.source.text:
+    model, name = texts.upstream.model, texts.name
+    with_converter = ", with the converter that their loaders use" if texts.has_converter else ""
+    docstring = f"{texts.title}: the generated classes by model type{with_converter}."
+    if "AutoModel." in texts.upstream.source.text or "GenericFor" in texts.upstream.source.text:
         call = f'``patchgen_core.auto.register_with_auto("{model.name}")``'
-        text = (
-            "Models that ``AutoModel`` makes, below the heads for classification or as parts of a whole, are patched "
+        about = (
+            "Models that ``AutoModel`` makes, below the heads for classification or as parts of a whole, are patched"
         )
-        lines += ["", *_wrapped(f"{text}ones where {call} is called before."), '"""']
-    else:
-        lines[0] += '"""'
-    lines += ["", "from patchgen_core.registry import MODELING_REGISTRY", "", ""]
-    lines += [f'@MODELING_REGISTRY.register("{model.name}")', f"def register_{name}_modeling(architecture: str):"]
-    lines += ['    """The generated class for an architecture of a ``config.json``."""']
-    given = f"getattr(generated, architecture, generated.{base})"
-    if written.has_converter:
-        factory = f"create_{name}_checkpoint_tensor_converter"
-        lines += [f"    from .checkpoint_tensor_converter import {factory}"]
-        lines += [f"    from .generated import {generated} as generated", "", f"    model_class = {given}"]
-        lines += [f"    model_class._create_checkpoint_tensor_converter = staticmethod({factory})"]
-        lines += ["    return model_class"]
-    else:
-        lines += [f"    from .generated import {generated} as generated", "", f"    return {given}"]
-    return "\n".join(lines) + "\n"
+        docstring = "\n".join([docstring, "", *_wrapped(f"{about} ones where {call} is called before."), ""])
+    body = _INIT_BODY_WITH_CONVERTER if texts.has_converter else _INIT_BODY
+    body = textwrap.indent(body.format(name=name, base=_base_class(texts)), "    ").strip()
+    return _INIT.lstrip().format(docstring=docstring, model_type=model.name, name=name, body=body)
 
 
-def _base_class(written: FileTexts) -> str:
+def _base_class(texts: FileTexts) -> str:
     """The class that stands for an architecture that the module lacks: the model without a head."""
-    model, classes = written.upstream.model, written.upstream.classes
+    model, classes = texts.upstream.model, texts.upstream.classes
     known = (model.base, *model.classes, *(n for n in classes if n.endswith(("Model", "ForCausalLM"))), *classes)
     return next(name for name in known if name in classes)
 
 
-def converter_text(written: FileTexts) -> str:
+def converter_text(texts: FileTexts) -> str:
     """``checkpoint_tensor_converter.py``."""
-    assert written.stored is not None
-    kind, factory, says = _FACTORIES[written.stored.layout]
-    return (
-        f'"""{says}"""\n\nfrom patchgen_core.checkpoint import {kind}, {factory}\n\n\n'
-        f"def create_{written.name}_checkpoint_tensor_converter(model) -> {kind}:\n"
-        f'    """The converter for one load of ``model``."""\n    return {factory}(model)\n'
-    )
+    assert texts.stored is not None
+    kind, factory, says = _FACTORIES[texts.stored.layout]
+    return _CONVERTER.lstrip().format(says=says, kind=kind, factory=factory, name=texts.name)
 
 
-def plan_text(written: FileTexts) -> str:
-    """``parallel_plan.py``."""
-    assert written.plan is not None
-    lines = [
-        f'"""Which parameters of {written.title} are split over the ranks of a parallel dimension."""',
-        "",
-        "from patchgen_core.parallel_plan import ParallelPlan",
-        "from torch.distributed.tensor import Shard",
-        "",
-        "",
-    ]
-    says = '    """Experts over the ranks of ``ep``: the first dimension of the fused parameters counts them.'
-    if written.plan.is_one:
-        patterns = next(iter(written.plan.patterns.values()))
-        lines += ["def get_parallel_plan() -> ParallelPlan:", f'{says}"""', "    experts = {"]
-        lines += [f'        "{p}.{name}": Shard(0),' for p in patterns for name in ("gate_up_proj", "down_proj")]
-        lines += ["    }"]
+def plan_text(title: str, plan: ExpertPlan) -> str:
+    """``parallel_plan.py`` for a model of which prose says ``title``."""
+    if plan.is_one:
+        [patterns] = set(plan.patterns.values())
+        names = (f"{pattern}.{name}" for pattern in patterns for name in ("gate_up_proj", "down_proj"))
+        experts = _ONE_PLAN.format(entries="\n        ".join(f'"{name}": Shard(0),' for name in names))
     else:
-        table = [f'    "{head}": {patterns!r},' for head, patterns in written.plan.patterns.items()]
-        lines[-2:] = [
-            "",
-            "EXPERTS = {",
-            *table,
-            "}",
-            '"""The modules of the experts, by the head above them."""',
-            "",
-            "",
-        ]
-        lines += ["def get_parallel_plan(model_class: type) -> ParallelPlan:", says, "", "    Args:"]
-        lines += ["        model_class: the generated class, or one that derives from it.", '    """']
-        lines += [
-            "    modules = next(EXPERTS[cls.__name__] for cls in model_class.__mro__ if cls.__name__ in EXPERTS)"
-        ]
-        lines += ["    names = [f'{module}.{name}' for module in modules for name in ('gate_up_proj', 'down_proj')]"]
-        lines += ["    experts = {name: Shard(0) for name in names}"]
-    return "\n".join([*lines, '    return ParallelPlan(extra_parallel_plan={"ep": experts})', ""])
+        entries = (f'"{head}": {patterns!r},' for head, patterns in plan.patterns.items())
+        experts = _PLAN_FOR_EACH.format(entries="\n    ".join(entries))
+    return _PLAN.lstrip().format(title=title, experts=experts.strip())

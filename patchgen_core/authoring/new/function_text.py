@@ -10,21 +10,16 @@ from patchgen_core.syntax.source import SourceFile, shift
 
 
 class FunctionText:
-    """The lines of an upstream function, and what is to change in them."""
+    """The lines of an upstream function, whose body starts below its ``def``, and what is to change in them."""
 
     def __init__(self, source: SourceFile, node: Function) -> None:
         self.source, self.node = source, node
         self.first, self.last = node.lineno, source.last_line(node)
         self.indent = source.indent(node.lineno)
-        self.inner = source.indent(node.body[0].lineno) if node.body[0].lineno != node.lineno else self.indent + "    "
+        self.inner = source.indent(node.body[0].lineno)
         self._before: dict[int, list[str]] = {}
         self._after: dict[int, list[str]] = {}
         self._instead: dict[int, list[str]] = {}
-
-    @property
-    def is_usual(self) -> bool:
-        """Whether the body starts on a line of its own, without which nothing can be put before it."""
-        return bool(self.node.body) and self.node.body[0].lineno > self.node.lineno
 
     def lines_of(self, first: int, last: int) -> list[str]:
         """Upstream's lines, with the indentation that they have."""

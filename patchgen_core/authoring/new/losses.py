@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from patchgen_core.authoring.new.experts import BALANCE_FUNCTION, balances
@@ -15,7 +15,7 @@ from patchgen_core.authoring.new.patches import (
     BALANCE,
     CAUSAL,
     LANGUAGE_HEADS,
-    ModulePatches,
+    Finding,
     NewPatch,
     Unpatched,
     function_name,
@@ -52,58 +52,45 @@ class _Region:
     softcap: str = ""
 
 
-def find_losses(upstream: UpstreamSource) -> ModulePatches:
+def find_losses(upstream: UpstreamSource) -> Iterator[Finding]:
     """The language modeling heads of a module."""
-    result = ModulePatches()
-    for cls in upstream.classes.values():
-        function = methods_of(cls).get("forward")
-        if function is None or not cls.name.endswith(LANGUAGE_HEADS):
+    for cls, text in upstream.forwards():
+        if not cls.name.endswith(LANGUAGE_HEADS):
             continue
-        text = FunctionText(upstream.source, function)
-        changes, slots = [], []
+        changes = []
         try:
-            if not text.is_usual:
-                raise _Unfit("it stands on one line")
-            _patch_loss(upstream, cls, function, text)
-            changes, slots = [_CHANGE], [CAUSAL]
+            _patch_loss(upstream, cls, text)
+            changes.append((CAUSAL, _CHANGE, "Op slot for the loss"))
         except _Unfit as unfit:
-            result.left.append(Unpatched(cls.name, str(unfit), "loss"))
-        if text.is_usual and _patch_balance(upstream, function, text, len(changes) + 1):
-            changes, slots = [*changes, _BALANCED], [*slots, BALANCE]
+            yield Unpatched(cls.name, str(unfit), "loss")
+        if _patch_balance(upstream, text, len(changes) + 1):
+            changes.append((BALANCE, _BALANCED, "Op slot for the load-balancing loss"))
         if changes:
-            target = f"{cls.name}.forward"
-            one = "Op slot for the load-balancing loss" if slots == [BALANCE] else "Op slot for the loss"
-            what = "Op slots for the losses" if len(slots) > 1 else one
-            name = function_name(target)
-            result.patches.append(NewPatch(target, what, tuple(slots), tuple(changes), text.text(name)))
-    return result
+            target, (slots, lines, descriptions) = f"{cls.name}.forward", zip(*changes)
+            what = descriptions[0] if len(changes) == 1 else "Op slots for the losses"
+            yield NewPatch(target, what, slots, lines, text.text(function_name(target)))
 
 
 # --- the loss --------------------------------------------------------------------------------------
 
 
-def _patch_loss(upstream: UpstreamSource, cls: ast.ClassDef, function: Function, text: FunctionText) -> None:
+def _patch_loss(upstream: UpstreamSource, cls: ast.ClassDef, text: FunctionText) -> None:
     """Put the slot of the loss into a forward."""
-    body = without_docstring(function)
+    body = without_docstring(text.node)
     region = _region(body)
-    if "labels" not in parameters_of(function):
+    if "labels" not in parameters_of(text.node):
         raise _Unfit("its forward takes no labels")
     _check_class(upstream, cls, region.head)
     _check_after(body, region)
     first, last = text.source.comment_line(body[region.first]), text.source.last_line(body[region.last])
-    indent = text.inner
-    inside = text.lines_of(first, last)
-    nones = [s for s in body[region.first : region.last] if ast.unparse(s) == "loss = None"]
-    for statement in nones:
-        inside[statement.lineno - first] = "\0"
-    kept = [line for line in inside if line != "\0"]
+    nones = [s.lineno for s in body[: region.last] if ast.unparse(s) == "loss = None"]
+    kept = [line for number, line in enumerate(text.lines_of(first, last), first) if number not in nones]
     kept = [line for n, line in enumerate(kept) if line or n == 0 or kept[n - 1]]
-    has_loss = any(ast.unparse(s) == "loss = None" for s in body[: region.first])
-    lines = [*([] if has_loss else ["loss = None"]), "logits = None", mark(1)]
+    lines = [*([] if any(line < first for line in nones) else ["loss = None"]), "logits = None", mark(1)]
     lines += [f"if labels is not None and {CAUSAL.name}.has_kernel:"]
-    lines += textwrap.indent("\n".join(_kernel_call(upstream, cls, function, region)), "    ").split("\n")
+    lines += [f"    {line}" for line in _kernel_call(upstream, cls, text.node, region)]
     lines += ["else:", f"    {mark(1)}"]
-    new = [indent + line for line in lines] + [f"    {line}" if line.strip() else "" for line in kept]
+    new = [text.inner + line for line in lines] + [f"    {line}" if line.strip() else "" for line in kept]
     text.instead(first, last, new)
 
 
@@ -181,59 +168,52 @@ def _is_plain(node: ast.expr) -> bool:
 def _between(statements: Sequence[ast.stmt], region: _Region) -> None:
     """Take over what happens to the logits before the loss: a scale, and a limit behind it."""
     todo = [s for s in statements if ast.unparse(s) not in ("loss = None", "logits = logits.float()")]
-    while todo:
-        taken = 0 if region.softcap else _softcap(todo, region) or _scale(todo[0], region)
-        if not taken:
-            shown = textwrap.shorten(ast.unparse(todo[0]), 60, placeholder=" ...")
-            raise _Unfit(f"it changes the logits before the loss: {shown}")
-        todo = todo[taken:]
+    while todo and not region.softcap:
+        count, region.softcap = _softcap(todo)
+        if not count and not region.scale:
+            region.scale = _scale(todo[0])
+            count = int(bool(region.scale))
+        if not count:
+            break
+        todo = todo[count:]
+    if todo:
+        shown = textwrap.shorten(ast.unparse(todo[0]), 60, placeholder=" ...")
+        raise _Unfit(f"it changes the logits before the loss: {shown}")
 
 
-def _scale(statement: ast.stmt, region: _Region) -> int:
-    """How many statements scale the logits: 1, or 0."""
+def _scale(statement: ast.stmt) -> str:
+    """The operator and factor of a statement that scales the logits, if there is a factor; empty for another one."""
     if isinstance(statement, ast.If) and len(statement.body) == 1 and not statement.orelse:
-        before = region.scale
-        taken = _scale(statement.body[0], region)
-        operator, _, factor = region.scale.strip().partition(" ")
-        if taken and ast.unparse(statement.test) == f"{factor} is not None":
-            region.scale = f" {operator} ({factor} if {factor} is not None else 1.0)"
-            return 1
-        region.scale = before
-        return 0
+        operator, _, factor = _scale(statement.body[0]).strip().partition(" ")
+        is_scale = bool(factor) and ast.unparse(statement.test) == f"{factor} is not None"
+        return f" {operator} ({factor} if {factor} is not None else 1.0)" if is_scale else ""
     value = statement.value if isinstance(statement, ast.Assign) else None
-    if region.scale or not isinstance(value, ast.BinOp) or not isinstance(value.op, (ast.Mult, ast.Div)):
-        return 0
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, (ast.Mult, ast.Div)):
+        return ""
     others = {n.id for n in ast.walk(value.right) if isinstance(n, ast.Name)}
     if _target(statement) != "logits" or ast.unparse(value.left) != "logits" or not others <= {"self"}:
-        return 0
-    region.scale = f" {'*' if isinstance(value.op, ast.Mult) else '/'} {ast.unparse(value.right)}"
-    return 1
+        return ""
+    return f" {'*' if isinstance(value.op, ast.Mult) else '/'} {ast.unparse(value.right)}"
 
 
-def _softcap(statements: Sequence[ast.stmt], region: _Region) -> int:
-    """How many statements limit the logits: an ``if`` around three, with the limit above it or not; three; or none."""
+def _softcap(statements: Sequence[ast.stmt]) -> tuple[int, str]:
+    """How many statements limit the logits, and the limit: an ``if`` around three with the limit above it or not, or
+    three without one."""
     first = statements[0]
-    if _target(first) not in ("", "logits") and len(statements) > 1 and isinstance(first, ast.Assign):
-        named = isinstance(first.targets[0], ast.Name) and not isinstance(first.value, ast.Constant)
-        if named and _softcap(statements[1:2], region) and region.softcap == _target(first):
-            region.softcap = ast.unparse(first.value)
-            return 2
-        region.softcap = ""
-        return 0
     if isinstance(first, ast.If) and isinstance(first.test, ast.Compare) and not first.orelse:
         holder = first.test.left
         cap, value = ast.unparse(holder), ast.unparse(holder)
         if isinstance(holder, ast.NamedExpr):
             cap, value = holder.target.id, ast.unparse(holder.value)
-        if ast.unparse(first.test.comparators[0]) == "None" and _is_capped(first.body, cap):
-            region.softcap = value
-            return 1
-    elif isinstance(first, ast.Assign) and isinstance(first.value, ast.BinOp) and len(statements) > 2:
-        cap = ast.unparse(first.value.right)
-        if _is_capped(statements[:3], cap):
-            region.softcap = cap
-            return 3
-    return 0
+        is_test = ast.unparse(first.test.comparators[0]) == "None"
+        return (1, value) if is_test and _is_capped(first.body, cap) else (0, "")
+    if not isinstance(first, ast.Assign) or len(statements) == 1:
+        return 0, ""
+    if isinstance(first.targets[0], ast.Name) and _target(first) != "logits":
+        is_limit = not isinstance(first.value, ast.Constant) and _softcap(statements[1:2]) == (1, _target(first))
+        return (2, ast.unparse(first.value)) if is_limit else (0, "")
+    cap = ast.unparse(first.value.right) if isinstance(first.value, ast.BinOp) else ""
+    return (3, cap) if _is_capped(statements[:3], cap) else (0, "")
 
 
 def _is_capped(statements: Sequence[ast.stmt], cap: str) -> bool:
@@ -308,22 +288,19 @@ def _kernel_call(upstream: UpstreamSource, cls: ast.ClassDef, function: Function
 # --- the load-balancing loss -----------------------------------------------------------------------
 
 
-def _patch_balance(upstream: UpstreamSource, function: Function, text: FunctionText, number: int) -> bool:
+def _patch_balance(upstream: UpstreamSource, text: FunctionText, number: int) -> bool:
     """Put the slot of the load-balancing loss into a forward; whether it is there now."""
-    if not balances(upstream):
+    uses = [
+        (statement, statement.value.func)
+        for statement in ast.walk(text.node)
+        if isinstance(statement, ast.Assign)
+        if isinstance(statement.value, ast.Call) and ast.unparse(statement.value.func) == BALANCE_FUNCTION
+    ]
+    if len(uses) != 1 or uses[0][1].lineno != uses[0][0].lineno or not balances(upstream):
         return False
-    values = [(n, n.value) for n in ast.walk(function) if isinstance(n, ast.Assign)]
-    named = [(n, c) for n, c in values if isinstance(c, ast.Call) and isinstance(c.func, ast.Name)]
-    uses = [(n, c) for n, c in named if ast.unparse(c.func) == BALANCE_FUNCTION]
-    if len(uses) != 1:
-        return False
-    [(statement, call)] = uses
-    first, last = statement.lineno, text.source.last_line(statement)
-    indent = text.source.indent(first)
-    lines = text.lines_of(first, last)
-    column = call.func.col_offset
-    if call.func.lineno != first:
-        return False
+    [(statement, called)] = uses
+    first, last, column = statement.lineno, text.source.last_line(statement), called.col_offset
+    indent, lines = text.source.indent(first), text.lines_of(first, last)
     lines[0] = f"{lines[0][:column]}balance{lines[0][column + len(BALANCE_FUNCTION) :]}"
     chosen = f"balance = {BALANCE.name} if {BALANCE.name}.has_kernel else {BALANCE_FUNCTION}"
     text.instead(first, last, [indent + mark(number), indent + chosen, *lines, indent + mark(number)])

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from patchgen_core.authoring.new.expressions import computed, methods_of, own_attribute
-from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
-from patchgen_core.authoring.new.patches import GEGLU, SWIGLU, ModulePatches, NewSlot, Unpatched
+from patchgen_core.authoring.new.patches import GEGLU, SWIGLU, Finding, NewSlot, Unpatched, patch_forward
 from patchgen_core.syntax.nodes import Function, last_name, without_docstring
+from patchgen_core.syntax.signatures import read_parameters
 
 _SLOTS = {"silu": SWIGLU, "swish": SWIGLU, "gelu_pytorch_tanh": GEGLU, "gelu_python_tanh": GEGLU}
 _WORDS = {SWIGLU: '("silu", "swish")', GEGLU: '("gelu_pytorch_tanh", "gelu_python_tanh")'}
@@ -42,17 +42,16 @@ class _Activation:
     key: str = ""
 
 
-def find_mlps(upstream: UpstreamSource) -> ModulePatches:
+def find_mlps(upstream: UpstreamSource) -> Iterator[Finding]:
     """The gated MLPs of a module."""
-    result = ModulePatches()
-    for cls in upstream.classes.values():
-        function = methods_of(cls).get("forward")
-        if function is None or "Experts" in cls.name:
+    for cls, text in upstream.forwards():
+        if "Experts" in cls.name:
             continue
-        gated = _gated(cls, function)
-        text = FunctionText(upstream.source, function)
-        if gated is None or not text.is_usual:
-            result.left += _why_not(upstream, cls, function)
+        gated = _gated(text.node)
+        if gated is None:
+            reason = _why_not(upstream, cls, text.node)
+            if reason:
+                yield Unpatched(cls.name, reason, "MLP")
             continue
         activation = _activation(upstream, cls, gated)
         slot = _SLOTS.get(activation.name)
@@ -60,15 +59,13 @@ def find_mlps(upstream: UpstreamSource) -> ModulePatches:
             named = f"'{activation.name}'" if activation.name else "not told by the configuration's text"
             key = f" ({activation.key})" if activation.key else ""
             reason = f"its activation{key} is {named}: swiglu_mlp has SiLU, geglu_mlp GELU in its tanh form"
-            result.left.append(Unpatched(cls.name, reason, "MLP"))
-            continue
-        text.at_start(marked(1, _lines(upstream, cls, gated, activation, slot)))
-        what = f"Op slot for {_TITLES[slot]}"
-        result.add_forward(cls, what, slot, _CHANGES[slot], text, "use_kernel_forward_from_hub")
-    return result
+            yield Unpatched(cls.name, reason, "MLP")
+        else:
+            lines = _lines(upstream, cls, gated, activation, slot)
+            yield patch_forward(cls, f"Op slot for {_TITLES[slot]}", slot, _CHANGES[slot], text, lines)
 
 
-def _gated(cls: ast.ClassDef, function: Function) -> _Gated | None:
+def _gated(function: Function) -> _Gated | None:
     """The parts of ``self.down(self.act(self.gate(x)) * self.up(x))``."""
     value = computed(function)
     if value is None or len(value.parameters) != 1:
@@ -115,22 +112,14 @@ def _activation(upstream: UpstreamSource, cls: ast.ClassDef, gated: _Gated) -> _
 
 
 def _default_of(function: Function, name: str) -> str:
-    names = [a.arg for a in function.args.args]
-    defaults = dict(zip(reversed(names), reversed(function.args.defaults)))
-    value = defaults.get(name)
-    return str(value.value) if isinstance(value, ast.Constant) else ""
+    defaults = (parameter.default for parameter in read_parameters(function) if parameter.name == name)
+    return next((str(value.value) for value in defaults if isinstance(value, ast.Constant)), "")
 
 
 def _default(upstream: UpstreamSource, wanted: str, key: str) -> str:
     """The default of a field: of the class that is wanted, else the one that all classes agree on."""
-    defaults: dict[str, str] = {}
-    for source in upstream.configurations:
-        for node in source.tree.body:
-            if isinstance(node, ast.ClassDef):
-                defaults.update((node.name, value) for name, value in _fields(node) if name == key)
-    if wanted in defaults:
-        return defaults[wanted]
-    values = set(defaults.values())
+    defaults = {c.name: value for c in upstream.config_classes for name, value in _fields(c) if name == key}
+    values = {defaults[wanted]} if wanted in defaults else set(defaults.values())
     return values.pop() if len(values) == 1 else ""
 
 
@@ -141,9 +130,9 @@ def _fields(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.AnnAssign) and isinstance(value, ast.Constant) and isinstance(value.value, str):
             yield last_name(node.target), value.value
     init = methods_of(cls).get("__init__")
-    for name in [a.arg for a in init.args.args] if init is not None else ():
-        if init is not None and (default := _default_of(init, name)):
-            yield name, default
+    for parameter in read_parameters(init) if init is not None else ():
+        if isinstance(parameter.default, ast.Constant) and parameter.default.value != "":
+            yield parameter.name, str(parameter.default.value)
 
 
 def _lines(
@@ -166,17 +155,15 @@ def _lines(
     return [*lines, f"    return self.{gated.down}({slot.name}(self.{gated.gate}({x}), self.{gated.up}({x})))"]
 
 
-def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) -> Iterator[Unpatched]:
-    """Why an MLP is none of those that are patched; nothing for other classes."""
+def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) -> str:
+    """Why an MLP is none of those that are patched; empty for other classes."""
     text = "\n".join(ast.unparse(statement) for statement in without_docstring(function))
     made = " ".join(ast.unparse(value) for init in upstream.inits(cls) for _, value in assignments(init))
     acts = any(word in f"{made} {text}" for word in ("ACT2FN", "ACT2CLS", "silu", "gelu", "SiLU", "GELU"))
     if not acts or not ("MLP" in cls.name or "Mlp" in cls.name or "FeedForward" in cls.name):
-        return
+        return ""
     if "gate_up_proj" in text or (".chunk(2" in text and "*" in text):
-        reason = "one fused projection makes gate and up, where the patch is of an MLP with one for each"
-    elif "gate" in text and "*" in text:
-        reason = "it does more than down(act(gate(x)) * up(x)) with three projections"
-    else:
-        reason = "it has no gate: neither SwiGLU nor GEGLU"
-    yield Unpatched(cls.name, reason, "MLP")
+        return "one fused projection makes gate and up, where the patch is of an MLP with one for each"
+    if "gate" in text and "*" in text:
+        return "it does more than down(act(gate(x)) * up(x)) with three projections"
+    return "it has no gate: neither SwiGLU nor GEGLU"

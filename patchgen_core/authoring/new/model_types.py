@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.syntax.forms import quoted
 from patchgen_core.syntax.source import SourceCache, SourceFile
 from patchgen_core.upstream.module import find_upstream
 
@@ -21,6 +23,7 @@ _HEADS = (
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES",
     "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
 )
+_NO_TYPE = "Name one as 'model_type' of a config.json has it."
 _OTHERS = ("MODEL_FOR_PRETRAINING_MAPPING_NAMES", "MODEL_MAPPING_NAMES")
 
 
@@ -62,12 +65,12 @@ class ModelTypes:
 
     @cached_property
     def _tables(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        found: dict[str, dict[str, tuple[str, ...]]] = {}
+        tables: dict[str, dict[str, tuple[str, ...]]] = {}
         for module in ("auto_mappings", "configuration_auto", "modeling_auto"):
             for node in self.source(f"{_AUTO}.{module}").tree.body:
                 for name, pairs in read_table(node):
-                    found.setdefault(name, {}).update(pairs)
-        return found
+                    tables.setdefault(name, {}).update(pairs)
+        return tables
 
     @property
     def names(self) -> list[str]:
@@ -90,7 +93,7 @@ class ModelTypes:
         classes = self._classes(name)
         if name not in configs or not classes:
             near = nearest(name, self.names)
-            hint = f"Did you mean {_either(near)}?" if near else "Name one as 'model_type' of a config.json has it."
+            hint = f"Did you mean {quoted(near, 'or')}?" if near else _NO_TYPE
             why = "has no model for" if name in configs else "has no model type"
             raise PatchgenError(f"transformers {why} '{name}'", hint=hint)
         base = self._tables.get("MODEL_MAPPING_NAMES", {}).get(name, ("",))[0]
@@ -107,8 +110,8 @@ class ModelTypes:
     def model_of(self, config_class: str) -> str:
         """The class that ``AutoModel`` makes of a configuration class; empty when there is none, or several."""
         types = [n for n, (c, *_) in self._tables.get("CONFIG_MAPPING_NAMES", {}).items() if c == config_class]
-        found = {self._tables.get("MODEL_MAPPING_NAMES", {}).get(name, ()) for name in types}
-        names = found.pop() if len(found) == 1 else ()
+        classes = {self._tables.get("MODEL_MAPPING_NAMES", {}).get(name, ()) for name in types}
+        names = classes.pop() if len(classes) == 1 else ()
         return names[0] if len(names) == 1 else ""
 
     def _folder(self, name: str) -> str:
@@ -137,16 +140,12 @@ class ModelTypes:
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """Up to three known names, nearest first."""
-    names = sorted(set(known))
-    plain = {other.lower().replace("-", "").replace("_", "").replace(".", ""): other for other in names}
-    wanted = name.lower().replace("-", "").replace("_", "").replace(".", "")
-    close = difflib.get_close_matches(wanted, list(plain), n=3, cutoff=0.6)
-    return [plain[match] for match in close]
+    plain = {_without_separators(other): other for other in sorted(set(known))}
+    return [plain[near] for near in difflib.get_close_matches(_without_separators(name), plain, n=3, cutoff=0.6)]
 
 
-def _either(names: Sequence[str]) -> str:
-    quoted = [f"'{name}'" for name in names]
-    return f"{', '.join(quoted[:-1])} or {quoted[-1]}" if len(quoted) > 1 else quoted[0]
+def _without_separators(name: str) -> str:
+    return re.sub("[-_.]", "", name.lower())
 
 
 def read_table(node: ast.stmt) -> list[tuple[str, Mapping[str, tuple[str, ...]]]]:
@@ -163,25 +162,18 @@ def read_table(node: ast.stmt) -> list[tuple[str, Mapping[str, tuple[str, ...]]]
 
 def _pairs(node: ast.expr) -> dict[str, tuple[str, ...]]:
     """Names by name: of a dictionary, a list of pairs, or a call with either."""
+    entries: list[tuple[ast.expr | None, ast.expr]] = []
     if isinstance(node, ast.Call):
-        found: dict[str, tuple[str, ...]] = {}
-        for part in (*node.args, *(k.value for k in node.keywords if k.arg is None)):
-            found.update(_pairs(part))
-        return found
-    pairs: list[tuple[ast.expr | None, ast.expr]] = []
-    if isinstance(node, ast.Dict):
-        pairs = list(zip(node.keys, node.values))
-        found = {k: v for key, value in pairs if key is None for k, v in _pairs(value).items()}
+        entries = [(None, part) for part in (*node.args, *(k.value for k in node.keywords if k.arg is None))]
+    elif isinstance(node, ast.Dict):
+        entries = list(zip(node.keys, node.values))
     elif isinstance(node, (ast.List, ast.Tuple)):
-        pairs = [(e.elts[0], e.elts[1]) for e in node.elts if isinstance(e, ast.Tuple) and len(e.elts) == 2]
-        found = {}
-    else:
-        return {}
-    for key, value in pairs:
-        names = _names(value)
-        if isinstance(key, ast.Constant) and isinstance(key.value, str) and names:
-            found[key.value] = names
-    return found
+        entries = [(e.elts[0], e.elts[1]) for e in node.elts if isinstance(e, ast.Tuple) and len(e.elts) == 2]
+    pairs = {name: names for key, value in entries if key is None for name, names in _pairs(value).items()}
+    for key, value in entries:
+        if isinstance(key, ast.Constant) and isinstance(key.value, str) and (names := _names(value)):
+            pairs[key.value] = names
+    return pairs
 
 
 def _names(node: ast.expr) -> tuple[str, ...]:

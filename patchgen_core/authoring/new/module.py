@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from patchgen_core.authoring.new.expressions import calls, methods_of, own_attribute
+from patchgen_core.authoring.new.function_text import FunctionText
 from patchgen_core.authoring.new.model_types import ModelType
 from patchgen_core.syntax.forms import resolved
 from patchgen_core.syntax.nodes import Function, last_name
@@ -39,10 +40,23 @@ class UpstreamSource:
         top = {id(node) for node in self.source.tree.body}
         return {name: nodes[0] for name, nodes in definitions.items() if len(nodes) == 1 and id(nodes[0]) in top}
 
+    @property
+    def config_classes(self) -> Iterator[ast.ClassDef]:
+        """The classes of the modules of its configuration."""
+        for source in self.configurations:
+            yield from (node for node in source.tree.body if isinstance(node, ast.ClassDef))
+
     @cached_property
     def names(self) -> set[str]:
         """Every name that the module binds."""
         return self.source.index.names
+
+    def forwards(self) -> Iterator[tuple[ast.ClassDef, FunctionText]]:
+        """The classes with a forward of their own, unless all of it is on one line, where nothing can be put in."""
+        for cls in self.classes.values():
+            function = methods_of(cls).get("forward")
+            if function is not None and function.body[0].lineno > function.lineno:
+                yield cls, FunctionText(self.source, function)
 
     def ancestry(self, cls: ast.ClassDef) -> Iterator[ast.ClassDef]:
         """A class and those of the module that it derives from, nearest first."""
@@ -106,14 +120,12 @@ class UpstreamSource:
 
     def leads_to(self, *names: str) -> set[str]:
         """The names, and what they refer to, and what that refers to, and so on."""
-        found: set[str] = set()
-        todo = list(names)
+        reached: set[str] = set()
+        todo = set(names)
         while todo:
-            name = todo.pop()
-            if name not in found:
-                found.add(name)
-                todo += self._reads.get(name, ())
-        return found
+            reached |= todo
+            todo = {read for name in todo for read in self._reads.get(name, ())} - reached
+        return reached
 
 
 def homes_of(source: SourceFile, module: str) -> dict[str, str]:

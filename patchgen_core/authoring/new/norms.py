@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 from patchgen_core.authoring.new.expressions import (
     Computed,
@@ -13,14 +14,15 @@ from patchgen_core.authoring.new.expressions import (
     own_attribute,
     template,
 )
-from patchgen_core.authoring.new.function_text import FunctionText, marked
+from patchgen_core.authoring.new.function_text import FunctionText
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.patches import (
     RMS_NORM,
     RMS_NORM_ONE_PLUS,
-    ModulePatches,
+    Finding,
     NewSlot,
     Unpatched,
+    patch_forward,
 )
 from patchgen_core.syntax.nodes import Function, without_docstring
 
@@ -39,27 +41,24 @@ _LONGEST = 16
 """More statements than that are no norm's."""
 
 
-def find_norms(upstream: UpstreamSource) -> ModulePatches:
+def find_norms(upstream: UpstreamSource) -> Iterator[Finding]:
     """The RMSNorm classes of a module."""
-    result = ModulePatches()
-    norms = [(cls, function, _classify_norm(cls, function)) for cls, function in _candidates(upstream)]
-    both = bool({"standard", "cast_last"} & {kind for *_, (kind, _, _) in norms})
-    for cls, function, (kind, argument, eps) in norms:
-        text = FunctionText(upstream.source, function)
-        if not kind or not text.is_usual:
-            result.left.append(Unpatched(cls.name, _why_not(cls, function), "norm"))
-            continue
-        slot = RMS_NORM if kind != "one_plus" else _one_plus(both)
-        lines, change = _call(kind, slot, argument, eps)
-        text.at_start(marked(1, lines))
-        what = "Op slot for RMSNorm" + (" with 1 + weight" if kind == "one_plus" else "")
-        result.add_forward(cls, what, slot, change, text, "use_kernel_forward_from_hub")
-    result.left += _of_torch(upstream, any(kind for *_, (kind, _, _) in norms))
-    return result
-
-
-def _one_plus(both: bool) -> NewSlot:
-    return RMS_NORM_ONE_PLUS if both else NewSlot(RMS_NORM.name, RMS_NORM_ONE_PLUS.op, RMS_NORM_ONE_PLUS.variant)
+    norms = [(cls, text, _classify_norm(cls, text.node)) for cls, text in _candidates(upstream)]
+    kinds = {kind for *_, (kind, _, _) in norms}
+    one_plus = (
+        RMS_NORM_ONE_PLUS if {"standard", "cast_last"} & kinds else replace(RMS_NORM_ONE_PLUS, name=RMS_NORM.name)
+    )
+    for cls, text, (kind, argument, eps) in norms:
+        if kind:
+            slot = RMS_NORM if kind != "one_plus" else one_plus
+            lines, change = _call(kind, slot, argument, eps)
+            what = "Op slot for RMSNorm" + (" with 1 + weight" if kind == "one_plus" else "")
+            yield patch_forward(cls, what, slot, change, text, lines)
+        else:
+            yield Unpatched(cls.name, _why_not(cls, text.node), "norm")
+    for name in ("RMSNorm", "LayerNorm"):
+        if f"nn.{name}(" in upstream.source.text and not any(kinds):
+            yield Unpatched(f"nn.{name}", "the norms are torch's own modules: upstream has no class to patch", "norm")
 
 
 def _call(kind: str, slot: NewSlot, argument: str, eps: str) -> tuple[list[str], str]:
@@ -72,13 +71,12 @@ def _call(kind: str, slot: NewSlot, argument: str, eps: str) -> tuple[list[str],
     return lines, "fused kernel where one is bound - in float32, for upstream casts back after the weight"
 
 
-def _candidates(upstream: UpstreamSource) -> Iterator[tuple[ast.ClassDef, Function]]:
+def _candidates(upstream: UpstreamSource) -> Iterator[tuple[ast.ClassDef, FunctionText]]:
     """The classes that normalize by a mean of squares, each with its forward."""
-    for cls in upstream.classes.values():
-        forward = methods_of(cls).get("forward")
+    for cls, forward in upstream.forwards():
         text = ast.unparse(cls)
         scales = "rsqrt" in text or ("Norm" in cls.name and "pow(" in text and "mean(" in text)
-        if forward is not None and scales and len(without_docstring(forward)) <= _LONGEST:
+        if scales and len(without_docstring(forward.node)) <= _LONGEST:
             yield cls, forward
 
 
@@ -88,7 +86,7 @@ def _classify_norm(cls: ast.ClassDef, function: Function) -> tuple[str, str, str
     if value is None or len(value.parameters) != 1:
         return "", "", ""
     eps = _epsilon(value)
-    text = normal(value.node, {value.parameters[0]: "x", f"self.{eps}": "eps"})
+    text = normal(value.node, {value.parameters[0]: "x", f"self.{eps}": "self.eps"})
     kinds = (("standard", _STANDARD), ("cast_last", _CAST_LAST), ("one_plus", _ONE_PLUS))
     return next((kind for kind, forms in kinds if text in forms), ""), value.parameters[0], eps
 
@@ -113,11 +111,3 @@ def _why_not(cls: ast.ClassDef, function: Function) -> str:
     if computed(function, own) is None:
         return "it does more than to scale and to multiply by its weight"
     return "it casts or scales in another order than rms_norm/standard and one_plus_weight"
-
-
-def _of_torch(upstream: UpstreamSource, has_own: bool) -> Iterator[Unpatched]:
-    """Norms that are torch's own, of which there is nothing to patch."""
-    for name in ("RMSNorm", "LayerNorm"):
-        used = f"nn.{name}(" in upstream.source.text
-        if used and not has_own:
-            yield Unpatched(f"nn.{name}", "the norms are torch's own modules: upstream has no class to patch", "norm")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from patchgen_core.authoring.new.function_text import FunctionText
+from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.syntax.nodes import decorator_names
 
+_ROUTERS = ("use_kernel_forward_from_hub", "use_experts_implementation")
+"""Decorators of a class that would run another forward in the place of a patched one."""
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -55,6 +58,7 @@ class NewPatch:
         decorators: names of decorators of the replacement, which the config imports.
         imports: names that the generated module needs, with the module that has them.
         block: statements that the generated module needs below its imports.
+        drops: decorators of upstream's that would run something else in its place, each behind the name of its class.
     """
 
     target: str
@@ -66,11 +70,12 @@ class NewPatch:
     decorators: tuple[str, ...] = ()
     imports: tuple[tuple[str, str], ...] = ()
     block: tuple[str, ...] = ()
+    drops: tuple[tuple[str, str], ...] = ()
 
     @property
-    def function(self) -> str:
-        """The name of the replacement."""
-        return function_name(self.target)
+    def owner(self) -> str:
+        """The class that it patches a method of, or the function."""
+        return self.target.partition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -89,39 +94,35 @@ class Unpatched:
     kind: str
 
 
+Finding = NewPatch | Unpatched
+"""What a search finds: something to patch, or to leave."""
+
+
 @dataclass
 class ModulePatches:
-    """What there is to patch in a module, in the order of the module."""
+    """What there is to patch in a module, and what is left, in the order of the searches and of the module."""
 
-    patches: list[NewPatch] = field(default_factory=list)
-    left: list[Unpatched] = field(default_factory=list)
-    dropped: list[tuple[str, str]] = field(default_factory=list)
+    patches: list[NewPatch]
+    left: list[Unpatched]
 
-    def add(self, other: ModulePatches) -> None:
-        """Append what another search found."""
-        self.patches += other.patches
-        self.left += other.left
-        self.dropped += other.dropped
 
-    def add_forward(
-        self, cls: ast.ClassDef, description: str, slot: NewSlot, change: str, text: FunctionText, router: str
-    ) -> None:
-        """Patch the forward of a class, and drop the decorator that would run another one in its place."""
-        target = f"{cls.name}.forward"
-        self.patches.append(NewPatch(target, description, (slot,), (change,), text.text(function_name(target))))
-        if router in decorator_names(cls):
-            self.dropped.append((cls.name, router))
+def patch_forward(
+    cls: ast.ClassDef, description: str, slot: NewSlot, change: str, text: FunctionText, lines: Sequence[str]
+) -> NewPatch:
+    """A patch that puts lines first in the forward of a class."""
+    text.at_start(marked(1, lines))
+    target = f"{cls.name}.forward"
+    drops = tuple((cls.name, router) for router in _ROUTERS if router in decorator_names(cls))
+    return NewPatch(target, description, (slot,), (change,), text.text(function_name(target)), drops=drops)
 
-    def share(self) -> None:
-        """Let patches whose replacements differ in their names alone use the first one's."""
-        first: dict[tuple[str, ...], str] = {}
-        for number, patch in enumerate(self.patches):
-            body = patch.text.replace(patch.function, "_")
-            key = (patch.description, body, *patch.changes)
-            owner = first.setdefault(key, patch.target)
-            if owner != patch.target:
-                shared = (patch.target, patch.description, patch.slots, patch.changes, "", owner)
-                self.patches[number] = NewPatch(*shared, imports=patch.imports, block=patch.block)
+
+def share_texts(patches: Iterable[NewPatch]) -> Iterator[NewPatch]:
+    """Let patches whose replacements differ in their names alone use the first one's."""
+    first: dict[tuple[str, ...], str] = {}
+    for patch in patches:
+        body = patch.text.replace(function_name(patch.target), "_")
+        owner = first.setdefault((patch.description, body, *patch.changes), patch.target)
+        yield patch if owner == patch.target else replace(patch, text="", same_as=owner, decorators=())
 
 
 def function_name(target: str) -> str:

@@ -36,8 +36,8 @@ def find_plan(upstream: UpstreamSource, experts: list[str], auto_parts: AutoPart
     heads: dict[str, tuple[str, ...]] = {}
     for name, cls in upstream.classes.items():
         if name.endswith(LANGUAGE_HEADS) and any(upstream.inits(cls)):
-            found = (path for wanted in experts for path in _paths(upstream, cls, wanted, auto_parts, ()))
-            heads[name] = tuple(dict.fromkeys(found))
+            paths = (path for wanted in experts for path in _paths(upstream, cls, wanted, auto_parts, ()))
+            heads[name] = tuple(dict.fromkeys(paths))
     return ExpertPlan(heads) if heads and all(heads.values()) else None
 
 
@@ -110,17 +110,17 @@ def _classify(converters: list[ast.Call]) -> Stored:
 def _entries(tree: ast.Module) -> dict[str, list[ast.expr]]:
     """The mapping's entries by name, from its literal and from what is assigned to it below."""
     builder = next((n for n in tree.body if isinstance(n, FUNCTIONS) and n.name == _BUILDER), None)
-    found: dict[str, list[ast.expr]] = {}
+    entries: dict[str, list[ast.expr]] = {}
     for node in ast.walk(builder) if builder is not None else ():
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
             for key, value in zip(node.value.keys, node.value.values):
                 if isinstance(key, ast.Constant):
-                    found.setdefault(str(key.value), []).append(value)
+                    entries.setdefault(str(key.value), []).append(value)
         if isinstance(node, (ast.Assign, ast.AugAssign)):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
-                    found.setdefault(str(target.slice.value), []).append(node.value)
-    return found
+                    entries.setdefault(str(target.slice.value), []).append(node.value)
+    return entries
 
 
 def _converters(entries: dict[str, list[ast.expr]], key: str, seen: tuple[str, ...]) -> Iterator[ast.Call]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from patchgen_core.authoring.new.expressions import calls, computed, normal, template
 from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource
-from patchgen_core.authoring.new.patches import ROTARY, ModulePatches, NewPatch, Unpatched
+from patchgen_core.authoring.new.patches import ROTARY, Finding, NewPatch, Unpatched
 from patchgen_core.checks.contract.rotations import is_rotary
 from patchgen_core.syntax.nodes import Function, last_name
 
@@ -25,31 +25,31 @@ def _form(half: str, last: str) -> str:
     return template(f"({one[0]}, {one[1]})")
 
 
-def find_rotary(upstream: UpstreamSource) -> ModulePatches:
+def find_rotary(upstream: UpstreamSource) -> Iterator[Finding]:
     """The rotary functions of a module."""
-    result = ModulePatches()
     for name, function in upstream.functions.items():
         if not name.startswith("apply_") or not is_rotary(name):
             continue
-        text = FunctionText(upstream.source, function)
-        reason = _why_not(upstream, function) or ("" if text.is_usual else "it stands on one line")
+        reason = _why_not(upstream, function)
         if reason:
-            result.left.append(Unpatched(name, reason, "rotary"))
+            yield Unpatched(name, reason, "rotary")
             continue
         q, k, cos, sin = _parameters(function)[:4]
         dimension = ", unsqueeze_dim=unsqueeze_dim" if "unsqueeze_dim" in _parameters(function) else ""
         call = f"{ROTARY.name}({q}, {k}, {cos}, {sin}{dimension})"
+        text = FunctionText(upstream.source, function)
         text.at_start(marked(1, [f"if {ROTARY.name}.has_kernel:", f"    return {call}"]))
         own = f"{upstream.model.identifier}_{name}"
-        patch = NewPatch(name, "Op slot for the rotary embedding", (ROTARY,), (_CHANGE,), text.text(own))
-        result.patches.append(patch)
-        result.dropped += [(cls, _TAKER) for cls in _takers(upstream, name)]
-    return result
+        drops = tuple((cls, _TAKER) for cls in _takers(upstream, name))
+        what = "Op slot for the rotary embedding"
+        yield NewPatch(name, what, (ROTARY,), (_CHANGE,), text.text(own), drops=drops)
 
 
 def _why_not(upstream: UpstreamSource, function: Function) -> str:
     """Why the kernel does not rotate as a function does; empty when it does."""
     names = _parameters(function)
+    if function.body[0].lineno == function.lineno:
+        return "it stands on one line"
     value = computed(function)
     if len(names) < 4 or not isinstance(getattr(value, "node", None), ast.Tuple):
         return "it does not return queries and keys rotated by cos and sin"
