@@ -133,17 +133,17 @@ def _path(function: Patcher) -> str:
 @contextlib.contextmanager
 def _messages() -> Iterator[list[str]]:
     """Collects what is printed, logged and warned of."""
-    found: list[str] = []
+    messages: list[str] = []
     printed = io.StringIO()
     handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
     logging.getLogger().addHandler(handler)
     try:
         with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
-            yield found
+            yield messages
     finally:
         logging.getLogger().removeHandler(handler)
-        found += [*(str(warning.message) for warning in caught), *printed.getvalue().splitlines()]
+        messages += [*(str(warning.message) for warning in caught), *printed.getvalue().splitlines()]
 
 
 def _bound(module: types.ModuleType, changes: list[Change]) -> dict[str, Any]:

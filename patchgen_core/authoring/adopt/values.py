@@ -7,10 +7,9 @@ import builtins
 import functools
 import importlib
 import inspect
-import symtable
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.runtime.namespaces import MISSING
 from patchgen_core.syntax.forms import resolved
-from patchgen_core.syntax.nodes import statements
+from patchgen_core.syntax.index import ModuleIndex
+from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.source import SourceCache
 
 _SOURCES = SourceCache()
@@ -89,17 +89,17 @@ def _import_path(value: Any, home: str) -> tuple[str, str]:
     if isinstance(module, str) and _find(module, path) is value:
         return module, path
     for place in dict.fromkeys(name for name in (module, home) if isinstance(name, str) and name in sys.modules):
-        for name, found in vars(sys.modules[place]).items():
-            if found is value and place != "__main__" and not _literal(value):
+        for name, other in vars(sys.modules[place]).items():
+            if other is value and place != "__main__" and not _literal(value):
                 return place, name
     return "", ""
 
 
 def _find(module: str, path: str) -> Any:
-    found: Any = sys.modules.get(module) if module != "__main__" else None
+    value: Any = sys.modules.get(module) if module != "__main__" else None
     for part in path.split("."):
-        found = inspect.getattr_static(found, part, None)
-    return _unwrapped(found)[1]
+        value = inspect.getattr_static(value, part, None)
+    return _unwrapped(value)[1]
 
 
 # --- source ----------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _uses(replacement: Replacement, bound: Mapping[str, Any]) -> Iterator[UsedNa
     text = "\n".join([*replacement.decorators, replacement.text])
     evaluated, mentioned, written = _global_names(text, replacement.names)
     source = _SOURCES.get(Path(replacement.location.file))
-    imports = dict(_imports(source.tree, replacement.package))
+    imports = dict(_imports(source.index, replacement.package))
     own = str(replacement.namespace["__name__"])
     for name in sorted(evaluated | mentioned):
         if name in written:  # of its own module, which others read
@@ -136,8 +136,8 @@ def _uses(replacement: Replacement, bound: Mapping[str, Any]) -> Iterator[UsedNa
             if name in bound:
                 yield UsedName(name, "upstream")
             elif name in imports:
-                found = _from(*imports[name]) is not MISSING
-                yield UsedName(name, "imported" if found else "mentioned", *imports[name])
+                is_there = _from(*imports[name]) is not MISSING
+                yield UsedName(name, "imported" if is_there else "mentioned", *imports[name])
             elif name in evaluated and not hasattr(builtins, name):
                 yield UsedName(name, "unknown")
         else:
@@ -156,8 +156,8 @@ def _uses(replacement: Replacement, bound: Mapping[str, Any]) -> Iterator[UsedNa
 def _from(module: str, attribute: str) -> Any:
     """What an import statement would bind."""
     try:
-        found = importlib.import_module(module)
-        return getattr(found, attribute) if attribute else found
+        imported = importlib.import_module(module)
+        return getattr(imported, attribute) if attribute else imported
     except (ImportError, AttributeError):
         return MISSING
 
@@ -172,37 +172,23 @@ def _is_renamable(text: str, name: str) -> bool:
     return True
 
 
-def _global_names(text: str, names: frozenset[str]) -> tuple[set[str], set[str], set[str]]:
+def _global_names(text: str, names: Set[str]) -> tuple[Set[str], Set[str], Set[str]]:
     """The global names that a definition evaluates, that only its string annotations mention, and that it sets."""
-    evaluated: set[str] = set()
-    known: set[str] = set()
-    written: set[str] = set()
-
-    def visit(table: symtable.SymbolTable) -> None:
-        for symbol in table.get_symbols():
-            known.add(symbol.get_name())
-            is_global = table.get_type() == "module" or symbol.is_global()
-            if is_global and symbol.is_referenced():
-                evaluated.add(symbol.get_name())
-            if symbol.is_declared_global() and symbol.is_assigned():
-                written.add(symbol.get_name())
-        for child in table.get_children():
-            visit(child)
-
-    visit(symtable.symtable(text, "replacement", "exec"))
-    return evaluated | written, set(names) - known, written
+    scopes = find_scopes(ast.parse(text))
+    references = [reference for reference in scopes.references if isinstance(reference.node, ast.Name)]
+    evaluated = {name for reference in references for name in reference.names if reference.is_global(name)}
+    known = {name for name, _ in scopes.bindings}.union(*(reference.names for reference in references))
+    return evaluated | scopes.rebound, names - known, scopes.rebound
 
 
-def _imports(tree: ast.Module, package: str) -> Iterator[tuple[str, tuple[str, str]]]:
+def _imports(index: ModuleIndex, package: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """What the import statements of a module bind: a module and an attribute of it, or a module alone."""
-    for statement in statements(tree.body):
-        if isinstance(statement, ast.ImportFrom):
-            for alias in statement.names:
-                yield alias.asname or alias.name, (resolved(statement, package), alias.name)
-        elif isinstance(statement, ast.Import):
-            for alias in statement.names:
-                if alias.asname or "." not in alias.name:
-                    yield alias.asname or alias.name, (alias.name, "")
+    for name, bindings in index.imports.items():
+        for statement, alias in bindings:
+            if isinstance(statement, ast.ImportFrom):
+                yield name, (resolved(statement, package), alias.name)
+            elif alias.asname or "." not in alias.name:
+                yield name, (alias.name, "")
 
 
 def _is_same(one: Any, other: Any) -> bool:
