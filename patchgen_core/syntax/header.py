@@ -17,6 +17,7 @@ UNSEALED = "0" * 12
 _FINGERPRINT = re.compile(
     r"^#  Fingerprint: format=(\d+) upstream=(\w{12}) config=(\w{12}) output=(\w{12})\n(?=# =)", re.MULTILINE
 )
+"""The line that the closing rule of a header follows."""
 _VERSION = re.compile(r"^#  Based on: [\w.-]+==(\S+)$", re.MULTILINE)
 _SOURCE = re.compile(r"^#  Source: (\S+)$", re.MULTILINE)
 
@@ -45,7 +46,7 @@ def seal(text: str) -> str:
 
 def read_fingerprint(text: str) -> Fingerprint | None:
     """What the header of a generated file says, or None when it has none that can be read."""
-    marks, version, source = _fingerprint(text), _VERSION.search(text), _SOURCE.search(text)
+    marks, version, source = _FINGERPRINT.search(text), _VERSION.search(text), _SOURCE.search(text)
     if marks is None or version is None or source is None:
         return None
     sealed = short_hash(_set_output(text, UNSEALED)) == marks[4]
@@ -66,7 +67,7 @@ def read_label(text: str) -> str:
 
 def copy_fingerprint(source: str, target: str) -> str:
     """``target`` with the fingerprint line of ``source``, where both have one."""
-    wanted, replaced = _fingerprint(source), _fingerprint(target)
+    wanted, replaced = _FINGERPRINT.search(source), _FINGERPRINT.search(target)
     if wanted is None or replaced is None:
         return target
     return target[: replaced.start()] + wanted[0] + target[replaced.end() :]
@@ -84,10 +85,5 @@ def is_of_another_generator(text: str) -> bool:
 
 
 def _set_output(text: str, value: str) -> str:
-    match = _fingerprint(text)
+    match = _FINGERPRINT.search(text)
     return text if match is None else text[: match.start(4)] + value + text[match.end(4) :]
-
-
-def _fingerprint(text: str) -> re.Match[str] | None:
-    """The fingerprint line of a header: the one that its closing rule follows."""
-    return _FINGERPRINT.search(text)

@@ -24,22 +24,14 @@ class ModuleIndex:
     @property
     def classes(self) -> dict[str, list[ast.ClassDef]]:
         """The definitions that are classes."""
-        by_name: dict[str, list[ast.ClassDef]] = {}
-        for name, nodes in self.definitions.items():
-            classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
-            if classes:
-                by_name[name] = classes
-        return by_name
+        by_name = {n: [d for d in nodes if isinstance(d, ast.ClassDef)] for n, nodes in self.definitions.items()}
+        return {name: classes for name, classes in by_name.items() if classes}
 
     @property
     def functions(self) -> dict[str, list[Function]]:
         """The definitions that are functions."""
-        by_name: dict[str, list[Function]] = {}
-        for name, nodes in self.definitions.items():
-            functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
-            if functions:
-                by_name[name] = functions
-        return by_name
+        by_name = {n: [d for d in nodes if isinstance(d, FUNCTIONS)] for n, nodes in self.definitions.items()}
+        return {name: functions for name, functions in by_name.items() if functions}
 
     @property
     def names(self) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -22,7 +21,7 @@ def find_scopes(tree: ast.Module) -> Scopes:
 
 
 class _Analysis:
-    """One pass over a tree; each visitor takes a node and the scope that it is evaluated in."""
+    """One pass over a tree; a visitor is named for the type of the nodes that it takes, with their scope."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.top = Scope(tree, "module")
@@ -31,47 +30,12 @@ class _Analysis:
         self.moment: Moment = "import"
         self.is_in_annotation = False
         self.has_lazy_annotations = _has_lazy_annotations(tree)
-        self._visitors: dict[type[ast.AST], Any] = {
-            ast.AnnAssign: self._annotated,
-            ast.Assign: self._assign,
-            ast.AsyncFor: self._for,
-            ast.AsyncFunctionDef: self._function,
-            ast.Attribute: self._attribute,
-            ast.AugAssign: self._augmented,
-            ast.Call: self._call,
-            ast.ClassDef: self._class,
-            ast.Constant: self._constant,
-            ast.DictComp: self._comprehension,
-            ast.ExceptHandler: self._handler,
-            ast.Expr: self._expression,
-            ast.For: self._for,
-            ast.FunctionDef: self._function,
-            ast.GeneratorExp: self._comprehension,
-            ast.Global: self._global,
-            ast.Import: self._import,
-            ast.ImportFrom: self._import,
-            ast.Lambda: self._lambda,
-            ast.ListComp: self._comprehension,
-            ast.MatchAs: self._capture,
-            ast.MatchMapping: self._capture,
-            ast.MatchStar: self._capture,
-            ast.Name: self._name,
-            ast.NamedExpr: self._walrus,
-            ast.Nonlocal: self._nonlocal,
-            ast.SetComp: self._comprehension,
-            ast.withitem: self._with_item,
-        }
-        if sys.version_info >= (3, 12):
-            self._visitors[ast.TypeAlias] = self._type_alias
         self._visit_all(tree.body, self.top)
         self._note_outer_bindings()
 
     def _visit(self, node: ast.AST, scope: Scope) -> None:
-        visitor = self._visitors.get(type(node))
-        if visitor is not None:
-            visitor(node, scope)
-        else:
-            self._generic(node, scope)
+        visitor = _VISITORS.get(type(node).__name__, _Analysis._generic)
+        visitor(self, node, scope)
 
     def _generic(self, node: ast.AST, scope: Scope) -> None:
         for name in node._fields:
@@ -110,7 +74,7 @@ class _Analysis:
                 if home is not None:
                     home.bound[name].append(NameBinding())
 
-    def _function(self, node: Function, scope: Scope) -> None:
+    def visit_FunctionDef(self, node: Function, scope: Scope) -> None:
         self._bind(node.name, scope)
         outer_owner = self.owner
         is_method = isinstance(scope.node, ast.ClassDef)
@@ -128,7 +92,9 @@ class _Analysis:
         self._body(node, node.body, self._enter(node, "function", around, cls, self_name))
         self.owner = outer_owner
 
-    def _lambda(self, node: ast.Lambda, scope: Scope) -> None:
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Lambda(self, node: ast.Lambda, scope: Scope) -> None:
         self._visit_all([*node.args.defaults, *node.args.kw_defaults], scope)
         self._body(node, [node.body], self._enter(node, "function", scope, scope.cls, scope.self_name))
 
@@ -139,7 +105,7 @@ class _Analysis:
         self._visit_all(body, scope)
         self.moment = moment
 
-    def _class(self, node: ast.ClassDef, scope: Scope) -> None:
+    def visit_ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
         self._bind(node.name, scope)
         outer_owner = self.owner
         if scope is self.top:
@@ -162,7 +128,7 @@ class _Analysis:
                 self._evaluate_later(parameter, getattr(parameter, name, None), inner)
         return inner
 
-    def _type_alias(self, node: Any, scope: Scope) -> None:
+    def visit_TypeAlias(self, node: Any, scope: Scope) -> None:
         self._visit(node.name, scope)
         self._evaluate_later(node, node.value, self._type_parameters(node, scope))
 
@@ -172,13 +138,15 @@ class _Analysis:
         self._visit_all([value], self._enter(node, "annotation", scope))
         self.moment = moment
 
-    def _comprehension(self, node: _Comprehension, scope: Scope) -> None:
+    def visit_ListComp(self, node: _Comprehension, scope: Scope) -> None:
         inner = self._enter(node, "comprehension", scope, scope.cls, scope.self_name)
         for number, generator in enumerate(node.generators):
             self._visit(generator.iter, inner if number else scope)
             self._target(generator.target, NameBinding(generator.iter, is_item=True), inner)
             self._visit_all(generator.ifs, inner)
         self._visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt], inner)
+
+    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
 
     # --- annotations -------------------------------------------------------------------------------
 
@@ -195,7 +163,7 @@ class _Analysis:
         for text in _quoted_annotations(node):
             self.scopes.references.append(NameReference(text, scope, self.owner, "annotation"))
 
-    def _annotated(self, node: ast.AnnAssign, scope: Scope) -> None:
+    def visit_AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> None:
         self._annotation(node.annotation, scope, is_evaluated=scope.kind in ("module", "class"))
         if node.value is not None:
             self._visit(node.value, scope)
@@ -204,15 +172,12 @@ class _Analysis:
 
     # --- names -------------------------------------------------------------------------------------
 
-    def _name(self, node: ast.Name, scope: Scope) -> None:
+    def visit_Name(self, node: ast.Name, scope: Scope) -> None:
         if isinstance(node.ctx, ast.Load):
             is_ahead = scope.kind == "class" and node.id not in scope.bound
             self.scopes.references.append(NameReference(node, scope, self.owner, self.moment, is_ahead))
         else:
             self._bind(node.id, scope)
-
-    def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
-        self._visit(node.value, scope)
 
     def _target(self, target: ast.expr, binding: NameBinding, scope: Scope) -> None:
         if isinstance(target, ast.Name):
@@ -229,70 +194,79 @@ class _Analysis:
             self.scopes.assignments.append(Assignment(target, value, scope))
             self._visit(target, scope)
 
-    def _assign(self, node: ast.Assign, scope: Scope) -> None:
+    def visit_Assign(self, node: ast.Assign, scope: Scope) -> None:
         self._visit(node.value, scope)
         for target in node.targets:
             self._target(target, NameBinding(node.value), scope)
 
-    def _augmented(self, node: ast.AugAssign, scope: Scope) -> None:
+    def visit_AugAssign(self, node: ast.AugAssign, scope: Scope) -> None:
         self._visit(node.value, scope)
         self._target(node.target, NameBinding(), scope)
 
-    def _for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+    def visit_For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
         self._visit(node.iter, scope)
         self._target(node.target, NameBinding(node.iter, is_item=True), scope)
         self._visit_all([*node.body, *node.orelse], scope)
 
-    def _walrus(self, node: ast.NamedExpr, scope: Scope) -> None:
+    visit_AsyncFor = visit_For
+
+    def visit_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> None:
         self._visit(node.value, scope)
         while scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
         self._bind(node.target.id, scope, NameBinding(node.value))
 
-    def _with_item(self, node: ast.withitem, scope: Scope) -> None:
+    def visit_withitem(self, node: ast.withitem, scope: Scope) -> None:
         self._visit(node.context_expr, scope)
         if node.optional_vars is not None:
             self._target(node.optional_vars, NameBinding(), scope)
 
-    def _import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+    def visit_Import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
         for alias in node.names:
             self._bind(bound_name(node, alias), scope)
 
-    def _handler(self, node: ast.ExceptHandler, scope: Scope) -> None:
+    visit_ImportFrom = visit_Import
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler, scope: Scope) -> None:
         if node.name:
             self._bind(node.name, scope)
         self._generic(node, scope)
 
-    def _capture(self, node: _Capture, scope: Scope) -> None:
+    def visit_MatchAs(self, node: _Capture, scope: Scope) -> None:
         name = node.rest if isinstance(node, ast.MatchMapping) else node.name
         if name:
             self._bind(name, scope)
         self._generic(node, scope)
 
-    def _global(self, node: ast.Global, scope: Scope) -> None:
+    visit_MatchMapping = visit_MatchStar = visit_MatchAs
+
+    def visit_Global(self, node: ast.Global, scope: Scope) -> None:
         scope.global_names.update(node.names)
         for name in node.names:
             self.top.bound.setdefault(name, [])
 
-    def _nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
+    def visit_Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
         scope.outer_names.update(node.names)
 
     # --- calls and strings -------------------------------------------------------------------------
 
-    def _call(self, node: ast.Call, scope: Scope) -> None:
+    def visit_Call(self, node: ast.Call, scope: Scope) -> None:
         self.scopes.calls.append(Call(node, scope))
         self._visit(node.func, scope)
         self._visit_all(node.args, scope)
         for keyword in node.keywords:
             self._visit(keyword.value, scope)
 
-    def _expression(self, node: ast.Expr, scope: Scope) -> None:
+    def visit_Expr(self, node: ast.Expr, scope: Scope) -> None:
         if not isinstance(node.value, ast.Constant):  # a docstring, or another constant that says nothing
             self._visit(node.value, scope)
 
-    def _constant(self, node: ast.Constant, scope: Scope) -> None:
+    def visit_Constant(self, node: ast.Constant, scope: Scope) -> None:
         if isinstance(node.value, str) and not self.is_in_annotation:
             self.scopes.strings.append((node, self.owner))
+
+
+_VISITORS = {name.removeprefix("visit_"): method for name, method in vars(_Analysis).items()}
 
 
 def _has_lazy_annotations(tree: ast.Module) -> bool:
