@@ -13,6 +13,7 @@ from patchgen_core.build.results import Artifact, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.checks.result import CheckResult
+from patchgen_core.config.entries import Entries
 from patchgen_core.config.loading import DEFAULT_NAME, LoadedConfig, Loader
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import PatchgenError
@@ -147,7 +148,7 @@ class ModelingCodeGenerator:
         try:
             declared = Loader(self.project, self._sources).load(path, name)[0].config.patches
         except PatchgenError:
-            declared = []  # it is no config file
+            declared = Entries()  # it is no config file
         known = {patch.target for patch in self.config.patches}
         missing = ", ".join(f"'{patch.target}'" for patch in declared if patch.target not in known)
         if missing:

@@ -35,7 +35,7 @@ def dropped_decorators(config: PatchConfig, targets: Targets) -> tuple[tuple[Dro
     whole = ("class_replacement", "function_replacement", "external")
     replaced = {p.target for p in config.patches if p.kind in whole or not p.keep_decorators}
     for target, name in unique(config.dropped_decorators):
-        location = config.location_of("drop_decorators", f"{target} {name}")
+        location = config.location_of("drop_decorators", (target, name))
         cls, _, method = target.partition(".")
         nodes: Sequence[Definition] = last_definitions(targets.tree.body, cls)
         if method:

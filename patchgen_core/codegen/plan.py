@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from patchgen_core.codegen.added_code import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
@@ -90,7 +90,7 @@ def list_problems(config: PatchConfig) -> list[Problem]:
         ("patches", Patch, "what the decorators and create_patch_from_external make"),
         ("additional_imports", ImportSpec, "what add_import makes"),
         ("post_import_blocks", str, "source text"),
-        ("helpers", object, ""),
+        ("helpers", Helper, ""),
         ("positioned_helpers", Helper, "what add_helper_after makes"),
         ("drop_imported_names", str, "names"),
         ("exclude", str, "names"),
@@ -244,9 +244,8 @@ class _Planner:
         planned: list[PlannedPatch] = []
         first: dict[str, Patch] = {}
         for declared in unique(self.config.patches):
-            patch = declared if declared.location else replace(declared, location=self.config.location)
             try:
-                resolved = self.targets.resolve(patch)
+                resolved = self.targets.resolve(declared)
                 self._check_conflict(resolved, first)
             except PatchgenError as error:
                 self.problems += error.problems
@@ -290,9 +289,7 @@ class _Planner:
     def _helpers(self) -> list[PlannedHelper]:
         planned: list[PlannedHelper] = []
         taken: dict[str, Helper] = {}
-        entries = [*self.config.helpers, *self.config.positioned_helpers]
-        helpers = (e if isinstance(e, Helper) else Helper(e, location=self.config.location) for e in entries)
-        for helper in unique(helpers):
+        for helper in unique([*self.config.helpers, *self.config.positioned_helpers]):
             try:
                 planned.append(self._plan_helper(helper, taken))
             except PatchgenError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import WRAPPER_ASSIGNMENTS
 from typing import Any, Literal
 
 from patchgen_core.errors import Location
@@ -55,18 +56,46 @@ class ImportSpec:
     location: Location | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Helper:
     """A class or function of the config that is copied into the generated module.
 
     It stands below the upstream class or function ``after``, by default below the imports. ``name_map`` holds the
-    class prefixes to rename in it.
+    class prefixes to rename in it. It has the name of its definition, and is equal to it: a config may look for
+    ``helper.__name__``, or for a function, in another config's helpers.
     """
 
     definition: Any
     after: str | None = None
     name_map: Mapping[str, str] = field(default_factory=dict)
     location: Location | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        names = (name for name in WRAPPER_ASSIGNMENTS if hasattr(self.definition, name))
+        vars(self).update({name: getattr(self.definition, name) for name in names}, __wrapped__=self.definition)
+
+    @property
+    def target(self) -> str | None:
+        """``after``, as the reference documentation has it."""
+        return self.after
+
+    @property
+    def helper(self) -> Any:
+        """``definition``, as the reference documentation has it."""
+        return self.definition
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """What the definition returns."""
+        return self.definition(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Helper):
+            return other is self.definition
+        mine, theirs = (self.after, dict(self.name_map)), (other.after, dict(other.name_map))
+        return self.definition is other.definition and mine == theirs
+
+    def __hash__(self) -> int:
+        return hash(self.definition)
 
 
 @dataclass(frozen=True)

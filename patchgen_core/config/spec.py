@@ -9,12 +9,14 @@ generated.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from patchgen_core.config import arguments
 from patchgen_core.config.arguments import caller
 from patchgen_core.config.declarations import Allowance, Helper, ImportSpec, Patch, PatchKind, Tolerance
+from patchgen_core.config.entries import Entries, EntryField, place_declaration, place_helper, place_pair, place_text
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 from patchgen_core.project.parity_settings import DTYPES
 
@@ -25,6 +27,12 @@ _CALLS = {
     "function_replacement": "replace_function",
     "method_override": "override_method",
     "init_modification": "modify_init",
+}
+_FIELDS = {
+    "post_import_block": "post_import_blocks",
+    "drop_import_names": "drop_imported_names",
+    "exclude_from_output": "exclude",
+    "drop_decorators": "dropped_decorators",
 }
 _MISSING: Any = object()
 
@@ -43,12 +51,24 @@ class PatchConfig:
             a JSON file or of a folder with a ``config.json``, relative to the config's folder. Changes nothing that
             is generated.
 
-    The lists ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
+    The fields ``patches``, ``additional_imports``, ``post_import_blocks``, ``helpers``,
     ``positioned_helpers``, ``drop_imported_names``, ``exclude``, ``dropped_decorators``, ``allowed`` and
-    ``tolerances`` are plain: a config may extend its own from another config's. An identical entry that comes in
+    ``tolerances`` are lists that take a set's operations as well: a config may extend its own from another
+    config's, and what comes in so keeps the line it was declared on. An identical entry that comes in
     twice counts once. The calls that declare patches are decorators, or plain calls when ``replacement`` is given;
     they return the replacement itself.
     """
+
+    patches = EntryField[Patch](place_declaration)
+    additional_imports = EntryField[ImportSpec](place_declaration)
+    post_import_blocks = EntryField[str](place_text)
+    helpers = EntryField[Any](place_helper)
+    positioned_helpers = EntryField[Helper](place_declaration)
+    drop_imported_names = EntryField[str](place_text)
+    exclude = EntryField[str](place_text)
+    dropped_decorators = EntryField[tuple[str, str]](place_pair)
+    allowed = EntryField[Allowance](place_declaration)
+    tolerances = EntryField[Tolerance](place_declaration)
 
     def __init__(
         self,
@@ -64,17 +84,9 @@ class PatchConfig:
         self.description = arguments.text("description", description, self.location, empty=True)
         self.transformers_version = transformers_version
         self.toy_config = arguments.toy_config(toy_config, self.location)
-        self.patches: list[Patch] = []
-        self.additional_imports: list[ImportSpec] = []
-        self.post_import_blocks: list[str] = []
-        self.helpers: list[Helper] = []
-        self.positioned_helpers: list[Helper] = []
-        self.drop_imported_names: list[str] = []
-        self.exclude: list[str] = []
-        self.dropped_decorators: list[tuple[str, str]] = []
-        self.allowed: list[Allowance] = []
-        self.tolerances: list[Tolerance] = []
-        self._locations: dict[tuple[str, str], Location] = {}
+        for name, value in vars(PatchConfig).items():
+            if isinstance(value, EntryField):
+                setattr(self, name, [])
         self._open: list[tuple[str, Location]] = []
 
     def __repr__(self) -> str:
@@ -159,7 +171,7 @@ class PatchConfig:
                 Patch(
                     kind,
                     target,
-                    obj,
+                    obj.definition if isinstance(obj, Helper) else obj,
                     name_map=names,
                     description=description,
                     keep_decorators=keep_decorators,
@@ -227,13 +239,16 @@ class PatchConfig:
         return self._add_helper(self.positioned_helpers, definition, target, name_map)
 
     def _add_helper(
-        self, helpers: list[Helper], definition: Any, after: str | None, name_map: Mapping[str, str] | None
+        self, helpers: Entries[Any], definition: Any, after: str | None, name_map: Mapping[str, str] | None
     ) -> Any:
         location = arguments.decorated_at(definition, caller())
         names = arguments.name_map(name_map, location)
 
         def record(obj: T) -> T:
-            helpers.append(Helper(obj, after, names, location))
+            if isinstance(obj, Helper):  # another config's
+                helpers.append(replace(obj, after=after, name_map=names or obj.name_map))
+            else:
+                helpers.append(Helper(obj, after, names, location))
             return obj
 
         what = "add_helper" if after is None else f"add_helper_after '{after}'"
@@ -242,8 +257,7 @@ class PatchConfig:
     def add_post_import_block(self, code: str) -> None:
         """Insert source text below the imports, as it stands (dedented)."""
         location = caller()
-        self._locations["post_import_block", arguments.text("code", code, location)] = location
-        self.post_import_blocks.append(code)
+        self.post_import_blocks.append(place_text(arguments.text("code", code, location), location))
 
     def drop_import_names(self, *names: str) -> None:
         """Remove upstream's module-level imports of these names, with their fallbacks."""
@@ -259,7 +273,6 @@ class PatchConfig:
         arguments.target("drop_decorators", target, location)
         for name in names:
             arguments.text("drop_decorators: a name", name, location)
-            self._locations["drop_decorators", f"{target} {name}"] = location
             self.dropped_decorators.append((target, name))
 
     def exclude_from_output(self, *names: str) -> None:
@@ -301,16 +314,17 @@ class PatchConfig:
             )
         self.tolerances.append(Tolerance(checked, reason, implementation, dtype, location))
 
-    def _add_names(self, call: str, names_so_far: list[str], names: tuple[str, ...]) -> None:
+    def _add_names(self, call: str, names_so_far: Entries[str], names: tuple[str, ...]) -> None:
         location = caller()
         for name in names:
             arguments.text(f"{call}: a name", name, location)
-            self._locations[call, name] = location
             names_so_far.append(name)
 
-    def location_of(self, call: str, value: str) -> Location:
-        """Where ``value`` was passed to ``call``, or where the config was made."""
-        return self._locations.get((call, value), self.location)
+    def location_of(self, call: str, value: str | tuple[str, str]) -> Location:
+        """Where ``value`` was passed to ``call``, in whichever config, or where this config was made."""
+        entries: Sequence[Any] = getattr(self, _FIELDS[call])
+        places = (getattr(entry, "location", None) for entry in entries if entry == value)
+        return next(filter(None, places), self.location)
 
 
 def create_patch_from_external(

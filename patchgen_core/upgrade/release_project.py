@@ -11,7 +11,7 @@ from patchgen_core.build.artifacts import make_outcomes
 from patchgen_core.build.results import Outcome
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.run import Contracts
-from patchgen_core.config.declarations import Helper, Patch
+from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import read_replacement
 from patchgen_core.errors import Location, PatchgenError, Problem
@@ -171,7 +171,7 @@ def without_refused(
     places_and_messages = [(problem.location, problem.message) for problem in problems if problem.location is not None]
     places = {place for place, _ in places_and_messages if place != old.location}
 
-    def stays(call: str, value: str, *names: str) -> bool:
+    def stays(call: str, value: str | tuple[str, str], *names: str) -> bool:
         place = old.location_of(call, value)
         return not any(
             place == at and any(f"'{name}'" in message for name in names) for at, message in places_and_messages
@@ -183,15 +183,11 @@ def without_refused(
     numbered = list(enumerate(old.patches))
     config.patches = [patch for number, patch in numbered if number not in patches]
     config.positioned_helpers = [helper for helper in old.positioned_helpers if is_elsewhere(helper.location)]
-    config.helpers = [h for h in old.helpers if not isinstance(h, Helper) or is_elsewhere(h.location)]
+    config.helpers = [helper for helper in old.helpers if is_elsewhere(helper.location)]
     config.additional_imports = [spec for spec in old.additional_imports if is_elsewhere(spec.location)]
     config.exclude = [name for name in old.exclude if stays("exclude_from_output", name, name)]
     config.drop_imported_names = [n for n in old.drop_imported_names if stays("drop_import_names", n, n)]
-    config.dropped_decorators = [
-        (target, name)
-        for target, name in old.dropped_decorators
-        if stays("drop_decorators", f"{target} {name}", target, name)
-    ]
+    config.dropped_decorators = [pair for pair in old.dropped_decorators if stays("drop_decorators", pair, *pair)]
     lists = ("patches", "positioned_helpers", "helpers", "additional_imports", "exclude", "drop_imported_names")
     if all(len(getattr(config, name)) == len(getattr(old, name)) for name in (*lists, "dropped_decorators")):
         return None

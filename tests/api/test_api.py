@@ -158,6 +158,7 @@ def test_a_config_imports_only_the_dsl() -> None:
         "config",
         "config.arguments",
         "config.declarations",
+        "config.entries",
         "config.spec",
         "errors",
         "project",

@@ -431,7 +431,7 @@ TABLE = {
     ),
     "junk among the helpers": (
         "config.helpers.append(3)",
-        "@2 cannot read the source of 3: it is neither a class nor a function\n"
+        "@3 cannot read the source of 3: it is neither a class nor a function\n"
         "  Pass the class or function itself, or use create_patch_from_external to import it.",
     ),
     # --- add_import ---
@@ -495,7 +495,7 @@ TABLE = {
     ),
     "block that is no Python, in the list": (
         'config.post_import_blocks.append("x =")',
-        "@2 add_post_import_block: not valid Python: invalid syntax\n  x =",
+        "@3 add_post_import_block: not valid Python: invalid syntax\n  x =",
     ),
     "block that returns": (
         'config.add_post_import_block("x = 1\\nreturn x")',

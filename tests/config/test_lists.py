@@ -354,9 +354,9 @@ def test_order_that_makes_no_difference_shows_nowhere(work: Workspace) -> None:
     assert work.text() == first
 
 
-def test_patch_made_by_hand_is_reported_at_its_config(work: Workspace) -> None:
+def test_patch_made_by_hand_is_reported_at_its_line(work: Workspace) -> None:
     work.upstream("def rotate(x): ...\n")
     work.config(
         "from patchgen.patch_spec import Patch\nconfig.patches.append(Patch('function_replacement', 'rotate', max))\n"
     )
-    assert work.errors().startswith("toy/toy_gpu_patch_gen_config.py:4: cannot read the source of 'max'")
+    assert work.errors().startswith("toy/toy_gpu_patch_gen_config.py:6: cannot read the source of 'max'")

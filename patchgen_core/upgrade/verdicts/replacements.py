@@ -11,7 +11,7 @@ from patchgen_core.codegen.imports import imported_names
 from patchgen_core.codegen.renaming import rename_definition
 from patchgen_core.codegen.replacement_names import settle_names
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
-from patchgen_core.config.declarations import Helper, Patch
+from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import Replacement, read_replacement
 from patchgen_core.errors import PatchgenError
@@ -104,8 +104,7 @@ class ConfigReplacements:
 def read_helpers(loaded: LoadedConfig, sources: SourceCache) -> list[PlannedHelper]:
     """The helpers of a config whose source can be read, each once; generating tells of the others."""
     helpers = []
-    for entry in unique([*loaded.config.helpers, *loaded.config.positioned_helpers]):
-        helper = entry if isinstance(entry, Helper) else Helper(entry, location=loaded.config.location)
+    for helper in unique([*loaded.config.helpers, *loaded.config.positioned_helpers]):
         location = helper.location or loaded.config.location
         try:
             replacement = read_replacement(helper.definition, sources, loaded.modules, location)
