@@ -1,4 +1,5 @@
-"""Other releases of transformers for the tests, each downloaded once. `make releases` does so beforehand."""
+"""Releases that the tests need, of transformers and of a real project, each downloaded once. `make releases` does so
+beforehand."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ FOLDER = ROOT / ".venv" / "releases"
 """Where they are kept: as long as the environment."""
 
 
-def find_releases() -> Releases:
+def find_releases(distribution: str = "transformers") -> Releases:
     """Finds releases; what is missing is downloaded."""
-    return Releases(FOLDER)
+    return Releases(FOLDER, distribution)
 
 
-def find_release(version: str) -> Release:
+def find_release(version: str, distribution: str = "transformers") -> Release:
     """A release."""
-    return find_releases().find(version)
+    return find_releases(distribution).find(version)
 
 
 def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[str, ReleaseModule]:
@@ -45,5 +46,7 @@ def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[
 
 
 if __name__ == "__main__":
+    wanted = [("transformers", version) for version in ("5.2.0", *RELEASES)]
+    wanted += [("veomni", version) for version in ("0.1.11", "0.1.12")]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(find_release, RELEASES))
+        list(pool.map(lambda release: find_release(*reversed(release)), wanted))

@@ -128,6 +128,13 @@ def test_what_is_the_same_code(case: str) -> None:
     assert difference.aligned == NEW
 
 
+def test_a_relative_import_is_the_absolute_one() -> None:
+    new = "from acme.models.plan import plan\n\n\ndef get():\n    from acme.models.toy.plan import plan\n"
+    old = "from ...plan import plan\n\n\ndef get():\n    from ..plan import plan\n"
+    assert not compare_modules(old, new, "acme.models.toy.generated")
+    assert str(compare_modules(old, new, "acme.models.cat.generated")) == "get changed"
+
+
 OTHER = {
     "a name of __all__": ('["Second", "Head"]', '["Second"]'),
     "an import": ("import math\n", ""),

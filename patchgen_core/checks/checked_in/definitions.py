@@ -46,9 +46,10 @@ def compare_definitions(old: str, new: str) -> Changes:
     return _compare(before, after, Definitions.is_same)
 
 
-def compare_code(before: Mapping[str, Definitions], after: Mapping[str, Definitions]) -> Changes:
-    """How definitions differ, apart from their docstrings, annotations, comments, layout and order."""
-    return _compare(before, after, Definitions.is_same_code)
+def compare_code(before: Mapping[str, Definitions], after: Mapping[str, Definitions], package: str = "") -> Changes:
+    """How definitions of two modules of a package differ, apart from their docstrings, annotations, comments, layout,
+    order and the spelling of imports."""
+    return _compare(before, after, lambda old, new: old.is_same_code(new, package))
 
 
 def _compare(
@@ -82,11 +83,11 @@ class Definitions:
         """Whether they are the same code; equal lines are, and are compared faster."""
         return self.lines == other.lines or is_same_syntax(self.nodes, other.nodes)
 
-    def is_same_code(self, other: Definitions) -> bool:
+    def is_same_code(self, other: Definitions, package: str = "") -> bool:
         """Whether they are the same code apart from docstrings and annotations."""
 
         def forms(definitions: Definitions) -> list[str]:
-            return [form(node, ignore=PROSE) for node in definitions.nodes]
+            return [form(node, package, PROSE) for node in definitions.nodes]
 
         return self.lines == other.lines or forms(self) == forms(other)
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from patchgen_core.build.results import Artifact, Cause
 from patchgen_core.checks.checked_in.definitions import Changes, Definitions, compare_code, read_definitions
-from patchgen_core.syntax.forms import form, listed, shown
+from patchgen_core.project.project import LEGACY_FOLDER, OUTPUT_FOLDER
+from patchgen_core.syntax.forms import form, listed, resolved, shown
 from patchgen_core.syntax.header import read_version
 from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.syntax.source import parse_bytes
@@ -44,7 +45,7 @@ class CodeDifference:
 def explain_other_generator(artifact: Artifact, old: str) -> tuple[Cause, str | None]:
     """The cause of a drift that ends with the first generation, and the new text with the code of the old one; None
     for that where the old one is no Python."""
-    difference = compare_modules(old, artifact.text)
+    difference = compare_modules(old, artifact.text, _package(artifact))
     upstream, version = artifact.plan.upstream, read_version(old)
     detail = "regenerate once"
     if version != upstream.version:
@@ -55,14 +56,20 @@ def explain_other_generator(artifact: Artifact, old: str) -> tuple[Cause, str | 
     return Cause("made by another generator", f"{detail}; {rest}"), difference.aligned
 
 
-def compare_modules(old: str, new: str) -> CodeDifference | None:
-    """How the code of two modules differs; None where the old one is no Python."""
+def _package(artifact: Artifact) -> str:
+    """The package of a generated module."""
+    package = artifact.plan.label.partition(":")[0].rpartition(".")[0]
+    return f"{package.removesuffix(f'.{LEGACY_FOLDER}')}.{OUTPUT_FOLDER}"
+
+
+def compare_modules(old: str, new: str, package: str = "") -> CodeDifference | None:
+    """How the code of two modules of a package differs; None where the old one is no Python."""
     try:
         before, after = read_definitions(old), read_definitions(new)
-        ours, theirs = _Statements(new), _Statements(old)
+        ours, theirs = _Statements(new, package), _Statements(old, package)
     except (SyntaxError, ValueError):
         return None
-    changes = compare_code(before, after)
+    changes = compare_code(before, after, package)
     added, removed = ours.without(theirs), theirs.without(ours)
     edits = _definition_edits(changes, before, after, old.split("\n"))
     aligned = _apply_edits(new.split("\n"), [*edits, *ours.edits(added, removed.values())])
@@ -80,14 +87,14 @@ class _Edit:
 class _Statements:
     """What a module does beside its definitions, by its form: each name of an import counts for itself."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, package: str) -> None:
         self.shown: dict[str, str] = {}
         self.statements: list[tuple[ast.stmt, list[str]]] = []
         for statement in parse_bytes(text).body:
             if isinstance(statement, DEFINITIONS) or _is_text(statement):
                 continue
             parts = _single_imports(statement)
-            keys = [_key(part) for part in parts]
+            keys = [_key(part, package) for part in parts]
             self.shown |= {key: shown(part) for key, part in zip(keys, parts)}
             self.statements.append((statement, keys))
 
@@ -158,17 +165,21 @@ def _apply_edits(lines: list[str], edits: Iterable[_Edit]) -> str:
     return "\n".join(lines)
 
 
-def _key(statement: ast.stmt) -> str:
+def _key(statement: ast.stmt, package: str) -> str:
     """What a statement does: an import binds an object to a name, and ``__all__`` lists names in any order."""
     if isinstance(statement, ast.Import) and statement.names[0].asname:
         return f"{statement.names[0].asname} = {statement.names[0].name}"
-    if isinstance(statement, ast.ImportFrom) and not statement.level:
+    if isinstance(statement, ast.ImportFrom):
         alias = statement.names[0]
-        return f"{alias.asname or alias.name} = {statement.module}.{alias.name}"
+        return f"{alias.asname or alias.name} = {resolved(statement, package)}.{alias.name}"
     if isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.List, ast.Tuple)):
         target = ast.unparse(statement.targets[0])
-        return f"{target} = {sorted(map(form, statement.value.elts))}" if target == "__all__" else form(statement)
-    return form(statement)
+        return (
+            f"{target} = {sorted(map(form, statement.value.elts))}"
+            if target == "__all__"
+            else form(statement, package)
+        )
+    return form(statement, package)
 
 
 def _is_text(statement: ast.stmt) -> bool:
