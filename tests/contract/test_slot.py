@@ -10,6 +10,7 @@ from tests.contract.support import examine, found
 
 SPEC = 'KernelSpec(name="fused", op_name="rms_norm", variant="standard", factory=make)'
 IMPORT = "config.add_import('proj.ops', names=['OpSlot', 'Slots', 'VARIANT', 'VARIANTS', 'names'])\n"
+OWN = "config.add_import('patchgen_core.ops', names=['OpSlot'])\n"
 MISSING = "slot 'norm' asks for the op 'rms_norm' in the variant 'full', for which no kernel is registered"
 
 
@@ -18,9 +19,9 @@ def _upstream(work: Workspace) -> None:
     work.upstream(UPSTREAM_TEXT)
 
 
-def slots(work: Workspace, block: str) -> list[str]:
+def slots(work: Workspace, block: str, imports: str = IMPORT) -> list[str]:
     """The messages about the slots that a post-import block makes."""
-    work.config(f"{IMPORT}config.add_post_import_block({block!r})\n")
+    work.config(f"{imports}config.add_post_import_block({block!r})\n")
     return [message.partition(" ")[2] for message in found(work, "PG206")]
 
 
@@ -107,14 +108,14 @@ def test_hint_names_what_there_is(work: Workspace, kernels: str, hint: str) -> N
 
 
 def test_hint_where_no_module_is_named(work: Workspace) -> None:
-    slots(work, "norm = OpSlot('scan', 'full')")
+    slots(work, "norm = OpSlot('scan', 'full')", OWN)
     (problem,) = examine(work, select=["PG206"]).errors
     assert problem.hint == "Register a kernel for it, and name the module that does in [tool.patchgen] kernels."
 
 
 def test_kernels_of_this_package_count(work: Workspace) -> None:
-    assert slots(work, "norm = OpSlot('rms_norm', 'one_plus_weight')") == []
-    slots(work, "norm = OpSlot('rms_norm', 'full')")
+    assert slots(work, "norm = OpSlot('rms_norm', 'one_plus_weight')", OWN) == []
+    slots(work, "norm = OpSlot('rms_norm', 'full')", OWN)
     (problem,) = examine(work, select=["PG206"]).errors
     assert problem.hint == "'rms_norm' has kernels for: 'one_plus_weight', 'standard'."
 
@@ -126,7 +127,7 @@ def test_kernels_of_an_installed_package_count(work: Workspace) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fast-kernels\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[patchgen.kernels]\nfast = fast_kernels:register\n")
     (work.site / "fast_kernels.py").write_text("raise ImportError('not here')\nKernelSpec('a', 'scan', 'full')\n")
-    assert slots(work, "norm = OpSlot('scan', 'full')") == []
+    assert slots(work, "norm = OpSlot('scan', 'full')", OWN) == []
 
 
 @pytest.mark.parametrize(
@@ -231,3 +232,64 @@ def test_unknown_module_of_kernels_is_an_error_at_the_setting(work: Workspace) -
     assert "kernels: there is no module 'proj.models.kernel'" in str(error.value)
     assert "pyproject.toml:5" in str(error.value)
     assert "Did you mean 'proj.models.kernels'?" in str(error.value)
+
+
+OPS = """
+class OpSlot:
+    def __init__(self, op, how):
+        self.op, self.how = op, how
+"""
+TABLE = "from proj.table import KernelSpec\nKernelSpec('a', 'scan', 'full')\n"
+FOREIGN = "config.add_import('proj.models.ops', names=['OpSlot'])\n"
+SLOT = "norm = OpSlot('scan', 'full')"
+
+
+def notes(work: Workspace, imports: str) -> tuple[str, ...]:
+    work.config(f"{imports}config.add_post_import_block({SLOT!r})\n")
+    result = examine(work, select=["PG206"])
+    assert not [*result.errors, *result.warnings]
+    return result.notes
+
+
+def test_slot_of_another_package_is_followed_to_the_kernels_of_that_package(work: Workspace) -> None:
+    work.write("proj/__init__.py", "")
+    work.write("proj/models/__init__.py", "")
+    work.write("proj/models/ops.py", OPS)
+    work.write("proj/kernels/scan.py", TABLE)
+    assert slots(work, SLOT, FOREIGN) == []
+    assert notes(work, FOREIGN) == ()
+    (message,) = slots(work, "norm = OpSlot('rms_norm', 'standard')", FOREIGN)
+    assert (
+        message
+        == "slot 'norm' asks for the op 'rms_norm' in the variant 'standard', for which no kernel is registered"
+    )
+
+
+@pytest.mark.parametrize("text", [pytest.param(OPS, id="no registry"), pytest.param("", id="no class")])
+def test_slots_of_a_package_without_kernels_are_left_out_with_one_note(work: Workspace, text: str) -> None:
+    work.write("proj/models/ops.py", text)
+    imports = FOREIGN + "config.add_post_import_block(\"other = OpSlot('rope', 'half')\")\n"
+    assert notes(work, imports) == (
+        "PG206 slots of 'proj.models.ops.OpSlot' are left out: what registers their kernels is not evident. "
+        "Name the modules that do in [tool.patchgen] kernels.",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("from patchgen_core.ops import OpSlot\n", id="handed on"),
+        pytest.param("from patchgen_core.ops import OpSlot as S\n\nclass OpSlot(S):\n    pass\n", id="subclass"),
+    ],
+)
+def test_slot_of_this_package_is_judged_wherever_it_comes_from(work: Workspace, text: str) -> None:
+    work.write("proj/models/ops.py", text)
+    assert slots(work, "norm = OpSlot('rms_norm', 'standard')", FOREIGN) == []
+    assert slots(work, "norm = OpSlot('rms_norm', 'full')", FOREIGN) == [MISSING]
+
+
+def test_kernels_of_the_settings_count_for_every_slot(work: Workspace) -> None:
+    work.write("proj/models/ops.py", OPS)
+    register(work, SPEC)
+    assert slots(work, "norm = OpSlot('rms_norm', 'standard')", FOREIGN) == []
+    assert slots(work, "norm = OpSlot('rms_norm', 'full')", FOREIGN) == [MISSING]

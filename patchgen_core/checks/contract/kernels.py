@@ -82,6 +82,25 @@ def read_kernels(project: Project, sources: SourceCache) -> Kernels:
     return Kernels(project.kernels, frozenset([*defaults, *registering.pairs()]))
 
 
+class Registries:
+    """The kernels that packages with slots of their own register, told from the text of all their modules."""
+
+    def __init__(self, sources: SourceCache) -> None:
+        self._sources = sources
+        self._kernels: dict[Path, Kernels] = {}
+
+    def of(self, module: Module) -> Kernels:
+        """The kernels that are registered in the package of a module, from its top."""
+        top = module.source.path
+        while (top.parent / "__init__.py").is_file():
+            top = top.parent
+        if top not in self._kernels:
+            paths = [path for path in walk_files(top) if path.suffix == ".py"] if top.is_dir() else [top]
+            sources = [self._sources.get(path) for path in paths if _SPEC.encode() in path.read_bytes()]
+            self._kernels[top] = Kernels((top.stem,), frozenset(_Registering(sources).pairs()))
+        return self._kernels[top]
+
+
 def _files(project: Project, name: str) -> Sequence[Path]:
     path = project.module_path(name)
     if path is None:

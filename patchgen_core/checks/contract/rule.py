@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Literal
 
 from patchgen_core.build.results import Artifact
-from patchgen_core.checks.contract.kernels import Kernels
+from patchgen_core.checks.contract.callers import Callers
+from patchgen_core.checks.contract.kernels import Kernels, Registries
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
@@ -21,6 +22,7 @@ from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, last_name, methods
 
 Severity = Literal["error", "warning"]
+Weight = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,7 @@ class Finding:
         target: what it is about: ``Class.method``, ``function`` or a name.
         declared: the declaration that is to blame, when it is not the one that ``node`` comes from.
         is_upstream: whether upstream has it as well, untouched by the config. Such a finding is a warning.
+        weight: how much it matters, when that is not as its rule says; a note is only shown with ``-v``.
     """
 
     message: str
@@ -41,6 +44,7 @@ class Finding:
     target: str
     declared: Location | None = None
     is_upstream: bool = False
+    weight: Weight | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ class Replaced:
 class Subject:
     """What rules look at: one generated module beside upstream's and the config that made it.
 
-    ``library`` holds other modules on disk, ``kernels`` those that the project's modules register.
+    ``library`` holds other modules on disk, ``kernels`` those that the project's modules register, ``registries``
+    those of packages with slots of their own.
     """
 
     project: Project
@@ -109,6 +114,7 @@ class Subject:
     upstream: Module
     library: Library
     kernels: Kernels
+    registries: Registries
 
     @property
     def plan(self) -> Plan:
@@ -151,6 +157,11 @@ class Subject:
             return self.library.find(patch.replacement_module, patch.replacement_name) if patch else None
 
         return Inference(self.generated, follow)
+
+    @cached_property
+    def callers(self) -> Callers:
+        """Who calls the generated module's functions."""
+        return Callers(self.inference, self.library, self.upstream.name.partition(".")[0], self.is_own)
 
     @cached_property
     def upstream_inference(self) -> Inference:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from patchgen_core.build.results import Artifact
-from patchgen_core.checks.contract.kernels import Kernels, read_kernels
+from patchgen_core.checks.contract.kernels import Kernels, Registries, read_kernels
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.parity_rules import PARITY_RULES
 from patchgen_core.checks.contract.places import config_location
@@ -120,6 +120,7 @@ class Contracts:
         self.project, self.sources = project, sources
         self.rules = choose_rules(project, select, ignore)
         self._library = Library(project, sources)
+        self._registries = Registries(sources)
         self._upstream: dict[Path, Module] = {}
 
     @cached_property
@@ -140,15 +141,17 @@ class Contracts:
         allowances = artifact.plan.config.allowed
         used: set[int] = set()
         problems: dict[Severity, list[Problem]] = {"error": [], "warning": []}
-        allowed = []
+        notes: dict[str, None] = {}
         for rule, finding in findings:
             problem = self._problem(subject, rule, finding)
             fitting = [a for a in allowances if a.covers(rule.code, finding.target)]
             used.update(map(id, fitting))
             if fitting:
-                allowed.append((problem, fitting[0].reason))
+                notes[f"allowed: {problem.title} ({fitting[0].reason})"] = None
+            elif finding.weight == "note":
+                notes[f"{problem.title}. {problem.hint}"] = None
             else:
-                problems["warning" if finding.is_upstream else rule.severity].append(problem)
+                problems["warning" if finding.is_upstream else finding.weight or rule.severity].append(problem)
         if ALLOWANCE in rules:
             unused = [a for a in allowances if id(a) not in used]
             problems["error"] += [p for a in unused if (p := self._unused(a, rules)) is not None]
@@ -161,7 +164,7 @@ class Contracts:
             "failed" if errors else "clean",
             errors=errors,
             warnings=warnings,
-            notes=tuple(f"allowed: {problem.title} ({reason})" for problem, reason in allowed),
+            notes=tuple(notes),
         )
 
     def subject(self, artifact: Artifact) -> Subject:
@@ -171,7 +174,7 @@ class Contracts:
         if upstream is None or upstream.source is not source:
             upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
         generated = Module(parse_source(artifact.path, artifact.text))
-        return Subject(self.project, artifact, generated, upstream, self._library, self._kernels)
+        return Subject(self.project, artifact, generated, upstream, self._library, self._kernels, self._registries)
 
     def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:
         location = config_location(subject, finding)

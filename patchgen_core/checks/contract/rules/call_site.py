@@ -65,8 +65,7 @@ class Keywords:
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare every call whose callee is evident with the callee's signature."""
-    for call in subject.generated.calls:
-        callees = subject.inference.callees(call.node, call.scope)
+    for call, callees in subject.callers.evident:
         misfits = [(callee, why) for callee in callees if (why := _misfit(call, callee))]
         fits_none = len(misfits) == len(callees)
         for callee, why in misfits:

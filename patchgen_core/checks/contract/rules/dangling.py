@@ -42,7 +42,8 @@ def check(subject: Subject) -> Iterator[Finding]:
             name, user = str(string.value), owner or plan.config.target_file
             message = f"exclude_from_output takes '{name}' out, but '{user}' names it in a string"
             hint = "Lists such as _no_split_modules are looked up by name: replace what holds it, without the name."
-            yield Finding(message, hint, string, owner or name, plan.config.location_of("exclude_from_output", name))
+            declared = plan.config.location_of("exclude_from_output", name)
+            yield Finding(message, hint, string, owner or name, declared, weight="warning")
 
 
 RULE = Rule(
@@ -53,8 +54,8 @@ RULE = Rule(
         "Excluding a class keeps a module small: the talker of a model that only its thinker trains. What still calls "
         "it, derives from it or tests for it with `isinstance`, as `_init_weights` does, raises a NameError - at "
         "import, at the first initialization, or in a branch that no test runs. A name in a string, as in "
-        "`_no_split_modules`, raises nothing: the wrapping policy just finds no such class and splits what it "
-        "should keep whole, or fails on the rank that looks it up."
+        "`_no_split_modules`, is a warning: the wrapping policy finds no such class, which matters only where the "
+        "model builds one."
     ),
     failing=Example('\nconfig.exclude_from_output("Talker")\n', _UPSTREAM),
     passing=Example(

@@ -35,6 +35,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         lengths = {len(value.elts) for value in tuples}
         parts = {ast.dump(part) for value in tuples for part in value.elts}
+        fits_elsewhere = any(isinstance(value, ast.Tuple) and len(value.elts) in lengths for value in ours)
         for value in ours:
             count = len(value.elts) if isinstance(value, ast.Tuple) else 1
             is_part = ast.dump(value) in parts  # anything else may be a tuple of its own
@@ -43,7 +44,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                 values = "1 value" if count == 1 else f"{count} values"
                 message = f"'{replaced.dotted}' returns {values} where upstream's returns {usual}"
                 hint = "Callers unpack upstream's: return as many, None for what there is not."
-                yield Finding(message, hint, value, replaced.dotted)
+                is_more = fits_elsewhere and count > max(lengths)  # as callers that ask for more unpack it
+                yield Finding(message, hint, value, replaced.dotted, weight="warning" if is_more else None)
 
 
 def _return_values(function: Function) -> list[ast.expr]:
@@ -61,7 +63,8 @@ RULE = Rule(
     reason=(
         "Upstream's attention returns its output and the weights, and the layer around it unpacks two values. An "
         "override that returns the output alone fails there - or does not: a tensor unpacks along its first "
-        "dimension, so with a batch of two the layer goes on with the first sample and nobody is told."
+        "dimension, so with a batch of two the layer goes on with the first sample and nobody is told. More values "
+        "than upstream's are a warning where another branch returns as many as upstream's."
     ),
     failing=Example(
         """

@@ -5,11 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Subject
-from patchgen_core.syntax.nodes import Function, decorator_names
-from patchgen_core.syntax.signatures import Signature, is_static, signature_of
+from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Severity, Subject
+from patchgen_core.checks.contract.signature_changes import SignatureChange, both_signatures, signature_changes
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, all_methods, last_name
+from patchgen_core.syntax.scopes import Call
+from patchgen_core.syntax.signatures import Signature, misfit, read_parameters
 
 _HINT = "Callers outside of this module count on upstream's signature: keep it, if need be as a parameter unused."
+_LAST_HINT = "Move it behind upstream's parameters: nothing passes so many by position here, but others may."
+_SAFE_HINT = "Every call in this module fits, but whoever counts on upstream's signature does not: keep it if you can."
 _UPSTREAM = """
 class Model:
     def get_placeholder_mask(self, input_ids, inputs_embeds, image_features=None, **kwargs):
@@ -21,99 +25,71 @@ class Model:
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Compare every replaced method and function with upstream's."""
+    """Compare every replaced method and function with upstream's, and what differs with the calls of it."""
     for replaced in subject.replaced:
-        if replaced.upstream is not None:
-            for message in _differences(replaced, replaced.upstream):
-                yield Finding(f"'{replaced.dotted}' {message}", _HINT, replaced.node, replaced.dotted)
+        if replaced.upstream is None:
+            continue
+        for change in signature_changes(replaced, replaced.upstream):
+            weight, hint = _judged(subject, replaced, replaced.upstream, change)
+            if weight is not None:
+                message = f"'{replaced.dotted}' {change.message}"
+                yield Finding(message, hint, replaced.node, replaced.dotted, weight=weight)
 
 
-def _differences(replaced: Replaced, upstream: Function) -> Iterator[str]:
-    in_class = "." in replaced.dotted
-    for kind, name in (("static", "staticmethod"), ("class", "classmethod")) if in_class else ():
-        is_kind = name in decorator_names(replaced.node)
-        if is_kind != (name in decorator_names(upstream)):
-            yield f"is {'a' if is_kind else 'no'} {kind} method, unlike upstream's"
-            return
-    ours = signature_of(replaced.node, in_class and not is_static(replaced.node))
-    theirs = signature_of(upstream, in_class and not is_static(upstream))
-    takes_all = ours.takes_args and ours.takes_kwargs
-    passed_beside = _passed_beside(replaced.node, ours.kwargs_name) if takes_all else set()
-    renamed = _renamed(ours, theirs)
-    dropped = []
-    for parameter in theirs.parameters:
-        own_parameter = ours.find(parameter.name)
-        if own_parameter is None:
-            if parameter.name in renamed:
-                yield f"calls '{renamed[parameter.name]}' what upstream's calls '{parameter.name}'"
-            elif takes_all and parameter.name not in passed_beside:
-                continue
-            elif parameter.name not in _read_from_kwargs(replaced.node, ours.kwargs_name):
-                dropped.append(f"'{parameter.name}'")
-        elif own_parameter.required and not parameter.required:
-            yield f"requires '{parameter.name}', for which upstream's has a default"
-        elif own_parameter.kind == "keyword" != parameter.kind or (own_parameter.kind == "position" != parameter.kind):
-            how = "keyword" if own_parameter.kind == "keyword" else "position"
-            yield f"takes '{parameter.name}' by {how} only, unlike upstream's"
-    if dropped:
-        where = ", which only **kwargs takes now" if ours.takes_kwargs else ""
-        yield f"drops the parameter{'s' * (len(dropped) > 1)} {', '.join(dropped)} of upstream's{where}"
-    yield from _moved(ours, theirs, renamed)
-    for parameter in ours.parameters:
-        is_new = theirs.find(parameter.name) is None and parameter.name not in renamed.values()
-        if parameter.required and is_new and not (theirs.takes_args and theirs.takes_kwargs):
-            yield f"requires '{parameter.name}', which upstream's does not have"
-    for name, lost in (
-        ("*args", theirs.takes_args and not ours.takes_args),
-        ("**kwargs", theirs.takes_kwargs and not ours.takes_kwargs),
-    ):
-        if lost:
-            yield f"loses {name} of upstream's"
+def _judged(
+    subject: Subject, replaced: Replaced, upstream: Function, change: SignatureChange
+) -> tuple[Severity | None, str]:
+    """How much a change matters to those who call the function, and what to do; None when nobody can notice."""
+    if change.kind in ("binding", "moved"):
+        return "error", _HINT
+    ours, theirs = both_signatures(replaced, upstream)
+    calls = subject.callers.calls_of(replaced.dotted)
+    if change.kind == "inserted":
+        place = [parameter.name for parameter in ours.positional].index(change.names[0])
+        reaching = [call for call in calls if _counts_on_upstream(subject, call, ours, theirs, place)]
+        if not reaching:
+            return "warning", _LAST_HINT
+        return "error", f"'{reaching[0].owner}' passes so many by position. {_HINT}"
+    lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
+    is_safe = subject.callers.are_known(replaced.dotted) and all(
+        _fits(subject, call, ours, change, lost) for call in calls
+    )
+    if not is_safe or (change.kind == "renamed" and _differ(subject, change.theirs, change.names[0])):
+        return "error", _HINT
+    return (None, "") if change.kind in ("required", "star") else ("warning", _SAFE_HINT)
 
 
-def _renamed(ours: Signature, theirs: Signature) -> dict[str, str]:
-    """Upstream's names of parameters that have another one in the same place."""
-    return {
-        their.name: our.name
-        for our, their in zip(ours.positional, theirs.positional)
-        if ours.find(their.name) is None and theirs.find(our.name) is None
-    }
+def _counts_on_upstream(subject: Subject, call: Call, ours: Signature, theirs: Signature, place: int) -> bool:
+    """Whether a call passes an argument at a place of ours that is meant for upstream's parameter there."""
+    arguments = call.node.args
+    star = next((n for n, argument in enumerate(arguments) if isinstance(argument, ast.Starred)), None)
+    if star is not None and star <= place:
+        return True
+    is_ours = len(arguments) > len(theirs.positional) or (
+        len(arguments) > place and last_name(arguments[place]) == ours.positional[place].name
+    )
+    return len(arguments) > place and not (is_ours and subject.is_own(call.owner))
 
 
-def _moved(ours: Signature, theirs: Signature, renamed: dict[str, str]) -> Iterator[str]:
-    """Parameters that are not where a caller by position puts them."""
-    names = [p.name for p in ours.positional]
-    common = [p.name for p in theirs.positional if p.name in names]
-    order = [name for name in names if name in common]
-    if order != common:
-        moved = next(a for a, b in zip(order, common) if a != b)
-        yield f"has '{moved}' in another place than upstream's"
-        return
-    last = names.index(common[-1]) if common else 0
-    for name in names[:last]:
-        if theirs.find(name) is None and name not in renamed.values():
-            after = next(other for other in names[names.index(name) :] if other in common)
-            yield f"has '{name}' before '{after}', where upstream's has nothing"
+def _fits(subject: Subject, call: Call, ours: Signature, change: SignatureChange, lost: set[str]) -> bool:
+    """Whether a call passes what ours takes, and nothing that only upstream's would look at."""
+    node = call.node
+    if misfit(node, ours) or lost & {keyword.arg for keyword in node.keywords}:
+        return False
+    has_stars = any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords)
+    if change.kind == "required" and has_stars:
+        names = [parameter.name for parameter in ours.positional]
+        places = {name: names.index(name) if name in names else len(node.args) for name in change.names}
+        return all(subject.callers.supplies(call, place, name) for name, place in places.items())
+    return not has_stars
 
 
-def _passed_beside(function: Function, kwargs: str) -> set[str]:
-    """The keywords that a function passes beside its ``**kwargs``, in which they would come twice."""
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-    handing_on = [c for c in calls if any(k.arg is None and ast.unparse(k.value) == kwargs for k in c.keywords)]
-    return {keyword.arg for call in handing_on for keyword in call.keywords if keyword.arg is not None}
-
-
-def _read_from_kwargs(function: Function, kwargs: str) -> set[str]:
-    names = set()
-    for node in ast.walk(function):
-        key: ast.expr | None = None
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == kwargs:
-            key = node.slice
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in (f"{kwargs}.get", f"{kwargs}.pop") and node.args:
-            key = node.args[0]
-        if isinstance(key, ast.Constant):
-            names.add(str(key.value))
-    return names
+def _differ(subject: Subject, theirs: str, ours: str) -> bool:
+    """Whether two names stand for different things: some function has a parameter of each."""
+    modules = (subject.generated, subject.upstream)
+    nodes = [node for m in modules for definitions in m.index.definitions.values() for node in definitions]
+    functions = [f for node in nodes for f in ([node] if isinstance(node, FUNCTIONS) else all_methods(node))]
+    return any({theirs, ours} <= {parameter.name for parameter in read_parameters(f)} for f in functions)
 
 
 RULE = Rule(
@@ -125,7 +101,9 @@ RULE = Rule(
         "trainers, by upstream code in this module that no patch touches. An override that drops, renames or moves "
         "a parameter, or loses `**kwargs`, works in the one call its author had in mind. Elsewhere it raises, or "
         "worse: an argument passed by position lands in another parameter, and one that `**kwargs` swallows is "
-        "never looked at."
+        "never looked at. Where every caller stands in the module and fits, a parameter that is renamed or dropped is "
+        "a warning, and one more that is required is none. A new parameter in front of upstream's is an error where a "
+        "call passes so many by position, else a warning."
     ),
     failing=Example(
         """

@@ -6,11 +6,15 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.kernels import Kernels, Slot, find_slots
+from patchgen_core.checks.contract.library import absolute_module, package_of
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.errors import did_you_mean
 from patchgen_core.syntax.literals import ANY
 from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import last_name
 
+_OWN = ("patchgen_core", "patchgen")
+"""The packages whose slots are bound to the kernels of ``patchgen_core.ops`` and of entry points."""
 _UPSTREAM = """
 class Norm:
     def forward(self, x):
@@ -33,14 +37,67 @@ def forward(self, x):
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look up every slot of the generated module among the registered kernels."""
-    kernels = subject.kernels
+    unchecked: set[str] = set()
     for slot in find_slots(subject.generated):
+        kernels = _kernels(subject, slot)
+        if kernels is None:
+            unchecked.add(".".join(_origin(subject, slot)))
+            continue
         if (slot.op, slot.variant) == (ANY, ANY) or kernels.has(slot.op, slot.variant):
             continue
         name = _name(subject.generated, slot)
         message = f"slot '{name}'" if name else "a slot"
         message += f" asks for {_wanted(slot)}, for which no kernel is registered"
         yield Finding(message, _hint(slot, kernels), slot.call.node, slot.call.owner or name)
+    for cls in sorted(unchecked):
+        message = f"slots of '{cls}' are left out: what registers their kernels is not evident"
+        hint = "Name the modules that do in [tool.patchgen] kernels."
+        yield Finding(message, hint, None, cls, weight="note")
+
+
+def _kernels(subject: Subject, slot: Slot) -> Kernels | None:
+    """The kernels that a slot may be bound to: those of the settings, or of the package that its class is of.
+
+    None where that package shows none.
+    """
+    if subject.kernels.modules:
+        return subject.kernels
+    module, name = _origin(subject, slot)
+    if module.partition(".")[0] in _OWN:
+        return subject.kernels
+    found = subject.library.find(module, name) if module else None
+    if found is None or not isinstance(found[1], ast.ClassDef):
+        return None
+    if any(_is_own_class(subject, found[0], base) for base in found[1].bases):
+        return subject.kernels
+    kernels = subject.registries.of(found[0])
+    return kernels if kernels.found else None
+
+
+def _origin(subject: Subject, slot: Slot) -> tuple[str, str]:
+    """The module that a slot's class comes from, and its name there; no module where none can be told."""
+    function = slot.call.node.func
+    if isinstance(function, ast.Attribute):
+        return subject.library.origin(ast.unparse(function.value), function.attr)
+    return _imported(subject, subject.generated, last_name(function))
+
+
+def _is_own_class(subject: Subject, module: Module, base: ast.expr) -> bool:
+    return _imported(subject, module, last_name(base))[0].partition(".")[0] in _OWN
+
+
+def _imported(subject: Subject, module: Module, name: str) -> tuple[str, str]:
+    """Where a module has a name from; a class of its own is followed to its first base."""
+    cls = module.cls(name)
+    if cls is not None and cls.bases:
+        return _imported(subject, module, last_name(cls.bases[0]))
+    imports = module.index.imports.get(name, [])
+    statement, alias = imports[0] if len(imports) == 1 else (None, None)
+    if not isinstance(statement, ast.ImportFrom) or alias is None:
+        return "", name
+    name_of_module = module.name or subject.project.module_name(subject.artifact.path)
+    package = package_of(name_of_module, module.source.path)
+    return subject.library.origin(absolute_module(statement, package), alias.name)
 
 
 def _wanted(slot: Slot) -> str:
@@ -76,7 +133,8 @@ RULE = Rule(
         "KeyError at that moment, on the machine that asks for it; where eager is the default the slot never binds "
         "and training runs at upstream's speed. Beside the kernels of `patchgen_core.ops` and of installed packages "
         "(entry points of the group `patchgen.kernels`), they are read from the modules that `[tool.patchgen] "
-        "kernels` names."
+        "kernels` names. A slot class of another package is looked up among the kernels that this package registers, "
+        "unless `kernels` says where; where none can be read, a note says so."
     ),
     failing=Example(
         _PATCHES.replace("VARIANT", "full"),

@@ -1,0 +1,116 @@
+"""Who calls the functions of a generated module: code in it, and the library's generic code by name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from functools import cached_property
+
+from patchgen_core.checks.contract.library import Library
+from patchgen_core.syntax.classes import Class
+from patchgen_core.syntax.inference import Callee, Inference
+from patchgen_core.syntax.module import Module
+from patchgen_core.syntax.nodes import FUNCTIONS, all_methods, called_name, last_name
+from patchgen_core.syntax.scopes import Call
+
+_HEAD = re.compile(r"For[A-Z]")
+
+
+class Callers:
+    """The calls of a generated module by what they evidently call.
+
+    Args:
+        inference: what the module's expressions are.
+        library: where upstream's generic code, such as ``generate()``, is read.
+        package: upstream's package.
+        is_own: whether a class, method or function is the config's own, so that its author knows its signature.
+    """
+
+    def __init__(self, inference: Inference, library: Library, package: str, is_own: Callable[[str], bool]) -> None:
+        self._inference, self._library, self._package, self._is_own = inference, library, package, is_own
+
+    @property
+    def _module(self) -> Module:
+        return self._inference.module
+
+    @cached_property
+    def evident(self) -> list[tuple[Call, tuple[Callee, ...]]]:
+        """Every call with what it may call; with nothing where that is not evident."""
+        return [(call, self._inference.callees(call.node, call.scope)) for call in self._module.calls]
+
+    @cached_property
+    def _by_callee(self) -> dict[str, list[Call]]:
+        calls: dict[str, list[Call]] = {}
+        for call, callees in self.evident:
+            for dotted in {callee.dotted for callee in callees if callee.module is self._module}:
+                calls.setdefault(dotted, []).append(call)
+        return calls
+
+    def calls_of(self, dotted: str) -> list[Call]:
+        """The calls that evidently call ``function`` or ``Class.method``, and those of a method of that name."""
+        method = dotted.partition(".")[2]
+        calls = self._by_callee.get(dotted, [])
+        if method in ("", "forward", "__init__"):
+            return calls
+        return [*calls, *(call for call, callees in self.evident if not callees and called_name(call.node) == method)]
+
+    def are_known(self, dotted: str) -> bool:
+        """Whether all callers of a function stand in the module.
+
+        The forward of a model with a head is called by trainers and by ``generate()``, and so is the model made; what
+        is handed on as a value, or called by name in upstream's generic code, may be called by anyone.
+        """
+        if not self._by_callee.get(dotted):
+            return False
+        name, _, method = dotted.partition(".")
+        if not method:
+            called = {id(call.node.func) for call in self._by_callee[dotted]}
+            return all(id(use.node) in called or use.moment == "annotation" for use in self._module.uses.get(name, ()))
+        if method in ("forward", "__init__"):
+            return not self._is_for_users(name)
+        return method not in self._handed_on and method not in self._library.called_names(self._package)
+
+    @cached_property
+    def _handed_on(self) -> set[str]:
+        """The attributes that upstream's own code takes as values, which it does not call there."""
+        names: set[str] = set()
+        for name, definitions in self._module.index.definitions.items():
+            for node in definitions:
+                functions = [(name, node)] if isinstance(node, FUNCTIONS) else []
+                functions += [(f"{name}.{method.name}", method) for method in all_methods(node)]
+                for owner, function in functions:
+                    names |= set() if self._is_own(owner) else _values_taken(function)
+        return names
+
+    def supplies(self, call: Call, place: int, name: str, depth: int = 3) -> bool:
+        """Whether a call passes a parameter by its place or name, or has it in the ``**kwargs`` it was given.
+
+        Args:
+            call: a call that may have stars.
+            place: how many arguments come before it by position.
+            name: the parameter.
+            depth: how many callers to go back.
+        """
+        starred = (n for n, argument in enumerate(call.node.args) if isinstance(argument, ast.Starred))
+        given = next(starred, len(call.node.args))
+        if given > place or name in {keyword.arg for keyword in call.node.keywords}:
+            return True
+        function = self._module.function(call.owner)
+        kwargs = function.args.kwarg.arg if function is not None and function.args.kwarg is not None else ""
+        hands_on = any(k.arg is None and last_name(k.value) == kwargs for k in call.node.keywords)
+        if not kwargs or not hands_on or not depth or not self.are_known(call.owner):
+            return False
+        return all(self.supplies(outer, len(outer.node.args), name, depth - 1) for outer in self.calls_of(call.owner))
+
+    def _is_for_users(self, name: str) -> bool:
+        """Whether a class is a model that trainers and ``generate()`` call."""
+        node = self._module.cls(name)
+        line = self._inference.bases(Class(self._module, node)) if node is not None else ()
+        bases = {last_name(base) for cls in line if cls is not None for base in cls.node.bases}
+        return bool(_HEAD.search(name)) or "GenerationMixin" in bases
+
+
+def _values_taken(function: ast.AST) -> set[str]:
+    called = {id(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+    return {node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute) and id(node) not in called}

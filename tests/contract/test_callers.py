@@ -1,0 +1,171 @@
+"""PG201 weighs a change of a signature by who calls the function."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import Workspace
+from tests.contract.support import examine
+
+UPSTREAM = """
+from transformers.generation import GenerationMixin
+from transformers.modeling_utils import PreTrainedModel
+
+
+def rotate(q, k, cos, dim=1):
+    return q * cos, k * cos
+
+
+class Attention:
+    def forward(self, x, mask=None, **kwargs):
+        return rotate(x, x, mask)
+
+
+class Layer:
+    def __init__(self, config):
+        self.attention = Attention()
+
+    def forward(self, x, mask=None, **kwargs):
+        return self.attention(x, mask=mask, **kwargs)
+
+
+class Model(PreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.layer = Layer(config)
+
+    def marks(self, ids, embeds, features=None, **kwargs):
+        return ids == 7
+
+    def shift(self, mask, cache):
+        return mask
+
+    def forward(self, ids, cache=None):
+        self.shift(ids, cache)
+        return self.layer(self.marks(ids, ids))
+
+
+class ModelForCausalLM(PreTrainedModel, GenerationMixin):
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = Model(config)
+
+    def forward(self, ids, mask=None, types=None, **kwargs):
+        return self.model(ids)
+
+
+class Whole(PreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.head = ModelForCausalLM(config)
+
+    def forward(self, ids):
+        return self.head(ids)
+"""
+
+
+def weights(work: Workspace, config: str, upstream: str = UPSTREAM) -> dict[str, str]:
+    """What PG201 says, each with whether it is an error or a warning."""
+    work.upstream(upstream)
+    work.config(config)
+    result = examine(work, select=["PG201"])
+    by_weight = {"error": result.errors, "warning": result.warnings}
+    return {problem.message: weight for weight, problems in by_weight.items() for problem in problems}
+
+
+def override(target: str, parameters: str, body: str = "return 1") -> str:
+    call = "override_method" if "." in target else "replace_function"
+    return f'\n@config.{call}("{target}")\ndef patched({parameters}):\n    {body}\n'
+
+
+MARKS = override("Model.marks", "self, ids, **kwargs")
+MODEL = override("Model.forward", "self, ids, cache=None", "return self.layer(self.marks(ids{}))")
+DROPPED = "'Model.marks' drops the parameters 'embeds', 'features' of upstream's, which only **kwargs takes now"
+
+
+def test_dropped_where_each_call_fits_is_a_warning(work: Workspace) -> None:
+    assert weights(work, MARKS + MODEL.format("")) == {DROPPED: "warning"}
+
+
+@pytest.mark.parametrize(
+    "passed",
+    [
+        pytest.param(", embeds=ids", id="a keyword that nobody looks at"),
+        pytest.param(", **cache", id="stars that may hold it"),
+        pytest.param(", ids", id="more than fits"),
+    ],
+)
+def test_dropped_where_a_call_counts_on_it_is_an_error(work: Workspace, passed: str) -> None:
+    assert weights(work, MARKS + MODEL.format(passed)) == {DROPPED: "error"}
+
+
+def test_dropped_by_what_trainers_call_is_an_error(work: Workspace) -> None:
+    """Its one call in the module fits, but ``generate()`` is handed what the processor gives."""
+    message = "'ModelForCausalLM.forward' drops the parameter 'types' of upstream's, which only **kwargs takes now"
+    config = override("ModelForCausalLM.forward", "self, ids, mask=None, **kwargs")
+    assert weights(work, config) == {message: "error"}
+
+
+@pytest.mark.parametrize("call", ["self.marks(ids, embeds)", 'getattr(self, "marks")(ids, embeds)'])
+def test_dropped_by_what_generation_calls_by_name_is_an_error(work: Workspace, call: str) -> None:
+    work.upstream(f"class GenerationMixin:\n    def generate(self, ids):\n        {call}\n", "acme.generation.utils")
+    assert weights(work, MARKS + MODEL.format("")) == {DROPPED: "error"}
+
+
+def test_dropped_of_a_method_that_is_handed_on_is_an_error(work: Workspace) -> None:
+    handed = "class Collator:\n    def __init__(self, model):\n        self.mark = model.marks\n"
+    assert weights(work, MARKS + MODEL.format(""), UPSTREAM + handed) == {DROPPED: "error"}
+
+
+def test_renamed_to_another_name_for_the_same_is_a_warning(work: Workspace) -> None:
+    renamed = override("Model.shift", "self, m, cache")
+    assert weights(work, renamed) == {"'Model.shift' calls 'm' what upstream's calls 'mask'": "warning"}
+
+
+def test_renamed_to_what_is_something_else_is_an_error(work: Workspace) -> None:
+    """Some function takes both names, so upstream's caller passes one thing where ours reads the other."""
+    renamed = override("Model.shift", "self, mask, types")
+    message = "'Model.shift' calls 'types' what upstream's calls 'cache'"
+    assert weights(work, renamed) == {message: "warning"}
+    both = override("Attention.forward", "self, x, mask=None, types=None, cache=None, **kwargs")
+    assert weights(work, renamed + both) == {message: "error"}
+
+
+@pytest.mark.parametrize(
+    ("call", "weight"),
+    [
+        pytest.param("rotate(x, x, mask)", "warning", id="not so far"),
+        pytest.param("rotate(x, x, mask, dim=2)", "warning", id="by name"),
+        pytest.param("rotate(x, x, mask, 2)", "error", id="so far"),
+        pytest.param("rotate(*x)", "error", id="a star"),
+        pytest.param("rotate(x, x, mask, ids)", "warning", id="what ours takes there"),
+    ],
+)
+def test_inserted_before_upstreams_is_an_error_where_a_call_passes_so_far(
+    work: Workspace, call: str, weight: str
+) -> None:
+    inserted = override("rotate", "q, k, cos, ids=None, dim=1")
+    attention = override("Attention.forward", "self, x, mask=None, ids=None, **kwargs", f"return {call}")
+    message = "'rotate' has 'ids' before 'dim', where upstream's has nothing"
+    assert weights(work, inserted + attention) == {message: weight}
+
+
+def test_required_where_each_caller_passes_it_is_no_finding(work: Workspace) -> None:
+    attention = override("Attention.forward", "self, x, mask=None, *, longest, **kwargs")
+    message = "'Attention.forward' requires 'longest', which upstream's does not have"
+    assert weights(work, attention) == {message: "error"}
+    layer = override("Layer.forward", "self, x, mask=None, **kwargs", "return self.attention(x, longest=3, **kwargs)")
+    assert weights(work, attention + layer) == {}
+
+
+def test_required_that_comes_through_the_keywords_of_the_caller_is_no_finding(work: Workspace) -> None:
+    attention = override("Attention.forward", "self, x, mask=None, *, longest, **kwargs")
+    model = override("Model.forward", "self, ids, cache=None", "return self.layer(ids, longest=3)")
+    assert weights(work, attention + model) == {}
+
+
+def test_lost_keywords_that_nobody_passes_are_no_finding(work: Workspace) -> None:
+    layer = override("Layer.forward", "self, x, mask=None")
+    attention = override("Attention.forward", "self, x, mask=None")
+    assert weights(work, layer) == {}
+    assert weights(work, attention) == {"'Attention.forward' loses **kwargs of upstream's": "error"}
