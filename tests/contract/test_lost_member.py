@@ -90,3 +90,46 @@ def test_external_class_is_looked_into(work: Workspace) -> None:
         lost("Layer.forward", "scale"),
         lost("Layer.weight", "q_proj"),
     ]
+
+
+SPEAKING = """
+class Model:
+    def __init__(self, config):
+        self.speaks = config.speaks
+        if self.speaks:
+            self.talker = config.talker()
+
+    def _say(self, x):
+        return self.talker(x)
+
+    def generate(self, x, aloud=None):
+        {guard}
+        return self._say(x), self.talker.wave(x)
+
+    def other(self, x):
+        {other}
+"""
+MUTE = '@config.override_method("Model.__init__")\ndef init(self, config):\n    self.speaks = {}\n'
+LEAVES = "wanted = aloud and self.speaks\n        if not wanted:\n            return x"
+
+
+@pytest.mark.parametrize(
+    ("guard", "flag", "other", "count"),
+    [
+        pytest.param("pass", "False", "return x", 2, id="not guarded"),
+        pytest.param(LEAVES, "False", "return x", 0, id="left before"),
+        pytest.param(LEAVES, "config.speaks", "return x", 2, id="set by the configuration"),
+        pytest.param(LEAVES, "False", "self.speaks = True", 2, id="set elsewhere"),
+        pytest.param(LEAVES, "False", "return self._say(x)", 1, id="private method called elsewhere"),
+        pytest.param("if not self.speaks:\n            raise ValueError", "False", "return x", 0, id="raises before"),
+        pytest.param("if self.speaks:\n            return x", "True", "return x", 0, id="always true"),
+        pytest.param(LEAVES + "\n        wanted = True", "False", "return x", 2, id="name given anew"),
+        pytest.param("if self.speaks:\n            return self._say(x)", "False", "return x", 2, id="goes on behind"),
+    ],
+)
+def test_code_behind_a_flag_that_init_sets_for_good_never_runs(
+    work: Workspace, guard: str, flag: str, other: str, count: int
+) -> None:
+    work.upstream(SPEAKING.format(guard=guard, other=other))
+    work.config(MUTE.format(flag))
+    assert len(found(work, "PG222")) == count

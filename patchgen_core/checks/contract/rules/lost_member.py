@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.checks.contract.unreachable import Unreachable
 from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.inference import Inference
-from patchgen_core.syntax.nodes import FUNCTIONS, all_methods, inside, statements
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, all_methods, inside, statements
 
 _REGISTERING = frozenset(["register_buffer", "register_parameter", "add_module", "register_module"])
 _UPSTREAM = """
@@ -83,6 +84,7 @@ def _registered(node: ast.AST) -> set[str] | None:
 
 def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> Iterator[Finding]:
     names = set().union(*(gone for _, gone in lost.values()))
+    unreachable: dict[str, Unreachable] = {}
     for owner, function in _functions(subject):
         scope = subject.generated.scope_of(function)
         tested = {n.value for n in ast.walk(function) if isinstance(n, ast.Constant)}  # by hasattr or getattr
@@ -96,13 +98,26 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
                 name = patch.dotted.partition(".")[0] if patch is not None else ""
                 is_new = (name, node.attr) not in reported
                 if patch is not None and node.attr in gone and value.kind == "instance" and is_new:
+                    if id(node) in _never_run(subject, unreachable, owner, function):
+                        continue
                     reported.add((name, node.attr))
                     message = f"'{owner}' uses '{node.attr}' of '{name}', which the patch of it takes away"
                     hint = f"Give the patched '{name}' a '{node.attr}', or patch '{owner}' as well."
                     yield Finding(message, hint, node, owner, patch.patch.location)
 
 
-def _functions(subject: Subject) -> Iterator[tuple[str, ast.AST]]:
+def _never_run(subject: Subject, known: dict[str, Unreachable], owner: str, function: Function) -> set[int]:
+    """The nodes of a method that never run, by what the ``__init__`` of its class sets."""
+    name, _, method = owner.partition(".")
+    cls = subject.inference.class_of(name) if method else None
+    if cls is None:
+        return set()
+    if name not in known:
+        known[name] = Unreachable(subject.inference, subject.callers, cls)
+    return known[name].nodes(function)
+
+
+def _functions(subject: Subject) -> Iterator[tuple[str, Function]]:
     for name, definitions in subject.generated.index.definitions.items():
         for node in definitions:
             if isinstance(node, FUNCTIONS):
@@ -118,7 +133,8 @@ RULE = Rule(
     reason=(
         "A fused class merges `q_proj` and `k_proj` into one projection, or an overridden `__init__` no longer sets "
         "an attribute. Upstream's code that still reads it, in another method or through another class's attribute, "
-        "raises an AttributeError, and only when that line runs."
+        "raises an AttributeError, and only when that line runs. Code behind a flag that `__init__` sets for good is "
+        "left out."
     ),
     failing=Example(
         """
