@@ -47,7 +47,7 @@ class AddedImports:
         problems: list[Problem] = []
         for spec in unique(specs):
             names = imported_names(spec)
-            there = [n for n in names if n in top and n not in self.dropped and self._has(spec, n, import_source)]
+            there = [n for n in names if n in top and n not in self.dropped and self._has(spec, n, _loading)]
             for name in names:
                 other = bound.setdefault(name, spec)
                 if binding(other, name) != binding(spec, name):
@@ -75,7 +75,7 @@ class AddedImports:
             return []
         return [Problem(message, spec.location, hint, code=SHADOWING)]
 
-    def _has(self, spec: ImportSpec, name: str, source: Callable[[ImportSpec, str], tuple[str, str]]) -> bool:
+    def _has(self, spec: ImportSpec, name: str, source: Callable[[ImportSpec, str], object]) -> bool:
         """Whether upstream imports a name from the same source."""
         for statement, alias in self.index.imports.get(name, ()):
             if isinstance(statement, ast.Import):
@@ -101,10 +101,21 @@ def import_source(spec: ImportSpec, name: str) -> tuple[str, str]:
     return (spec.module, name)
 
 
-def binding(spec: ImportSpec, name: str) -> tuple[str, str]:
-    """What a name is after an import: ``import a.b`` and ``import a.c`` both bind ``a``."""
+def binding(spec: ImportSpec, name: str) -> str:
+    """What a name is after an import.
+
+    ``import a.b as c`` and ``from a import b as c`` bind the same, ``import a.b`` and ``import a.c`` both bind ``a``.
+    """
     module, attribute = import_source(spec, name)
-    return (module if spec.is_from_import or spec.alias else module.split(".")[0], attribute)
+    if not spec.is_from_import and not spec.alias:
+        return module.split(".")[0]
+    return f"{module}.{attribute}" if attribute else module
+
+
+def _loading(spec: ImportSpec, name: str) -> tuple[str, str]:
+    """What a name is after an import, and the submodule that ``import a.b`` loads beside that."""
+    is_plain = not spec.is_from_import and not spec.alias
+    return binding(spec, name), spec.module if is_plain and "." in spec.module else ""
 
 
 def checked_blocks(config: PatchConfig) -> tuple[tuple[tuple[str, Location], ...], list[Problem]]:

@@ -23,22 +23,23 @@ ORIGINAL_INIT = "_original_init"
 def map_prefixes(text: str, name_map: Mapping[str, str]) -> str:
     """Rename class prefixes in every word of a source text: identifiers, strings and comments alike.
 
-    A prefix counts where a word starts with it and goes on with a capital, an underscore or nothing:
-    ``Qwen3`` is the prefix of ``Qwen3Model`` but neither of ``Qwen35Model`` nor of ``Qwen3_5Model``.
+    A prefix counts where a word starts with it, underscores before it aside, and goes on with a capital, an
+    underscore or nothing: ``Qwen3`` is the prefix of ``Qwen3Model`` and of ``_Qwen3Model``, but neither of
+    ``Qwen35Model`` nor of ``Qwen3_5Model``.
     A word is renamed once; one that has the new prefix already, where that continues the old one, stays.
     """
     if not name_map:
         return text
     prefixes = "|".join(re.escape(old) for old in sorted(name_map, key=len, reverse=True))
     # A word may follow an escape sequence: in the source, "\nQwen3Model" has an "n" before it.
-    pattern = re.compile(rf"(?:(?<!\w)|(?<=\\[abfnrtv]))({prefixes})(?![a-z0-9]|_\d)(\w*)")
+    pattern = re.compile(rf"(?:(?<!\w)|(?<=\\[abfnrtv]))(_*)({prefixes})(?![a-z0-9]|_\d)(\w*)")
 
     def rename(match: re.Match[str]) -> str:
-        old, word = match[1], match[0]
+        underscores, old, rest = match.groups()
         new = name_map[old]
-        if new.startswith(old) and re.match(rf"{re.escape(new)}(?![a-z0-9])", word):
-            return word
-        return new + match[2]
+        if new.startswith(old) and re.match(rf"{re.escape(new)}(?![a-z0-9])", old + rest):
+            return match[0]
+        return underscores + new + rest
 
     return pattern.sub(rename, text)
 

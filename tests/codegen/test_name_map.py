@@ -10,17 +10,17 @@ from tests.conftest import Workspace, execute
 # --- name_map --------------------------------------------------------------------------------------
 
 
-WORDS = '"A1 AX ABX AB A_x A_1 Ab ABb BA _A A", A, ABX, x.AX'
+WORDS = '"A1 AX ABX AB A_x A_1 Ab ABb BA _A __AX _ABX B_AX A", A, ABX, x._AX'
 
 
 @pytest.mark.parametrize(
     ("name_map", "expected"),
     [
-        ({"A": "AB"}, '"A1 ABX ABX AB AB_x A_1 Ab ABBb BA _A AB", AB, ABX, x.ABX'),
-        ({"AB": "A"}, '"A1 AX AX A A_x A_1 Ab ABb BA _A A", A, AX, x.AX'),
-        ({"A": "B", "B": "A"}, '"A1 BX BBX BB B_x A_1 Ab BBb AA _A B", B, BBX, x.BX'),
-        ({"A": "X", "AB": "Y"}, '"A1 XX YX Y X_x A_1 Ab XBb BA _A X", X, YX, x.XX'),
-        ({"A": "A_1"}, '"A1 A_1X A_1BX A_1B A_1_x A_1 Ab A_1Bb BA _A A_1", A_1, A_1BX, x.A_1X'),
+        ({"A": "AB"}, '"A1 ABX ABX AB AB_x A_1 Ab ABBb BA _AB __ABX _ABX B_AX AB", AB, ABX, x._ABX'),
+        ({"AB": "A"}, '"A1 AX AX A A_x A_1 Ab ABb BA _A __AX _AX B_AX A", A, AX, x._AX'),
+        ({"A": "B", "B": "A"}, '"A1 BX BBX BB B_x A_1 Ab BBb AA _B __BX _BBX A_AX B", B, BBX, x._BX'),
+        ({"A": "X", "AB": "Y"}, '"A1 XX YX Y X_x A_1 Ab XBb BA _X __XX _YX B_AX X", X, YX, x._XX'),
+        ({"A": "A_1"}, '"A1 A_1X A_1BX A_1B A_1_x A_1 Ab A_1Bb BA _A_1 __A_1X _A_1BX B_AX A_1", A_1, A_1BX, x._A_1X'),
         ({"A": "A"}, WORDS),
         ({}, WORDS),
     ],
@@ -30,6 +30,28 @@ def test_name_map_renames_prefixes_of_words_once(work: Workspace, name_map: dict
     work.upstream("def f(): ...\n")
     work.config(f"@config.replace_function('f', name_map={name_map!r})\ndef g():\n    return {WORDS}\n")
     assert work.raw().endswith(f"return {expected}\n")
+
+
+def test_name_map_leads_to_a_private_helper_or_leaves_it(work: Workspace) -> None:
+    """A helper that another config declares keeps its name where there is none of the new one."""
+    work.upstream("class ToyMoe:\n    def f(self): ...\n\n\nclass ToyMoeHead:\n    def f(self): ...\n")
+    work.config(
+        """
+        @config.add_helper
+        class _ToyShared: ...
+
+        @config.add_helper
+        class _ToyOwn: ...
+
+        @config.add_helper
+        class _ToyMoeOwn: ...
+
+        @config.override_method("ToyMoe.f", name_map={"Toy": "ToyMoe"})
+        def f(self):
+            return _ToyShared, _ToyOwn, _ToyMoeOwn
+        """
+    )
+    assert "return _ToyShared, _ToyMoeOwn, _ToyMoeOwn\n" in work.raw()
 
 
 def test_name_map_reaches_text_comments_decorators_and_annotations(work: Workspace) -> None:

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
-from patchgen_core.codegen.added_code import SHADOWING
+from patchgen_core.codegen.added_code import SHADOWING, binding
 from patchgen_core.codegen.imports import imported_names
 from patchgen_core.errors import Location
 from patchgen_core.syntax.index import bound_name
@@ -50,9 +50,7 @@ def _added(subject: Subject) -> Iterator[tuple[str, str, Location | None, str]]:
     plan = subject.plan
     for spec in plan.imports:
         for name in imported_names(spec):
-            origin = next((n for n in spec.names if n.split(" as ")[-1].strip() == name), name)
-            source = f"{spec.module}.{origin.split(' as ')[0].strip()}" if spec.is_from_import else spec.module
-            yield name, "an added import", spec.location, source
+            yield name, "an added import", spec.location, binding(spec, name)
     for helper in plan.helpers:
         yield helper.name, "a helper", helper.helper.location, ""
     for block, location in plan.post_import_blocks:
@@ -71,7 +69,7 @@ def _added(subject: Subject) -> Iterator[tuple[str, str, Location | None, str]]:
 
 def _meaning(statement: ast.Import | ast.ImportFrom, alias: ast.alias, package: str) -> str:
     if isinstance(statement, ast.Import):
-        return alias.name
+        return alias.name if alias.asname else alias.name.partition(".")[0]
     parts = package.split(".")
     base = parts[: len(parts) - statement.level + 1] if statement.level else []
     return ".".join([*base, *filter(None, [statement.module]), alias.name])
