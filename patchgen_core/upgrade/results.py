@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from patchgen_core.errors import Location, Problem
@@ -251,9 +251,9 @@ class Cell:
     problems: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True)
-class PatchRow:
-    """A patch against all versions, with a cell for each in their order.
+@dataclass(frozen=True, kw_only=True)
+class CellRow:
+    """Something against all versions, with a cell for each in their order.
 
     Attributes:
         first_broken: the first version after one that works in which it breaks; empty for none. It may lie between
@@ -266,9 +266,6 @@ class PatchRow:
         reasons: why it breaks in ``first_broken``; where that is empty, in ``last_broken``.
     """
 
-    kind: str
-    target: str
-    location: Location
     cells: tuple[Cell, ...]
     first_broken: str = ""
     last_working: str = ""
@@ -279,14 +276,22 @@ class PatchRow:
 
 
 @dataclass(frozen=True)
-class MatrixRow:
-    """A config against all versions; what is not said here is as for :class:`ConfigVerdict` and :class:`PatchRow`.
+class PatchRow(CellRow):
+    """A patch against all versions."""
+
+    kind: str
+    target: str
+    location: Location
+
+
+@dataclass(frozen=True)
+class MatrixRow(CellRow):
+    """A config against all versions, whose cells are the worst of its patches and of what concerns the whole module;
+    ``reasons`` are those that do not concern its patches. The rest is as for :class:`ConfigVerdict`.
 
     Attributes:
         base: the version that its generated file is based on; that of what is installed where none says it; empty
             when neither is there.
-        cells: one for each version, the worst of its patches and of what concerns the whole module.
-        reasons: why it breaks there, apart from what concerns its patches.
     """
 
     config: str
@@ -294,14 +299,7 @@ class MatrixRow:
     line: int
     module: str
     base: str
-    cells: tuple[Cell, ...]
     patches: tuple[PatchRow, ...] = ()
-    first_broken: str = ""
-    last_working: str = ""
-    is_exact: bool = True
-    first_working: str = ""
-    last_broken: str = ""
-    reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def count(self, column: int) -> int:
@@ -325,7 +323,7 @@ class MatrixReport:
     rows: tuple[MatrixRow, ...]
     skipped: tuple[str, ...] = ()
     failed: tuple[Problem, ...] = ()
-    tried: tuple[str, ...] = field(default=())
+    tried: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:

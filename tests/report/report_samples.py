@@ -150,8 +150,16 @@ def matrix_report() -> MatrixReport:
     why = problem("patch target 'Norm.forward' is not in upstream", "")
     at = Location(str(ROOT / "models/toy_gpu_patch_gen_config.py"), 20)
     breaks = (*cells(("ok", "cosmetic")), *(Cell(v, "breaks", ("it is gone",), (why,)) for v in VERSIONS[2:]))
-    broken = PatchRow("override_method", "Norm.forward", at, breaks, "5.12.0", "5.11.0", False)
-    good = PatchRow("override_method", "Norm.other", at, cells(("ok",) * 4))
+    broken = PatchRow(
+        "override_method",
+        "Norm.forward",
+        at,
+        cells=breaks,
+        first_broken="5.12.0",
+        last_working="5.11.0",
+        is_exact=False,
+    )
+    good = PatchRow("override_method", "Norm.other", at, cells=cells(("ok",) * 4))
     rows = (
         row("zoo.broken_gpu_patch_gen_config", breaks, (broken, good)),
         row("zoo.fine_gpu_patch_gen_config", cells(("ok", "ok", "changed", "cosmetic")), (good,)),
@@ -166,7 +174,7 @@ def cells(states: tuple[str, ...]) -> tuple[Cell, ...]:
 
 def row(name: str, own: tuple[Cell, ...], patches: tuple[PatchRow, ...]) -> MatrixRow:
     path = str(ROOT / f"{name.replace('.', '/')}.py")
-    return MatrixRow(name, path, 12, "transformers.models.toy.modeling_toy", "5.9.0", own, patches)
+    return MatrixRow(name, path, 12, "transformers.models.toy.modeling_toy", "5.9.0", patches, cells=own)
 
 
 # --- many ------------------------------------------------------------------------------------------

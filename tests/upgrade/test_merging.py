@@ -104,6 +104,12 @@ def test_an_argument_beside_an_argument() -> None:
     assert_clean(merge(FORWARD, ours, theirs), both)
 
 
+def test_the_arguments_of_a_method_and_what_the_method_is_called_on() -> None:
+    base = "def f(self, x, shape):\n    return self.q_proj(x).view(1, -1, 64).transpose(1, 2)"
+    ours, theirs = changed(base, ("(x)", "(self.norm(x))")), changed(base, ("1, -1, 64", "shape"))
+    assert_clean(merge(base, ours, theirs), changed(ours, ("1, -1, 64", "shape")))
+
+
 def test_a_comment_behind_an_argument_swallows_none() -> None:
     base = "def f(x):\n    return g(a=x, b=1, c=2)"
     ours = "def f(x):\n    return g(a=x,  # ours\n        b=1, z=3, c=2)"

@@ -195,16 +195,17 @@ class _Matrix:
         for number, patch in enumerate(patches_of(loaded)):
             cells = tuple(cell.patches[number] for cell in results)
             location = patch.location or loaded.config.location
-            patches.append(self._with_turns(PatchRow(patch.kind, patch.target, location, cells), (key, number), turns))
+            patch_row = PatchRow(patch.kind, patch.target, location, cells=cells)
+            patches.append(self._with_turns(patch_row, (key, number), turns))
         row = MatrixRow(
             loaded.label,
             str(loaded.path),
             loaded.config.location.line,
             loaded.config.source_module,
             self.bases[key].version,
-            tuple(cell.config for cell in results),
             tuple(patches),
-            notes=self._notes(loaded),
+            self._notes(loaded),
+            cells=tuple(cell.config for cell in results),
         )
         return self._with_turns(row, (key, None), turns)
 

@@ -124,7 +124,7 @@ def _merge_parts(edits: Edits, base: Spot, ours: Spot, theirs: Spot) -> bool:
         return False  # another part of another thing
     if isinstance(ours.node, ast.Tuple) and len({_length(spot.node) for spot in (base, ours, theirs)}) > 2:
         return False  # which one is which is decided by their number
-    return all(_merge_field(edits, name, base, ours, theirs) for name in ours.node._fields)
+    return all(merge_field(edits, name, base, ours, theirs) for name in ours.node._fields)
 
 
 def _differ_apart(base: Spot, ours: Spot, theirs: Spot, first: str, second: str) -> bool:
@@ -144,17 +144,15 @@ def _length(node: ast.AST) -> int:
     return len(parts)
 
 
-def _merge_field(edits: Edits, name: str, base: Spot, ours: Spot, theirs: Spot) -> bool:
+def merge_field(edits: Edits, name: str, base: Spot, ours: Spot, theirs: Spot) -> bool:
+    """Apply upstream's change of one field of a node, whatever is in it; whether that can be decided."""
     values = [getattr(spot.node, name) for spot in (base, ours, theirs)]
     if all(isinstance(value, list) for value in values):
         if len({len(value) for value in values}) > 1:
-            return _same_lists(values, 0, 2, ours) or _same_lists(values, 1, 2, ours)
+            dumps = [[ours.text.dump(node) for node in value] for value in values]
+            return dumps[2] in dumps[:2]
         return all(_merge_values(edits, list(row), base, ours, theirs) for row in zip(*values))
     return _merge_values(edits, values, base, ours, theirs)
-
-
-def _same_lists(values: list[list[ast.AST]], one: int, other: int, spot: Spot) -> bool:
-    return list(map(spot.text.dump, values[one])) == list(map(spot.text.dump, values[other]))
 
 
 def _merge_values(edits: Edits, values: list[object], base: Spot, ours: Spot, theirs: Spot) -> bool:
@@ -191,10 +189,9 @@ def _merge_call(edits: Edits, base: Spot, ours: Spot, theirs: Spot) -> bool:
     old, mine, new = (call for call in calls if isinstance(call, ast.Call))
     changed = [_arguments(spot, call) != _arguments(base, old) for spot, call in ((ours, mine), (theirs, new))]
     dumps = [spot.text.dump(call.func) for spot, call in ((base, old), (ours, mine), (theirs, new))]
-    if dumps[1] != dumps[0] and changed[1] and not _is_receiver(old.func, mine.func):
-        return False
-    if dumps[2] != dumps[0] and changed[0] and not _is_receiver(old.func, new.func):
-        return False
+    for function, dump, other_changed in ((mine.func, dumps[1], changed[1]), (new.func, dumps[2], changed[0])):
+        if dump != dumps[0] and other_changed and not _is_same_method(old.func, function):
+            return False
     if not merge_expression(edits, base.part(old.func), ours.part(mine.func), theirs.part(new.func)):
         return False
     counts = [len(call.args) for call in (old, mine, new)]
@@ -234,8 +231,8 @@ def _reads_entry(edits: Edits, name: str, key: str | None) -> bool:
     return False
 
 
-def _is_receiver(one: ast.expr, other: ast.expr) -> bool:
-    """Whether two functions are the same method of what two expressions make."""
+def _is_same_method(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two functions are one method of what two calls make, such as ``self.q_proj(x).view``."""
     if not isinstance(one, ast.Attribute) or not isinstance(other, ast.Attribute) or one.attr != other.attr:
         return False
     return isinstance(one.value, ast.Call) and isinstance(other.value, ast.Call)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, FUNCTIONS, blocks, without_docstring
 from patchgen_core.upgrade.merging.blocks import BlockMerge, Sides, note_same
 from patchgen_core.upgrade.merging.edits import Edits
-from patchgen_core.upgrade.merging.expressions import Spot, merge_expression
+from patchgen_core.upgrade.merging.expressions import Spot, merge_expression, merge_field
 from patchgen_core.upgrade.merging.nested import without_nested
 from patchgen_core.upgrade.merging.signature import merge_decorators, merge_docstring, merge_head, read_head
 from patchgen_core.upgrade.merging.text import DefinitionText, Unit, units
@@ -117,20 +117,17 @@ class TreeMerge:
     def _simple(self, base: Unit, ours: Unit, theirs: Unit) -> None:
         state = self.edits.state
         trio = base, ours, theirs
-        spots = [Spot(u.text, u.node, u.text.source.start(u.node), u.text.source.end(u.node)) for u in trio]
-        if ours.dump == base.dump and _same_tokens(base, ours):
-            self._take_theirs(ours, theirs)
-            return
-        if self._parts(*spots):
-            return
-        self.edits.go_back(state)
-        if ours.dump == base.dump:
-            self._take_theirs(ours, theirs)
-            return
-        reason = "both sides changed this statement"
-        self.edits.conflict(ours.start, reason, *(u.text.moved_lines(u.start, u.last) for u in trio))
+        is_untouched = ours.dump == base.dump and _tokens(ours) == _tokens(base)
+        if is_untouched or not self._parts(*(_spot(unit) for unit in trio)):
+            self.edits.go_back(state)
+            self._whole(trio, "both sides changed this statement")
 
-    def _take_theirs(self, ours: Unit, theirs: Unit) -> None:
+    def _whole(self, trio: tuple[Unit, Unit, Unit], reason: str) -> None:
+        """Take upstream's statement where ours is the old one; where it is not, that is a conflict."""
+        base, ours, theirs = trio
+        if ours.dump != base.dump:
+            self.edits.conflict(ours.start, reason, *(u.text.moved_lines(u.start, u.last) for u in trio))
+            return
         source, other = ours.text.source, theirs.text
         new = other.moved(other.source.start(theirs.node), other.source.end(theirs.node), source.indent(ours.start))
         self.edits.replace(source.start(ours.node), source.end(ours.node), new, [theirs.node])
@@ -141,7 +138,7 @@ class TreeMerge:
             return self._assignment(base, ours, theirs)
         if len(set(map(type, nodes))) > 1 or _is_unpacked_otherwise(nodes):
             return False
-        return all(self._field(name, base, ours, theirs) for name in ours.node._fields)
+        return all(merge_field(self.edits, name, base, ours, theirs) for name in ours.node._fields)
 
     def _assignment(self, base: Spot, ours: Spot, theirs: Spot) -> bool:
         """An assignment that has an annotation on one side only."""
@@ -154,26 +151,17 @@ class TreeMerge:
         spots = [spot.part(value) for spot, value in zip((base, ours, theirs), values) if value is not None]
         return len(spots) == 3 and merge_expression(self.edits, *spots)
 
-    def _field(self, name: str, base: Spot, ours: Spot, theirs: Spot) -> bool:
-        values = [getattr(spot.node, name) for spot in (base, ours, theirs)]
-        spots, rows = (base, ours, theirs), [values]
-        if all(isinstance(value, list) for value in values) and len({len(value) for value in values}) == 1:
-            rows = [list(row) for row in zip(*values)]
-        if all(isinstance(value, ast.expr) for row in rows for value in row):
-            return all(merge_expression(self.edits, *(s.part(v) for s, v in zip(spots, row))) for row in rows)
-        dumps = [_shown(value) for value in values]
-        return dumps[2] in (dumps[0], dumps[1])
-
     def _compound(self, base: Unit, ours: Unit, theirs: Unit) -> None:
         """The first line's expressions, then each block."""
         trio = base, ours, theirs
-        if not self._same_handlers(trio):
-            self._other_shape(base, ours, theirs)
+        if len({_handlers(unit) for unit in trio}) > 1:
+            if theirs.dump != base.dump:
+                self._whole(trio, "both sides changed this statement, and its parts are not the same")
             return
         state = self.edits.state
-        spots = [Spot(u.text, u.node, u.text.source.start(u.node), u.text.source.end(u.node)) for u in trio]
+        spots = [_spot(unit) for unit in trio]
         heads = [name for name in ours.node._fields if name not in _BLOCKS]
-        if not all(self._field(name, *spots) for name in heads):
+        if not all(merge_field(self.edits, name, *spots) for name in heads):
             self.edits.go_back(state)
             shown = [u.text.moved_lines(u.node.lineno, _head_end(u)) for u in trio]
             self.edits.conflict(ours.node.lineno, "both sides changed the first line of this statement", *shown)
@@ -196,9 +184,9 @@ class TreeMerge:
         if new in (old, mine) or (all(bodies) and old != mine):
             return
         if old != mine:
-            said = [_section_text(unit, body, "") for unit, body in zip((base, ours, theirs), bodies)]
+            texts = [_section_text(unit, body, "") for unit, body in zip((base, ours, theirs), bodies)]
             line = _section_lines(ours, bodies[1])[0] if bodies[1] else ours.last + 1
-            self.edits.conflict(line, "both sides changed whether there is an else", *said)
+            self.edits.conflict(line, "both sides changed whether there is an else", *texts)
             return
         starts, indent = ours.text.source.line_starts, ours.text.source.indent(ours.node.lineno)
         if mine:
@@ -210,27 +198,18 @@ class TreeMerge:
             at = starts[_body_end(ours, name)]
             self.edits.replace(at, at, _section_text(theirs, bodies[2], indent) + "\n", bodies[2])
 
-    def _same_handlers(self, trio: tuple[Unit, Unit, Unit]) -> bool:
-        """Whether a statement's ``except`` and ``case`` lines are the same everywhere."""
-        said = []
-        for unit in trio:
-            handlers = [_shown([h.type, h.name]) for h in getattr(unit.node, "handlers", ())]
-            cases = [_shown([c.pattern, c.guard]) for c in getattr(unit.node, "cases", ())]
-            said.append([*handlers, *cases])
-        return said[0] == said[1] == said[2]
-
-    def _other_shape(self, base: Unit, ours: Unit, theirs: Unit) -> None:
-        """A statement that has another ``except`` or ``case`` in one text."""
-        if theirs.dump == base.dump:
-            return
-        if ours.dump == base.dump:
-            self._take_theirs(ours, theirs)
-            return
-        reason = "both sides changed this statement, and its parts are not the same"
-        self.edits.conflict(ours.start, reason, *(u.text.moved_lines(u.start, u.last) for u in (base, ours, theirs)))
-
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+
+
+def _spot(unit: Unit) -> Spot:
+    return Spot(unit.text, unit.node, unit.text.source.start(unit.node), unit.text.source.end(unit.node))
+
+
+def _handlers(unit: Unit) -> str:
+    """A statement's ``except`` and ``case`` lines."""
+    handlers = [[handler.type, handler.name] for handler in getattr(unit.node, "handlers", ())]
+    return _dump([handlers, [[case.pattern, case.guard] for case in getattr(unit.node, "cases", ())]])
 
 
 def _section_lines(unit: Unit, body: list[ast.stmt]) -> tuple[int, int]:
@@ -278,20 +257,19 @@ def _own_part(unit: Unit) -> str:
     """What a statement says without its blocks."""
     if not isinstance(unit.node, COMPOUND):
         return unit.dump
-    return _shown([getattr(unit.node, name) for name in unit.node._fields if name not in _BLOCKS])
+    return _dump([getattr(unit.node, name) for name in unit.node._fields if name not in _BLOCKS])
 
 
-def _shown(value: object) -> str:
+def _dump(value: object) -> str:
     if isinstance(value, list):
-        return "[" + ", ".join(map(_shown, value)) + "]"
+        return "[" + ", ".join(map(_dump, value)) + "]"
     return ast.dump(value) if isinstance(value, ast.AST) else repr(value)
 
 
-def _same_tokens(one: Unit, other: Unit) -> bool:
-    spans = [(u.text.source.start(u.node), u.text.source.end(u.node)) for u in (one, other)]
-    words = [[t.string for t in u.text.tokens_in(*span)] for u, span in zip((one, other), spans)]
-    remarks = [u.text.comments_in(*span) for u, span in zip((one, other), spans)]
-    return words[0] == words[1] and remarks[0] == remarks[1]
+def _tokens(unit: Unit) -> tuple[list[str], list[str]]:
+    """What a statement is written with, and the comments in it."""
+    span = unit.text.source.start(unit.node), unit.text.source.end(unit.node)
+    return [token.string for token in unit.text.tokens_in(*span)], unit.text.comments_in(*span)
 
 
 def _class_head(unit: Unit) -> tuple[int, int]:

@@ -58,7 +58,7 @@ class ConfigReplacements:
         """Every patch, each once, in the order of the config."""
         location = self.config.location
         declared = [p if p.location else replace(p, location=location) for p in unique(self.config.patches)]
-        planned = [found for patch in declared if (found := self._plan(patch)) is not None]
+        planned = [plan for patch in declared if (plan := self._plan(patch)) is not None]
         settled, _, _ = settle_names(planned, self._helpers)
         nodes = {id(entry.patch): _parsed(entry) for entry in settled}
         return tuple(PatchReplacement(patch, read_target_name(patch), nodes.get(id(patch))) for patch in declared)

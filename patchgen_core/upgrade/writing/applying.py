@@ -10,9 +10,9 @@ from patchgen_core.errors import Location, Problem
 from patchgen_core.files import write_files
 from patchgen_core.project.project import Project
 from patchgen_core.upgrade.results import Rebase, UpgradeReport
-from patchgen_core.upgrade.writing.candidates import Candidate, Key, Left, find_candidates
+from patchgen_core.upgrade.writing.candidates import Candidate, Key, Omission, find_candidates
 from patchgen_core.upgrade.writing.git import refuse_dirty
-from patchgen_core.upgrade.writing.rehearsing import Made, Rehearsal, files_of
+from patchgen_core.upgrade.writing.rehearsing import Rehearsal, RehearsalResult, files_of
 from patchgen_core.upgrade.writing.rewriting import rewrite
 from patchgen_core.upstream.releases import Release
 
@@ -61,16 +61,17 @@ def apply(
     if not allow_dirty:
         refuse_dirty(project.base)
     rehearsal = Rehearsal(project, report, release.folder, release.version)
-    candidates, left = find_candidates(project, report, rehearsal.files, rehearsal.uses, conflicts)
+    candidates, omissions = find_candidates(project, report, rehearsal.files, rehearsal.uses, conflicts)
     marked = [candidate for candidate in candidates if candidate.is_marked]
-    chosen, made, failed = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
-    return _write(rehearsal, chosen, marked, [*left, *failed], made, _unfinished(report, [*left, *failed]))
+    chosen, result, more = rehearsal.settle([candidate for candidate in candidates if not candidate.is_marked])
+    omissions += more
+    return _write(rehearsal, chosen, marked, omissions, result, _unfinished(report, omissions))
 
 
-def _unfinished(report: UpgradeReport, left: Sequence[Left]) -> dict[Key, Problem]:
+def _unfinished(report: UpgradeReport, omissions: Sequence[Omission]) -> dict[Key, Problem]:
     """The configs that something is left to be done in, with what to say of that."""
-    places = {entry.rebase.location for entry in left}
-    found = {}
+    places = {omission.rebase.location for omission in omissions}
+    problems = {}
     for config in report.configs:
         count = sum(p.rebase is not None and p.rebase.location in places for p in config.patches)
         if count:
@@ -78,31 +79,31 @@ def _unfinished(report: UpgradeReport, left: Sequence[Left]) -> dict[Key, Proble
                 f"{config.config} is not generated: {count} of its replacements {'is' if count == 1 else 'are'} left"
             )
             hint = "Carry over what is left by hand, or decide that nothing is to be; then generate it."
-            found[config.path, config.config] = Problem(message, Location(config.path, config.line), hint)
-    return found
+            problems[config.path, config.config] = Problem(message, Location(config.path, config.line), hint)
+    return problems
 
 
 def _write(
     rehearsal: Rehearsal,
     chosen: Sequence[Candidate],
     marked: Sequence[Candidate],
-    left: Sequence[Left],
-    made: Made,
+    omissions: Sequence[Omission],
+    result: RehearsalResult,
     unfinished: Mapping[Key, Problem],
 ) -> Applied:
     unloadable = {candidate.path for candidate in marked}
-    ready = [key for key in made.artifacts if key not in unfinished]
-    good = [made.artifacts[key] for key in ready if not files_of(rehearsal.loaded[key]) & unloadable]
+    ready = [key for key in result.artifacts if key not in unfinished]
+    good = [result.artifacts[key] for key in ready if not files_of(rehearsal.loaded[key]) & unloadable]
     rewritten = rewrite(rehearsal.project, rehearsal.files, [*chosen, *marked], rehearsal.pins(ready))
     contents = [(path, file.encoded) for path, file in rewritten.items()]
     outputs = [file for artifact in good for file in artifact.output()]
     done = set(write_files([*contents, *outputs]))
-    failed = [problem for problems in made.problems.values() for problem in problems]
+    failed = [problem for problems in result.problems.values() for problem in problems]
     return Applied(
         written=tuple(path for path, _ in contents if path in done),
         merged=tuple(candidate.rebase for candidate in chosen),
         marked=tuple(candidate.rebase for candidate in marked),
-        left=tuple((entry.rebase, entry.reason) for entry in left),
+        left=tuple((omission.rebase, omission.reason) for omission in omissions),
         generated=tuple(path for path, _ in outputs if path in done),
         problems=(
             *dict.fromkeys(failed),

@@ -33,7 +33,7 @@ Uses = Mapping[Location, Collection[DeclaredUse]]
 
 
 @dataclass(frozen=True)
-class Left:
+class Omission:
     """A replacement that is not written, and why: a clause without its full stop."""
 
     rebase: Rebase
@@ -70,23 +70,23 @@ def declared(patch: PatchVerdict) -> tuple[Location, str, str]:
 
 def find_candidates(
     project: Project, report: UpgradeReport, files: ConfigFiles, uses: Uses, conflicts: bool
-) -> tuple[list[Candidate], list[Left]]:
+) -> tuple[list[Candidate], list[Omission]]:
     """The replacements that can be written, those with conflicts only if `conflicts`, and those that cannot."""
     groups: dict[Location, list[_Wish]] = {}
     for wish in _wishes(report):
         groups.setdefault(wish.rebase.location, []).append(wish)
     verdicts = {(config.path, config.config, *declared(p)): p for config in report.configs for p in config.patches}
-    found: list[Candidate] = []
-    left: list[Left] = []
+    candidates: list[Candidate] = []
+    omissions: list[Omission] = []
     for location, wishes in groups.items():
         reason = _disagreement(wishes, uses.get(location, ()), verdicts) or _conflict(wishes[0].rebase, conflicts)
-        made = reason or _candidate(project, files, wishes, uses.get(location, ()), found)
-        if isinstance(made, Candidate):
-            found.append(made)
+        candidate = reason or _candidate(project, files, wishes, uses.get(location, ()), candidates)
+        if isinstance(candidate, Candidate):
+            candidates.append(candidate)
         else:
             texts = {wish.rebase.merged.text: wish.rebase for wish in wishes}
-            left += [Left(rebase, made) for rebase in texts.values()]
-    return found, left
+            omissions += [Omission(rebase, candidate) for rebase in texts.values()]
+    return candidates, omissions
 
 
 def _wishes(report: UpgradeReport) -> Iterator[_Wish]:
@@ -136,11 +136,11 @@ def _needs_no_change(patch: PatchVerdict) -> bool:
 
 def _conflict(rebase: Rebase, conflicts: bool) -> str:
     """Why a replacement with conflicts is not written."""
-    found = rebase.merged.conflicts
-    if not found or (conflicts and rebase.marked):
+    first, *others = rebase.merged.conflicts or [None]
+    if first is None or (conflicts and rebase.marked):
         return ""
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"line {found[0].line} of it: {found[0].reason}{more}"
+    more = f", and {len(others)} more" if others else ""
+    return f"line {first.line} of it: {first.reason}{more}"
 
 
 def _candidate(

@@ -35,15 +35,15 @@ def uncommitted_files(root: Path) -> list[Path]:
     """
     top = Path(_git(root, "rev-parse", "--show-toplevel").rstrip("\n"))
     entries = iter(_git(root, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--", ".").split("\0"))
-    found = []
+    paths = []
     for entry in entries:
         if entry:
             state, path = entry[:2], top / entry[3:]
             if state != _UNKNOWN or path.suffix in _WRITTEN:
-                found.append(path)
+                paths.append(path)
             if any(letter in _RENAMED for letter in state):
                 next(entries, None)  # where it was before
-    return sorted(found)
+    return sorted(paths)
 
 
 def _git(root: Path, *arguments: str) -> str:

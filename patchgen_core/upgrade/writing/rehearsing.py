@@ -18,12 +18,12 @@ from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upgrade.results import UpgradeReport
-from patchgen_core.upgrade.writing.candidates import Candidate, DeclaredUse, FileChanges, Key, Left
+from patchgen_core.upgrade.writing.candidates import Candidate, DeclaredUse, FileChanges, Key, Omission
 from patchgen_core.upgrade.writing.rewriting import rewrite
 
 
 @dataclass(frozen=True)
-class Made:
+class RehearsalResult:
     """What configs make, and why others make nothing."""
 
     artifacts: dict[Key, Artifact]
@@ -46,27 +46,27 @@ class Rehearsal:
     ) -> tuple[list[LoadedConfig], dict[Key, tuple[Problem, ...]]]:
         """The configs of some files, and why others do not load."""
         loader = Loader(self.project, sources)
-        found: list[LoadedConfig] = []
+        configs: list[LoadedConfig] = []
         problems: dict[Key, tuple[Problem, ...]] = {}
         for path in paths:
             try:
-                found += loader.load(path)
+                configs += loader.load(path)
             except PatchgenError as error:
                 problems |= {key: error.problems for key in self.keys if key[0] == str(path)}
-        return found, problems
+        return configs, problems
 
     # --- what the configs are made of ------------------------------------------------------------------
 
     @cached_property
     def others(self) -> list[LoadedConfig]:
         """The project's configs that the report is not about, as far as they load."""
-        found, _ = self._load(self.project.find_configs(), self.sources)
-        return [loaded for loaded in found if _key(loaded) not in self.keys]
+        configs, _ = self._load(self.project.find_configs(), self.sources)
+        return [loaded for loaded in configs if _key(loaded) not in self.keys]
 
     @cached_property
     def uses(self) -> dict[Location, list[DeclaredUse]]:
         """What each definition is the replacement of."""
-        found: dict[Location, list[DeclaredUse]] = {}
+        uses: dict[Location, list[DeclaredUse]] = {}
         for key, loaded in self.loaded.items():
             if key not in self.keys:
                 continue
@@ -77,8 +77,8 @@ class Rehearsal:
                 except (PatchgenError, AttributeError):
                     continue
                 use = DeclaredUse(key, (location, patch.kind, patch.target))
-                found.setdefault(replacement.location, []).append(use)
-        return found
+                uses.setdefault(replacement.location, []).append(use)
+        return uses
 
     def pins(self, keys: Iterable[Key]) -> list[FileChanges]:
         """What pins configs to the release, where they are pinned to another one."""
@@ -89,47 +89,50 @@ class Rehearsal:
 
     # --- making them -----------------------------------------------------------------------------------
 
-    def make(self, candidates: Sequence[Candidate], keys: Sequence[Key]) -> Made:
+    def make(self, candidates: Sequence[Candidate], keys: Sequence[Key]) -> RehearsalResult:
         """What some configs make when candidates are written, and they are pinned to the release."""
         sources = SourceCache()
         try:
             for path, file in rewrite(self.project, self.files, candidates, self.pins(keys)).items():
                 sources.put(path, file.text)
         except PatchgenError as error:
-            return Made({}, dict.fromkeys(keys, error.problems))
+            return RehearsalResult({}, dict.fromkeys(keys, error.problems))
         loaded, problems = self._load(dict.fromkeys(Path(path) for path, _ in keys), sources)
         outcomes = make_outcomes(self.project, [entry for entry in loaded if _key(entry) in keys], sources)
-        made = {(str(outcome.path), outcome.label): outcome for outcome in outcomes}
-        problems |= {key: outcome.problems for key, outcome in made.items() if outcome.artifact is None}
-        artifacts = {key: outcome.artifact for key, outcome in made.items() if outcome.artifact is not None}
-        return Made(artifacts, {key: found for key, found in problems.items() if key in keys})
+        artifacts = {}
+        for outcome in outcomes:
+            if outcome.artifact is not None:
+                artifacts[str(outcome.path), outcome.label] = outcome.artifact
+            else:
+                problems[str(outcome.path), outcome.label] = outcome.problems
+        return RehearsalResult(artifacts, {key: problems[key] for key in problems if key in keys})
 
-    def settle(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], Made, list[Left]]:
+    def settle(self, candidates: Sequence[Candidate]) -> tuple[list[Candidate], RehearsalResult, list[Omission]]:
         """The candidates that every config still generates with or has no new problem with, what is made with them,
         and why the others are left."""
-        chosen, left = list(candidates), list[Left]()
+        chosen, omissions = list(candidates), list[Omission]()
         while True:
-            made = self.make(chosen, self.keys)
-            worse = self._worse(made, self.keys)
+            result = self.make(chosen, self.keys)
+            worse = self._worse(result, self.keys)
             if not worse or not chosen:
-                return chosen, made, left
+                return chosen, result, omissions
             dropped = self._to_blame(chosen, worse[0]) or [(c, worse[0][1]) for c in chosen]
             chosen = [candidate for candidate in chosen if candidate not in [entry for entry, _ in dropped]]
             clause = f"{worse[0][0][1]} does not generate with it"
-            left += [Left(candidate.rebase, f"{clause}: {problem.message}") for candidate, problem in dropped]
+            omissions += [Omission(candidate.rebase, f"{clause}: {problem.message}") for candidate, problem in dropped]
 
-    def _worse(self, made: Made, keys: Iterable[Key]) -> list[tuple[Key, Problem]]:
+    def _worse(self, result: RehearsalResult, keys: Iterable[Key]) -> list[tuple[Key, Problem]]:
         """The configs with a problem that they would not have if nothing were written, with that problem."""
-        found = []
+        worse = []
         for key in keys:
-            problems = made.problems.get(key, ())
-            known = {_said(problem) for problem in self._before.problems.get(key, ())} if problems else set()
-            new = [problem for problem in problems if _said(problem) not in known]
-            found += [(key, new[0])] if new else []
-        return found
+            problems = result.problems.get(key, ())
+            before = {_without_numbers(problem) for problem in self._before.problems.get(key, ())} if problems else ()
+            new = [problem for problem in problems if _without_numbers(problem) not in before]
+            worse += [(key, new[0])] if new else []
+        return worse
 
     @cached_property
-    def _before(self) -> Made:
+    def _before(self) -> RehearsalResult:
         """What the configs make when nothing is written."""
         return self.make([], self.keys)
 
@@ -152,14 +155,14 @@ class Rehearsal:
 
 def files_of(loaded: LoadedConfig) -> set[Path]:
     """The project's files that a config is made of."""
-    found = (namespace.get("__file__") for namespace in loaded.modules.values())
-    return {loaded.path, *(Path(file) for file in found if file)}
+    files = (namespace.get("__file__") for namespace in loaded.modules.values())
+    return {loaded.path, *(Path(file) for file in files if file)}
 
 
 def _key(loaded: LoadedConfig) -> Key:
     return str(loaded.path), loaded.label
 
 
-def _said(problem: Problem) -> str:
-    """A problem without the numbers of lines, which differ."""
+def _without_numbers(problem: Problem) -> str:
+    """A problem's message without the numbers of lines, which differ."""
     return re.sub(r"\d+", "", problem.message)

@@ -71,33 +71,36 @@ class _Importers:
     @cached_property
     def _words(self) -> set[str]:
         """The names that they import from it; of those that import the module itself, every word."""
-        found: set[str] = set()
+        words: set[str] = set()
         stem = self.module.rpartition(".")[2]
         for path in walk_files(self.project.search_root):
             if path.suffix == ".py" and path != self.path:
                 text = read_text(path) or ""
                 if stem in text:
-                    found |= self._taken(path, text)
-        return found
+                    words |= self._taken(path, text)
+        return words
 
     def _taken(self, path: Path, text: str) -> set[str]:
+        every_word = set(re.findall(r"\w+", text))
         try:
             tree = parse_source(path, text.replace("\r\n", "\n")).tree
         except PatchgenError:
-            return set(re.findall(r"\w+", text))
+            return every_word
         module = self.project.module_name(path)
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        found: set[str] = set()
+        taken: set[str] = set()
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (base := _absolute(node, package)):
+            if isinstance(node, ast.Import):
+                modules = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and (base := _absolute(node, package)):
                 names = {alias.name for alias in node.names}
-                if base == self.module:
-                    found |= set(re.findall(r"\w+", text)) if "*" in names else names
-                elif any(f"{base}.{name}" == self.module for name in names):
-                    found |= set(re.findall(r"\w+", text))
-            elif isinstance(node, ast.Import) and any(alias.name == self.module for alias in node.names):
-                found |= set(re.findall(r"\w+", text))
-        return found
+                taken |= names if base == self.module else set()
+                modules = {base} if "*" in names else {f"{base}.{name}" for name in names}
+            else:
+                continue
+            if self.module in modules:
+                return every_word
+        return taken
 
 
 def _absolute(node: ast.ImportFrom, package: str) -> str:
