@@ -58,10 +58,10 @@ def find_turns(gaps: Mapping[K, Gap], versions: Sequence[str], ask: Ask[K]) -> d
             else:
                 halves.append((middle, span, keys))
         asked = _grouped((versions[middle], key) for middle, _, keys in halves for key in keys)
-        kept = ask(asked) if asked else {}
-        missing |= {places[version] for version, answer in kept.items() if answer is None}
+        answers = ask(asked) if asked else {}
+        missing |= {places[version] for version, answer in answers.items() if answer is None}
         spans = _grouped(
-            (_half(span, middle, kept[versions[middle]], key), key) for middle, span, keys in halves for key in keys
+            (_half(span, middle, answers[versions[middle]], key), key) for middle, span, keys in halves for key in keys
         )
     return turns
 
@@ -79,8 +79,8 @@ def _middle(span: Span, missing: Collection[int]) -> int | None:
     return between[len(between) // 2] if between else None
 
 
-def _half(span: Span, middle: int, kept: Collection[K] | None, key: K) -> Span:
+def _half(span: Span, middle: int, unturned: Collection[K] | None, key: K) -> Span:
     """The half of a gap in which something turns; the whole when its middle cannot be had."""
-    if kept is None:
+    if unturned is None:
         return span
-    return (middle, span[1]) if key in kept else (span[0], middle)
+    return (middle, span[1]) if key in unturned else (span[0], middle)

@@ -180,10 +180,10 @@ class _Matrix:
         self.points |= {release.version: release for release in releases}
         had = {version: edges for version, edges in asked.items() if version in self.points}
         self.pool.check([(self.points[version], {edge[0] for edge in edges}) for version, edges in had.items()])
-        kept: dict[str, set[Edge] | None] = dict.fromkeys(asked)
+        answers: dict[str, set[Edge] | None] = dict.fromkeys(asked)
         for version, edges in had.items():
-            kept[version] = {edge for edge in edges if self._works(edge[0], edge[1], version) == edge[2]}
-        return kept
+            answers[version] = {edge for edge in edges if self._works(edge[0], edge[1], version) == edge[2]}
+        return answers
 
     # --- rows ----------------------------------------------------------------------------------------------
 

@@ -79,13 +79,13 @@ def _merge_wrapped(edits: Edits, base: Spot, ours: Spot, theirs: Spot) -> bool:
     if type(changed.node) is not type(base.node) or _called(changed.node) != _called(base.node):
         return False  # not that expression with a change, but another one
     inside = [[node for node in ast.walk(s.node) if s.text.dump(node) == base.dump] for s in (ours, theirs)]
-    if [len(found) for found in inside] == [1, 0]:
+    if [len(nodes) for nodes in inside] == [1, 0]:
         source = ours.text.source
         old, text = inside[0][0], _bracketed(theirs.text.moved(*theirs.span, _indent(ours)), theirs.node)
         assert isinstance(old, ast.expr)
         edits.replace(source.start(old), source.end(old), text)
         return True
-    if [len(found) for found in inside] == [0, 1]:
+    if [len(nodes) for nodes in inside] == [0, 1]:
         source, span, old = theirs.text.source, theirs.span, inside[1][0]
         assert isinstance(old, ast.expr)
         before, after = source.text[span[0] : source.start(old)], source.text[source.end(old) : span[1]]
@@ -261,7 +261,7 @@ def _merge_list(edits: Edits, base: Spot, ours: Spot, theirs: Spot) -> bool:
                 return False
             nodes = [ast.Tuple([key, value]) for key, value in zip(spot.node.keys, spot.node.values)]  # type: ignore[list-item]
         lists.append((limits, read_elements(spot.text, limits, nodes)))
-    return merge_elements(edits, lists[1][0], [found for _, found in lists], _merge_element)
+    return merge_elements(edits, lists[1][0], [elements for _, elements in lists], _merge_element)
 
 
 def _merge_element(edits: Edits, base: Element, ours: Element, theirs: Element) -> bool:

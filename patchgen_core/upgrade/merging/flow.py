@@ -122,17 +122,17 @@ def joined(states: Iterable[_Values | None]) -> _Values | None:
 
 def _takers(parts: Iterable[ast.AST]) -> dict[str, list[str]]:
     """What takes each name that is read."""
-    found: dict[str, list[str]] = {}
+    takers: dict[str, list[str]] = {}
 
     def visit(node: ast.AST, how: str) -> None:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-            found.setdefault(place(node), []).append(how)
+            takers.setdefault(place(node), []).append(how)
         for child in ast.iter_child_nodes(node):
             visit(child, _how(node, child, how))
 
     for part in parts:
         visit(part, "")
-    return found
+    return takers
 
 
 def _how(node: ast.AST, child: ast.AST, how: str) -> str:

@@ -40,8 +40,8 @@ def without_nested(edits: Edits, sides: Sides) -> list[Sides]:
         inner.append(part)
         first, *others = (block.units[block.places[number][0]] for number in block.numbers)
         more = f" and {len(others)} more" if others else ""
-        said = f"you have upstream's {short(first)}{more} in a block of your own"
-        edits.notes.append(f"{said}: what upstream changed of it is changed there, and other paths are as they were")
+        place = f"you have upstream's {short(first)}{more} in a block of your own"
+        edits.notes.append(f"{place}: what upstream changed of it is changed there, and other paths are as they were")
     return [sides, *inner]
 
 

@@ -36,11 +36,11 @@ def find_new_uses(edits: Edits, merged: DefinitionText, theirs: DefinitionText) 
     by_label = {labels[node]: node for node in statements(merged.definition)}
     sides = [find_uses(t.definition, labels.__getitem__, own) for t, own in ((ours, edits.changed), (theirs, ()))]
     known = {use for side in sides for use in side}
-    is_told = _told(sides[0], sides[1], set(by_label))
+    is_known = _known_otherwise(sides[0], sides[1], set(by_label))
     new_uses = []
     uses = find_uses(merged.definition, labels.__getitem__, edits.changed)
     for use, node in uses.items():
-        if use not in known and not is_told(use):
+        if use not in known and not is_known(use):
             new_uses.append(NewUse(use, by_label.get(use.source), node))
     added = {node for node in statements(theirs.definition) if labels[node] is node}
     there = {(use.source, use.target, use.name) for use in uses}
@@ -55,7 +55,9 @@ def _order(new: NewUse) -> tuple[int, str, int]:
     return new.target.lineno, new.use.name, new.source.lineno if new.source is not None else 0
 
 
-def _told(ours: Iterable[ValueUse], theirs: Iterable[ValueUse], kept: Container[object]) -> Callable[[ValueUse], bool]:
+def _known_otherwise(
+    ours: Iterable[ValueUse], theirs: Iterable[ValueUse], kept: Container[object]
+) -> Callable[[ValueUse], bool]:
     """Whether ours has a use but for what upstream changed around it.
 
     Either the statement puts the same value into an object in ours, and upstream's puts what has its name into one of
@@ -65,11 +67,11 @@ def _told(ours: Iterable[ValueUse], theirs: Iterable[ValueUse], kept: Container[
     named = {(use.target, use.name, use.how) for use in theirs if _is_class(use.how)}
     replaced = {(use.source, use.name, use.how) for use in ours if use.target not in kept}
 
-    def is_told(use: ValueUse) -> bool:
+    def is_known(use: ValueUse) -> bool:
         is_same = (use.source, use.target, use.name) in same and (use.target, use.name, use.how) in named
         return is_same or (use.source, use.name, use.how) in replaced
 
-    return is_told
+    return is_known
 
 
 def _is_class(how: str) -> bool:

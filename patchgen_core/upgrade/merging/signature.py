@@ -179,7 +179,7 @@ def _merge_returns(edits: Edits, base: SignatureText, ours: SignatureText, their
 def merge_decorators(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> str:
     """Apply upstream's change of a definition's decorators to ours; why that cannot be decided, or nothing."""
     lists: list[list[ast.expr]] = [getattr(unit.node, "decorator_list", []) for unit in (base, ours, theirs)]
-    old, mine, new = ([ours.text.dump(decorator) for decorator in found] for found in lists)
+    old, mine, new = ([ours.text.dump(decorator) for decorator in decorators] for decorators in lists)
     if new in (old, mine):
         return ""
     if mine == old and (ours.dump == base.dump or not _kernels(new, lists[2], old)):
@@ -187,8 +187,8 @@ def merge_decorators(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> str:
         return ""
     if any(len(set(side)) < len(side) for side in (old, mine, new)):
         return "a decorator is there twice"
-    kept = [dump for dump in old if dump in mine and dump in new]
-    if any([dump for dump in side if dump in kept] != kept for side in (mine, new)):
+    common = [dump for dump in old if dump in mine and dump in new]
+    if any([dump for dump in side if dump in common] != common for side in (mine, new)):
         return "a side has the decorators in another order"
     gone = [node for dump, node in zip(mine, lists[1]) if dump in old and dump not in new]
     renamed = _renamed_kernels(lists)
@@ -206,7 +206,7 @@ def merge_decorators(edits: Edits, base: Unit, ours: Unit, theirs: Unit) -> str:
 
 def _renamed_kernels(lists: list[list[ast.expr]]) -> tuple[str, str] | None:
     """The decorator for a kernel of the hub that we removed and upstream calls otherwise, if that is all."""
-    old, mine, new = ([ast.unparse(decorator) for decorator in found] for found in lists)
+    old, mine, new = ([ast.unparse(decorator) for decorator in decorators] for decorators in lists)
     removed = [text for text in old if text not in mine and text not in new]
     added = [text for text in new if text not in old and text not in mine]
     rest = [[text for text in side if text not in (*removed, *added)] for side in (old, mine, new)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from patchgen_core.syntax.nodes import DEFINITIONS, Definition
 from patchgen_core.syntax.source import SourceFile, parse_source, shift
 
-_LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER)
+_LAYOUT = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 _WORD = re.compile(r"\w+")
 _OPENING, _CLOSING = "([{", ")]}"
 
@@ -68,28 +68,25 @@ class DefinitionText:
         return self._dumps[node]
 
     @cached_property
+    def _read(self) -> tuple[list[Token], list[Token]]:
+        """The tokens that are no layout, and the comments."""
+        starts = self.source.line_starts
+        tokens, comments = list[Token](), list[Token]()
+        for info in tokenize.generate_tokens(io.StringIO(self.source.text).readline):
+            if info.type not in _LAYOUT:
+                start, end = (starts[line - 1] + column for line, column in (info.start, info.end))
+                (comments if info.type == tokenize.COMMENT else tokens).append(Token(info.string, start, end))
+        return tokens, comments
+
+    @property
     def tokens(self) -> list[Token]:
         """The tokens, without comments and white space."""
-        return [self._token(found) for found in self._all_tokens if found.type not in _LAYOUT]
+        return self._read[0]
 
     @cached_property
     def names(self) -> frozenset[str]:
         """Every word of the code, those in strings included."""
         return frozenset(word for token in self.tokens for word in _WORD.findall(token.string))
-
-    @cached_property
-    def comments(self) -> list[Token]:
-        """The comments."""
-        return [self._token(found) for found in self._all_tokens if found.type == tokenize.COMMENT]
-
-    @cached_property
-    def _all_tokens(self) -> list[tokenize.TokenInfo]:
-        return list(tokenize.generate_tokens(io.StringIO(self.source.text).readline))
-
-    def _token(self, found: tokenize.TokenInfo) -> Token:
-        starts = self.source.line_starts
-        start, end = (starts[line - 1] + column for line, column in (found.start, found.end))
-        return Token(found.string, start, end)
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -105,7 +102,7 @@ class DefinitionText:
 
     def comments_in(self, start: int, end: int) -> list[str]:
         """The comments between two offsets."""
-        return [comment.string for comment in self.comments if start <= comment.start < end]
+        return [comment.string for comment in self._read[1] if start <= comment.start < end]
 
     def outer(self, node: ast.expr, low: int, high: int) -> tuple[int, int]:
         """Offsets of an expression with the brackets that are around nothing else, between two offsets."""
@@ -130,18 +127,18 @@ class DefinitionText:
 
     def chunks(self, start: int, end: int) -> list[TokenRange]:
         """What the commas between two offsets separate; what follows a last comma is no chunk."""
-        found, depth, lead = [], 0, start
+        ranges, depth, lead = [], 0, start
         inside: list[Token] = []
         for token in self.tokens_in(start, end):
             depth += (token.string in _OPENING) - (token.string in _CLOSING)
             if depth == 0 and token.string == ",":
-                found.append(TokenRange(lead, inside[0].start, inside[-1].end, token.start))
+                ranges.append(TokenRange(lead, inside[0].start, inside[-1].end, token.start))
                 lead, inside = token.end, []
             else:
                 inside.append(token)
         if inside:
-            found.append(TokenRange(lead, inside[0].start, inside[-1].end, None))
-        return found
+            ranges.append(TokenRange(lead, inside[0].start, inside[-1].end, None))
+        return ranges
 
     def line_of(self, offset: int) -> int:
         """The line that an offset stands on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
@@ -115,7 +115,7 @@ def _without_module(patched: ConfigReplacements, old: ModuleView, modules: Seque
     for entry in in_order(patched, old):
         finding = Finding("gone", entry.target_name.dotted, "target", f"its module {old.name} is gone", "must change")
         verdicts.append(_verdict(entry, TargetVerdict(finding), [finding]))
-    return Comparison(tuple(verdicts), (replace(module, detail=module.detail.strip()),))
+    return Comparison(tuple(verdicts), (module,))
 
 
 def _notes(old: ModuleView, new: ModuleView) -> tuple[str, ...]:

@@ -90,7 +90,9 @@ def _changed(
     """What is called otherwise than it was, or stands elsewhere."""
     about = before.source or name
     if before.node is not None and after.node is not None:
-        finding = _call_finding(about, before, after, calls) or _definition_finding(name, before, after, old, new)
+        functions, in_class = (called(before.node), called(after.node)), isinstance(after.node, ast.ClassDef)
+        finding = call_finding(about, "used", calls, functions, in_class)
+        finding = finding or _definition_finding(name, before, after, old, new)
         homes = _home(before), _home(after)
         if homes[0] is not None and homes[1] is not None:
             yield from output_findings(about, (old, homes[0]), (new, homes[1]), calls)
@@ -118,17 +120,22 @@ def _calls(node: ast.AST) -> dict[str, list[ast.Call]]:
     return results
 
 
-def _call_finding(about: str, before: Bound, after: Bound, calls: Iterable[ast.Call]) -> Finding | None:
-    """A call that fitted and fits no more."""
-    old, new = called(before.node), called(after.node)
+def call_finding(
+    about: str,
+    relation: str,
+    calls: Iterable[ast.Call],
+    functions: tuple[Function | None, Function | None],
+    bound: bool,
+    diff: str = "",
+) -> Finding | None:
+    """A call that fitted the old one of two functions and does not fit the new one; `bound` ones have self or cls in
+    front."""
+    old, new = functions
     if old is None or new is None or signature_form(old) == signature_form(new):
         return None
-    in_class = isinstance(after.node, ast.ClassDef)
-    why = broken_call(calls, old, new, in_class)
-    if not why:
-        return None
+    why = _broken_call(calls, old, new, bound)
     detail = f"it {listed(describe(old, new))}; the replacement {why}"
-    return Finding("signature changed", about, "used", detail, "must change")
+    return Finding("signature changed", about, relation, detail, "must change", diff) if why else None
 
 
 def called(node: Definition | None) -> Function | None:
@@ -139,8 +146,8 @@ def called(node: Definition | None) -> Function | None:
     return node
 
 
-def broken_call(calls: Iterable[ast.Call], old: Function, new: Function, bound: bool) -> str:
-    """Why a call that fitted a function no longer does; empty when all do. `bound` ones have self or cls in front."""
+def _broken_call(calls: Iterable[ast.Call], old: Function, new: Function, bound: bool) -> str:
+    """Why a call that fitted a function no longer does; empty when all do."""
     before, after = signature_of(old, bound), signature_of(new, bound)
     others = renamed(old, new)
     for call in calls:
@@ -207,8 +214,8 @@ def output_fields(view: ModuleView, home: ClassInModule) -> list[str] | None:
         if more is None:
             return None
         results += more
-    declared = [s.target for s in home.node.body if isinstance(s, ast.AnnAssign)] if is_output(home.node) else []
-    own = [target.id for target in declared if isinstance(target, ast.Name)]
+    targets = [s.target for s in home.node.body if isinstance(s, ast.AnnAssign)] if is_output(home.node) else []
+    own = [target.id for target in targets if isinstance(target, ast.Name)]
     return [*results, *(field for field in own if field not in results)]
 
 

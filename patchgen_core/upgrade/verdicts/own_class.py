@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from patchgen_core.codegen.renaming import ORIGINAL_INIT
-from patchgen_core.syntax.forms import contrasted, form, listed
+from patchgen_core.syntax.forms import contrasted, form
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Function, all_methods, decorator_names, methods, statements
 from patchgen_core.syntax.signatures import instance_name, is_static
 from patchgen_core.upgrade.results import Finding, Risk
-from patchgen_core.upgrade.verdicts.module_names import broken_call
+from patchgen_core.upgrade.verdicts.module_names import call_finding
 from patchgen_core.upgrade.verdicts.module_view import ClassInModule, ModuleView, TargetDefinitions, package_of
 from patchgen_core.upgrade.verdicts.replacements import ConfigReplacements, PatchReplacement
-from patchgen_core.upgrade.verdicts.signature_changes import describe, signature_form
 from patchgen_core.upgrade.verdicts.target_changes import compare
 
 _REGISTERING = frozenset(["register_buffer", "register_parameter", "register_module", "add_module"])
@@ -149,7 +148,11 @@ def self_findings(
         for method, method_calls in calls.items():
             if method not in given or relation == "base":
                 yield from _method_findings(method, relation, method_calls, searched, (old, new))
-    yield from _original_findings(reads.original, before[0], after[0])
+    constructors = [methods(node, "__init__") for node in (before[0], after[0])]
+    if len(constructors[0]) == len(constructors[1]) == 1:
+        functions = constructors[0][0], constructors[1][0]
+        broken = call_finding(f"{after[0].name}.__init__", "used", reads.original, functions, bound=False)
+        yield from [broken] if broken is not None else []
 
 
 def _line(entry: PatchReplacement, view: ModuleView, node: ast.ClassDef) -> list[ClassInModule]:
@@ -212,11 +215,11 @@ def _set_otherwise(
         before, after = _holder(lines[0], name), _holder(lines[1], name)
         if name in given or before is None or after is None:
             continue
-        values = [found.assigned.get(name, []) for _, found in (before, after)]
-        said = [[form(value) for value in one] for one in values]
-        if all(values) and said[0] != said[1]:
-            told = [" or ".join(dict.fromkeys(map(ast.unparse, one))) for one in values]
-            was, now = contrasted(told[0], told[1])
+        values = [members.assigned.get(name, []) for _, members in (before, after)]
+        forms = [[form(value) for value in one] for one in values]
+        if all(values) and forms[0] != forms[1]:
+            texts = [" or ".join(dict.fromkeys(map(ast.unparse, one))) for one in values]
+            was, now = contrasted(texts[0], texts[1])
             detail = f"'{after[0].node.name}' sets it to {now} instead of {was}"
             makers = [_makers(one) for one in values]
             risk: Risk = "safe" if makers[0] and makers[0] == makers[1] else "review"
@@ -225,8 +228,8 @@ def _set_otherwise(
 
 def _makers(values: list[ast.expr]) -> set[str]:
     """The classes that values are made of, whatever they are given; empty when one is made otherwise."""
-    made = {ast.unparse(value.func) if isinstance(value, ast.Call) else "" for value in values}
-    return made if all(name.rpartition(".")[2][:1].isupper() for name in made) else set()
+    names = {ast.unparse(value.func) if isinstance(value, ast.Call) else "" for value in values}
+    return names if all(name.rpartition(".")[2][:1].isupper() for name in names) else set()
 
 
 def _method_findings(
@@ -242,16 +245,14 @@ def _method_findings(
         return
     (old_home, old), (new_home, new) = before, after
     about = f"{new_home.node.name}.{method}"
-    is_other = signature_form(old) != signature_form(new)
-    why = broken_call(calls, old, new, not is_static(new)) if is_other else ""
     targets = [
         TargetDefinitions((f,), home.module.source, package_of(home.module), home) for home, f in (before, after)
     ]
     versions = (views[0].side.version, views[1].side.version)
     change = compare(about, targets[0], targets[1], versions, by_text=False)
-    if why:
-        detail = f"it {listed(describe(old, new))}; the replacement {why}"
-        yield Finding("signature changed", about, relation, detail, "must change", change.diff)
+    broken = call_finding(about, relation, calls, (old, new), not is_static(new), change.diff)
+    if broken is not None:
+        yield broken
         return
     is_far = new_home.module is not views[1].module or old_home.module is not views[0].module
     if change.kind not in ("unchanged", "cosmetic") and not is_far:
@@ -269,14 +270,3 @@ def _method(line: list[ClassInModule], name: str) -> tuple[ClassInModule, Functi
         if name in members_of(home.node).names:
             return None
     return None
-
-
-def _original_findings(calls: list[ast.Call], before: ast.ClassDef, after: ast.ClassDef) -> Iterator[Finding]:
-    """The call of upstream's own ``__init__`` that a ``modify_init`` makes."""
-    old, new = methods(before, "__init__"), methods(after, "__init__")
-    if len(old) != 1 or len(new) != 1:
-        return
-    why = broken_call(calls, old[0], new[0], bound=False)
-    if why:
-        detail = f"it {listed(describe(old[0], new[0]))}; the replacement {why}"
-        yield Finding("signature changed", f"{after.name}.__init__", "used", detail, "must change")

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 
 from patchgen_core.syntax.forms import body_form
 from patchgen_core.syntax.nodes import Definition, all_methods
@@ -58,13 +59,13 @@ def _bound(a: Counter[str], b: Counter[str]) -> float:
 def nearest(node: Definition, package: str, candidates: Iterable[tuple[str, Definition, str]]) -> Likeness | None:
     """The most alike of candidates (name, node, package), if it is alike enough to be the same one renamed."""
     words = tokens_of(node, package)
-    known = Counter(words)
+    counts = Counter(words)
     ranked = []
     for name, other, other_package in candidates:
         if isinstance(node, ast.ClassDef) != isinstance(other, ast.ClassDef):
             continue
         other_words = tokens_of(other, other_package)
-        bound = _bound(known, Counter(other_words))
+        bound = _bound(counts, Counter(other_words))
         if bound >= RENAMED:
             ranked.append((bound, name, other_words))
     best = Likeness("", 0.0)
@@ -162,11 +163,11 @@ def _most_alike(
         other = _counterpart(name, node, entry, new)
         if other is None:
             continue
-        known, words = tokens_of(target.nodes[0], target.package), tokens_of(other.nodes[0], other.package)
+        words, others = tokens_of(target.nodes[0], target.package), tokens_of(other.nodes[0], other.package)
         needed = _needed(name, entry)
-        if _bound(Counter(known), Counter(words)) < needed or min(len(known), len(words)) < _SHORT:
+        if _bound(Counter(words), Counter(others)) < needed or min(len(words), len(others)) < _SHORT:
             continue
-        alike = ratio(known, words)
+        alike = ratio(words, others)
         if alike >= needed and (best is None or alike > best[0]):
             dotted = f"{name}.{entry.target_name.method}" if entry.target_name.method else name
             best = (alike, entry, dotted)
@@ -199,10 +200,6 @@ def _needed(name: str, entry: PatchReplacement) -> float:
 
 def _same_kind(name: str, other: str) -> bool:
     """Whether two names end in the same words: ``Qwen3RMSNorm`` and ``Qwen3VLTextRMSNorm``."""
-    words = [_WORDS.findall(text) for text in (name, other)]
-    common = 0
-    for a, b in zip(reversed(words[0]), reversed(words[1])):
-        if a != b:
-            break
-        common += 1
-    return common >= 2 or (common == 1 and len(words[0][-1]) > 3)
+    words, others = (_WORDS.findall(text)[::-1] for text in (name, other))
+    common = len([*takewhile(lambda pair: pair[0] == pair[1], zip(words, others))])
+    return common >= 2 or (common == 1 and len(words[0]) > 3)

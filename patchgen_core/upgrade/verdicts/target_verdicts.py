@@ -70,14 +70,14 @@ def _finding(
         detail = "upstream does now what the patch does: delete it"
         return Finding("now upstream", name, "target", detail, "review", change.diff)
     fits = _fits(entry, change, old, new)
-    details = [change.detail, *(found.detail for found in fits)]
+    details = [change.detail, *(one.detail for one in fits)]
     if after.home is not None:
         inherits = "inherits it from" if before.home is not None else "defined it itself, inherits it from"
         details.append(f"the class {inherits} {after.home.dotted}")
     elif before.home is not None:
         details.append(f"the class defines it itself now; it inherited it from {before.home.dotted}")
     is_far = after.home is not None and after.home.node.name in _PLAIN_BASES and not change.signatures
-    risk: Risk = "must change" if any(found.is_broken for found in fits) else "safe" if is_far else "review"
+    risk: Risk = "must change" if any(one.is_broken for one in fits) else "safe" if is_far else "review"
     return Finding(change.kind, name, "target", "; ".join(filter(None, details)), risk, change.diff)
 
 
@@ -136,13 +136,12 @@ def _fresh(
     """The verdict on a target that the old release lacks."""
     target_name = entry.target_name
     kind: Kind = "new code"
-    risk: Risk = "review"
     if not target_name.method or not old.classes(target_name.name):
         what = f"'{target_name.name}'" if target_name.method else "it"
         is_there = bool(new.definitions(target_name.name))
         detail = f"only the new release has {what}" if is_there else f"neither release has {what}"
-        kind, risk = ("new code", "review") if is_there else ("gone", "must change")
-        return TargetVerdict(Finding(kind, target_name.dotted, "target", detail, risk))
+        verdict: tuple[Kind, Risk] = ("new code", "review") if is_there else ("gone", "must change")
+        return TargetVerdict(Finding(verdict[0], target_name.dotted, "target", detail, verdict[1]))
     if after is None:
         if new.classes(target_name.name):
             return TargetVerdict(Finding("added", target_name.dotted, "target"))
@@ -156,7 +155,7 @@ def _fresh(
     elif patched is not None and is_upstream(entry, after, new, patched):
         kind, detail = "now upstream", "upstream has the very method that the patch adds: delete the patch"
     diff = difference(target_name.dotted, "", texts(after), _versions(old, new))
-    return TargetVerdict(Finding(kind, target_name.dotted, "target", detail, risk, diff))
+    return TargetVerdict(Finding(kind, target_name.dotted, "target", detail, "review", diff))
 
 
 def _missing(target_name: TargetName, old: ModuleView, new: ModuleView) -> TargetVerdict:

@@ -25,7 +25,7 @@ class DeclaredUse:
     """A patch, by its config, its place, its kind and its target, that a definition is the replacement of."""
 
     config: Key
-    declared: tuple[Location, str, str]
+    declaration: tuple[Location, str, str]
 
 
 Uses = Mapping[Location, Collection[DeclaredUse]]
@@ -63,7 +63,7 @@ class _Wish:
     rebase: Rebase
 
 
-def declared(patch: PatchVerdict) -> tuple[Location, str, str]:
+def declaration(patch: PatchVerdict) -> tuple[Location, str, str]:
     """What tells the patches of a config apart."""
     return patch.location, patch.kind, patch.target
 
@@ -75,7 +75,7 @@ def find_candidates(
     groups: dict[Location, list[_Wish]] = {}
     for wish in _wishes(report):
         groups.setdefault(wish.rebase.location, []).append(wish)
-    verdicts = {(config.path, config.config, *declared(p)): p for config in report.configs for p in config.patches}
+    verdicts = {(config.path, config.config, *declaration(p)): p for config in report.configs for p in config.patches}
     candidates: list[Candidate] = []
     omissions: list[Omission] = []
     for location, wishes in groups.items():
@@ -109,10 +109,10 @@ def _disagreement(
             return f"{first} and {second} need different texts of it; give them replacements of their own"
     if wishes[0].rebase.merged.text == wishes[0].rebase.ours:
         return ""
-    wished = {(wish.config.path, wish.config.config, *declared(wish.patch)) for wish in wishes}
-    for use in sorted(uses, key=lambda use: (use.config, use.declared[1:])):
-        verdict = verdicts.get((*use.config, *use.declared))
-        if verdict is not None and (*use.config, *use.declared) not in wished and _needs_no_change(verdict):
+    wished = {(wish.config.path, wish.config.config, *declaration(wish.patch)) for wish in wishes}
+    for use in sorted(uses, key=lambda use: (use.config, use.declaration[1:])):
+        verdict = verdicts.get((*use.config, *use.declaration))
+        if verdict is not None and (*use.config, *use.declaration) not in wished and _needs_no_change(verdict):
             whose = use.config[1] if use.config[1] != wishes[0].config.config else "this config"
             return (
                 f"the patch of {verdict.target} in {whose} needs it as it is; "
