@@ -131,6 +131,56 @@ def _note_call(call: ast.Call, function: ast.Attribute, name: str, cls: str, rea
 # --- findings ----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _OwnClass:
+    """The class of a patch in two releases, each before its bases; what the replacement takes from it, and what
+    patches give it."""
+
+    entry: PatchReplacement
+    views: tuple[ModuleView, ModuleView]
+    lines: tuple[list[ClassInModule], list[ClassInModule]]
+    reads: Reads
+    given: set[str]
+
+    def attribute_findings(self) -> Iterator[Finding]:
+        """Attributes and methods that the class no longer has, or that get another value than they did."""
+        old, new = (view.unknown_bases(line[0]) for view, line in zip(self.views, self.lines))
+        for name in dict.fromkeys((*self.reads.attributes, *self.reads.calls)):
+            before, after = (_holder(line, name) for line in self.lines)
+            if name in self.given or before is None:
+                continue
+            about = f"{self.entry.cls}.{name}"
+            if after is not None:
+                values = (members.assigned.get(name, []) for _, members in (before, after))
+                yield from _value_findings(about, after[0], *values)
+            elif not new - old:
+                what = "no longer sets it" if name in before[1].assigned else "has it no more"
+                use = "calls" if name in self.reads.calls else "reads"
+                detail = f"'{self.entry.cls}' {what}, and the replacement {use} it"
+                yield Finding("gone", about, "used", detail, "must change")
+
+    def method_findings(self, method: str, relation: str, calls: list[ast.Call]) -> Iterator[Finding]:
+        """A method that is called otherwise than it was, or does something else."""
+        start = int(relation == "base")
+        before, after = (_method(line[start:], method) for line in self.lines)
+        if before is None or after is None:
+            return
+        (old_home, old), (new_home, new) = before, after
+        about = f"{new_home.node.name}.{method}"
+        targets = [
+            TargetDefinitions((f,), home.module.source, package_of(home.module), home) for home, f in (before, after)
+        ]
+        versions = (self.views[0].side.version, self.views[1].side.version)
+        change = compare(about, targets[0], targets[1], versions, by_text=False)
+        broken = call_finding(about, relation, calls, (old, new), not is_static(new), change.diff)
+        is_far = new_home.module is not self.views[1].module or old_home.module is not self.views[0].module
+        if broken is not None:
+            yield broken
+        elif change.kind not in ("unchanged", "cosmetic") and not is_far:
+            risk: Risk = "review" if relation == "base" else "safe"
+            yield Finding(change.kind, about, relation, change.detail, risk, change.diff)
+
+
 def self_findings(
     entry: PatchReplacement, patched: ConfigReplacements, old: ModuleView, new: ModuleView
 ) -> Iterator[Finding]:
@@ -140,14 +190,12 @@ def self_findings(
         return
     lines = _line(entry, old, before[0]), _line(entry, new, after[0])
     reads = reads_of([function for _, function in entry.functions], entry.cls)
-    given = _given(entry, patched, lines[1])
-    yield from _lost(entry, reads, given, lines, (old, new))
-    yield from _set_otherwise(entry, reads, given, lines)
-    for relation, calls, start in (("used", reads.calls, 0), ("base", reads.super_calls, 1)):
-        searched = lines[0][start:], lines[1][start:]
-        for method, method_calls in calls.items():
-            if method not in given or relation == "base":
-                yield from _method_findings(method, relation, method_calls, searched, (old, new))
+    own = _OwnClass(entry, (old, new), lines, reads, _given(entry, patched, lines[1]))
+    yield from own.attribute_findings()
+    for method, calls in reads.calls.items():
+        yield from own.method_findings(method, "used", calls) if method not in own.given else ()
+    for method, calls in reads.super_calls.items():
+        yield from own.method_findings(method, "base", calls)
     constructors = [methods(node, "__init__") for node in (before[0], after[0])]
     if len(constructors[0]) == len(constructors[1]) == 1:
         functions = constructors[0][0], constructors[1][0]
@@ -175,26 +223,6 @@ def _given(entry: PatchReplacement, patched: ConfigReplacements, line: list[Clas
     return results
 
 
-def _lost(
-    entry: PatchReplacement,
-    reads: Reads,
-    given: set[str],
-    lines: tuple[list[ClassInModule], list[ClassInModule]],
-    views: tuple[ModuleView, ModuleView],
-) -> Iterator[Finding]:
-    """Attributes and methods that the class no longer has."""
-    wanted = [name for name in (*reads.attributes, *reads.calls) if name not in given]
-    if not wanted or views[1].unknown_bases(lines[1][0]) - views[0].unknown_bases(lines[0][0]):
-        return
-    for name in dict.fromkeys(wanted):
-        before = _holder(lines[0], name)
-        if before is not None and _holder(lines[1], name) is None:
-            what = "no longer sets it" if name in before[1].assigned else "has it no more"
-            use = "calls" if name in reads.calls else "reads"
-            detail = f"'{entry.cls}' {what}, and the replacement {use} it"
-            yield Finding("gone", f"{entry.cls}.{name}", "used", detail, "must change")
-
-
 def _holder(line: list[ClassInModule], name: str) -> tuple[ClassInModule, Members] | None:
     """The first class that gives instances an attribute."""
     for home in line:
@@ -204,60 +232,23 @@ def _holder(line: list[ClassInModule], name: str) -> tuple[ClassInModule, Member
     return None
 
 
-def _set_otherwise(
-    entry: PatchReplacement,
-    reads: Reads,
-    given: set[str],
-    lines: tuple[list[ClassInModule], list[ClassInModule]],
+def _value_findings(
+    about: str, home: ClassInModule, before: list[ast.expr], after: list[ast.expr]
 ) -> Iterator[Finding]:
-    """Attributes that get another value than they did."""
-    for name in (*reads.attributes, *reads.calls):
-        before, after = _holder(lines[0], name), _holder(lines[1], name)
-        if name in given or before is None or after is None:
-            continue
-        values = [members.assigned.get(name, []) for _, members in (before, after)]
-        forms = [[form(value) for value in one] for one in values]
-        if all(values) and forms[0] != forms[1]:
-            texts = [" or ".join(dict.fromkeys(map(ast.unparse, one))) for one in values]
-            was, now = contrasted(texts[0], texts[1])
-            detail = f"'{after[0].node.name}' sets it to {now} instead of {was}"
-            makers = [_makers(one) for one in values]
-            risk: Risk = "safe" if makers[0] and makers[0] == makers[1] else "review"
-            yield Finding("changed", f"{entry.cls}.{name}", "used", detail, risk)
+    """What a class sets an attribute to, if that differs."""
+    if not before or not after or list(map(form, before)) == list(map(form, after)):
+        return
+    texts = [" or ".join(dict.fromkeys(map(ast.unparse, values))) for values in (before, after)]
+    was, now = contrasted(texts[0], texts[1])
+    makers = [_makers(values) for values in (before, after)]
+    risk: Risk = "safe" if makers[0] and makers[0] == makers[1] else "review"
+    yield Finding("changed", about, "used", f"'{home.node.name}' sets it to {now} instead of {was}", risk)
 
 
 def _makers(values: list[ast.expr]) -> set[str]:
     """The classes that values are made of, whatever they are given; empty when one is made otherwise."""
     names = {ast.unparse(value.func) if isinstance(value, ast.Call) else "" for value in values}
     return names if all(name.rpartition(".")[2][:1].isupper() for name in names) else set()
-
-
-def _method_findings(
-    method: str,
-    relation: str,
-    calls: list[ast.Call],
-    lines: tuple[list[ClassInModule], list[ClassInModule]],
-    views: tuple[ModuleView, ModuleView],
-) -> Iterator[Finding]:
-    """A method that is called otherwise than it was, or does something else."""
-    before, after = _method(lines[0], method), _method(lines[1], method)
-    if before is None or after is None:
-        return
-    (old_home, old), (new_home, new) = before, after
-    about = f"{new_home.node.name}.{method}"
-    targets = [
-        TargetDefinitions((f,), home.module.source, package_of(home.module), home) for home, f in (before, after)
-    ]
-    versions = (views[0].side.version, views[1].side.version)
-    change = compare(about, targets[0], targets[1], versions, by_text=False)
-    broken = call_finding(about, relation, calls, (old, new), not is_static(new), change.diff)
-    if broken is not None:
-        yield broken
-        return
-    is_far = new_home.module is not views[1].module or old_home.module is not views[0].module
-    if change.kind not in ("unchanged", "cosmetic") and not is_far:
-        risk: Risk = "review" if relation == "base" else "safe"
-        yield Finding(change.kind, about, relation, change.detail, risk, change.diff)
 
 
 def _method(line: list[ClassInModule], name: str) -> tuple[ClassInModule, Function] | None:

@@ -33,64 +33,102 @@ def target_verdict(
     entry: PatchReplacement, old: ModuleView, new: ModuleView, patched: ConfigReplacements | None
 ) -> TargetVerdict:
     """What happened to a patch's target; without `patched`, its replacement is left out of account."""
-    target_name = entry.target_name
-    before, after = old.find(target_name), new.find(target_name)
-    if before is None:
-        return _fresh(entry, after, old, new, patched)
-    if after is None:
-        return _missing(target_name, old, new)
-    if before.home is None and after.home is not None:
-        place = after.home.dotted
-        detail = f"'{target_name.name}' inherits it from {place} now"
-        diff = difference(target_name.dotted, texts(before), texts(after), _versions(old, new))
-        return TargetVerdict(Finding("moved", target_name.dotted, "target", detail, "must change", diff), place)
-    by_text = not old.side.is_recorded and not new.side.is_recorded
-    change = compare(target_name.dotted, before, after, _versions(old, new), by_text=by_text)
-    return TargetVerdict(_finding(entry, before, after, change, old, new, patched))
+    return _TargetComparison(entry, entry.target_name, old, new, patched).verdict()
 
 
-def _versions(old: ModuleView, new: ModuleView) -> tuple[str, str]:
-    return old.side.version, new.side.version
+@dataclass(frozen=True)
+class _TargetComparison:
+    """A patch's target in two releases."""
 
+    entry: PatchReplacement
+    name: TargetName
+    old: ModuleView
+    new: ModuleView
+    patched: ConfigReplacements | None
 
-def _finding(
-    entry: PatchReplacement,
-    before: TargetDefinitions,
-    after: TargetDefinitions,
-    change: TargetChange,
-    old: ModuleView,
-    new: ModuleView,
-    patched: ConfigReplacements | None,
-) -> Finding:
-    name = entry.target_name.dotted
-    if change.kind in ("unchanged", "cosmetic"):
-        return Finding(change.kind, name, "target", change.detail, "safe", change.diff)
-    is_new = patched is not None and is_upstream(entry, after, new, patched)
-    if is_new and patched is not None and not is_upstream(entry, before, old, patched):
-        detail = "upstream does now what the patch does: delete it"
-        return Finding("now upstream", name, "target", detail, "review", change.diff)
-    fits = _fits(entry, change, old, new)
-    details = [change.detail, *(one.detail for one in fits)]
-    if after.home is not None:
-        inherits = "inherits it from" if before.home is not None else "defined it itself, inherits it from"
-        details.append(f"the class {inherits} {after.home.dotted}")
-    elif before.home is not None:
-        details.append(f"the class defines it itself now; it inherited it from {before.home.dotted}")
-    is_far = after.home is not None and after.home.node.name in _PLAIN_BASES and not change.signatures
-    risk: Risk = "must change" if any(one.is_broken for one in fits) else "safe" if is_far else "review"
-    return Finding(change.kind, name, "target", "; ".join(filter(None, details)), risk, change.diff)
+    @property
+    def versions(self) -> tuple[str, str]:
+        return self.old.side.version, self.new.side.version
 
+    def verdict(self) -> TargetVerdict:
+        before, after = self.old.find(self.name), self.new.find(self.name)
+        if before is None:
+            return self._fresh(after)
+        if after is None:
+            return self._missing()
+        if before.home is None and after.home is not None:
+            place = after.home.dotted
+            detail = f"'{self.name.name}' inherits it from {place} now"
+            diff = difference(self.name.dotted, texts(before), texts(after), self.versions)
+            return TargetVerdict(Finding("moved", self.name.dotted, "target", detail, "must change", diff), place)
+        by_text = not self.old.side.is_recorded and not self.new.side.is_recorded
+        change = compare(self.name.dotted, before, after, self.versions, by_text=by_text)
+        return TargetVerdict(self._finding(before, after, change))
 
-def _fits(entry: PatchReplacement, change: TargetChange, old: ModuleView, new: ModuleView) -> list[Fit]:
-    """Whether the replacement takes what the new signatures' callers pass."""
-    results = []
-    ours = {function.name: function for _, function in entry.functions}
-    for before, after in change.signatures:
-        mine = entry.node if isinstance(entry.node, FUNCTIONS) else ours.get(before.name)
-        if mine is not None:
-            callee = ChangedCallee(mine, before, after, bool(entry.cls))
-            results.append(fit(callee, calls_of(old, before), calls_of(new, after)))
-    return results
+    def _finding(self, before: TargetDefinitions, after: TargetDefinitions, change: TargetChange) -> Finding:
+        name, patched = self.name.dotted, self.patched
+        if change.kind in ("unchanged", "cosmetic"):
+            return Finding(change.kind, name, "target", change.detail, "safe", change.diff)
+        is_new = patched is not None and is_upstream(self.entry, after, self.new, patched)
+        if is_new and patched is not None and not is_upstream(self.entry, before, self.old, patched):
+            detail = "upstream does now what the patch does: delete it"
+            return Finding("now upstream", name, "target", detail, "review", change.diff)
+        fits = self._fits(change)
+        details = [change.detail, *(one.detail for one in fits)]
+        if after.home is not None:
+            inherits = "inherits it from" if before.home is not None else "defined it itself, inherits it from"
+            details.append(f"the class {inherits} {after.home.dotted}")
+        elif before.home is not None:
+            details.append(f"the class defines it itself now; it inherited it from {before.home.dotted}")
+        is_far = after.home is not None and after.home.node.name in _PLAIN_BASES and not change.signatures
+        risk: Risk = "must change" if any(one.is_broken for one in fits) else "safe" if is_far else "review"
+        return Finding(change.kind, name, "target", "; ".join(filter(None, details)), risk, change.diff)
+
+    def _fits(self, change: TargetChange) -> list[Fit]:
+        """Whether the replacement takes what the new signatures' callers pass."""
+        results = []
+        ours = {function.name: function for _, function in self.entry.functions}
+        for before, after in change.signatures:
+            mine = self.entry.node if isinstance(self.entry.node, FUNCTIONS) else ours.get(before.name)
+            if mine is not None:
+                callee = ChangedCallee(mine, before, after, bool(self.entry.cls))
+                results.append(fit(callee, calls_of(self.old, before), calls_of(self.new, after)))
+        return results
+
+    def _fresh(self, after: TargetDefinitions | None) -> TargetVerdict:
+        """The verdict on a target that the old release lacks."""
+        name, dotted = self.name, self.name.dotted
+        if not name.method or not self.old.classes(name.name):
+            what = f"'{name.name}'" if name.method else "it"
+            if self.new.definitions(name.name):
+                return TargetVerdict(
+                    Finding("new code", dotted, "target", f"only the new release has {what}", "review")
+                )
+            return TargetVerdict(Finding("gone", dotted, "target", f"neither release has {what}", "must change"))
+        if after is None:
+            is_added = bool(self.new.classes(name.name))
+            return TargetVerdict(Finding("added", dotted, "target")) if is_added else self._missing()
+        kind: Kind = "new code"
+        detail = "upstream has the method that the patch adds"
+        if after.home is not None and after.home.module is not self.new.module and self.old.library is None:
+            detail = f"the class inherits it from {after.home.dotted}, whose old text is not known"
+            return TargetVerdict(Finding("added", dotted, "target", detail))
+        if after.home is not None:
+            detail = f"the class inherits from {after.home.dotted} what the patch adds"
+        elif self.patched is not None and is_upstream(self.entry, after, self.new, self.patched):
+            kind, detail = "now upstream", "upstream has the very method that the patch adds: delete the patch"
+        diff = difference(dotted, "", texts(after), self.versions)
+        return TargetVerdict(Finding(kind, dotted, "target", detail, "review", diff))
+
+    def _missing(self) -> TargetVerdict:
+        place = moved(self.name, self.old, self.new)
+        if place is None:
+            has_class = not self.name.method or self.new.classes(self.name.name)
+            what = "" if has_class else f"'{self.name.name}' is gone"
+            return TargetVerdict(Finding("gone", self.name.dotted, "target", what, "must change"))
+        name, detail = place
+        detail = f"it is {name} now: {detail}"
+        return TargetVerdict(Finding("moved", self.name.dotted, "target", detail, "must change"), name)
 
 
 def is_upstream(
@@ -124,45 +162,3 @@ def _is_upstreams(name: str, view: ModuleView, patched: ConfigReplacements) -> b
     if name not in patched.added:
         return True
     return name in patched.imports and patched.imports[name] in view.imports.get(name, ())
-
-
-def _fresh(
-    entry: PatchReplacement,
-    after: TargetDefinitions | None,
-    old: ModuleView,
-    new: ModuleView,
-    patched: ConfigReplacements | None,
-) -> TargetVerdict:
-    """The verdict on a target that the old release lacks."""
-    target_name = entry.target_name
-    kind: Kind = "new code"
-    if not target_name.method or not old.classes(target_name.name):
-        what = f"'{target_name.name}'" if target_name.method else "it"
-        is_there = bool(new.definitions(target_name.name))
-        detail = f"only the new release has {what}" if is_there else f"neither release has {what}"
-        verdict: tuple[Kind, Risk] = ("new code", "review") if is_there else ("gone", "must change")
-        return TargetVerdict(Finding(verdict[0], target_name.dotted, "target", detail, verdict[1]))
-    if after is None:
-        if new.classes(target_name.name):
-            return TargetVerdict(Finding("added", target_name.dotted, "target"))
-        return _missing(target_name, old, new)
-    detail = "upstream has the method that the patch adds"
-    if after.home is not None and after.home.module is not new.module and old.library is None:
-        detail = f"the class inherits it from {after.home.dotted}, whose old text is not known"
-        return TargetVerdict(Finding("added", target_name.dotted, "target", detail))
-    if after.home is not None:
-        detail = f"the class inherits from {after.home.dotted} what the patch adds"
-    elif patched is not None and is_upstream(entry, after, new, patched):
-        kind, detail = "now upstream", "upstream has the very method that the patch adds: delete the patch"
-    diff = difference(target_name.dotted, "", texts(after), _versions(old, new))
-    return TargetVerdict(Finding(kind, target_name.dotted, "target", detail, "review", diff))
-
-
-def _missing(target_name: TargetName, old: ModuleView, new: ModuleView) -> TargetVerdict:
-    place = moved(target_name, old, new)
-    if place is None:
-        what = "" if not target_name.method or new.classes(target_name.name) else f"'{target_name.name}' is gone"
-        return TargetVerdict(Finding("gone", target_name.dotted, "target", what, "must change"))
-    name, detail = place
-    finding = Finding("moved", target_name.dotted, "target", f"it is {name} now: {detail}", "must change")
-    return TargetVerdict(finding, name)
