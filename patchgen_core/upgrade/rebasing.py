@@ -12,7 +12,7 @@ from patchgen_core.authoring.edits.needed_imports import missing_imports
 from patchgen_core.codegen.imports import absolute_imports
 from patchgen_core.codegen.renaming import map_prefixes, rename_definition, rename_globals
 from patchgen_core.codegen.replacement_names import generated_names
-from patchgen_core.codegen.targets import PlannedPatch, Targets
+from patchgen_core.codegen.targets import PlannedPatch
 from patchgen_core.config.declarations import Patch
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.config.replacement import Replacement
@@ -24,7 +24,7 @@ from patchgen_core.upgrade.merging.merge import mark_conflicts, merge_definition
 from patchgen_core.upgrade.package_configs import patches_of
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.results import Kind, PatchVerdict, Rebase
-from patchgen_core.upgrade.verdicts.replacements import read_helpers
+from patchgen_core.upgrade.verdicts.replacements import read_helpers, resolve_patch
 
 CARRIED: tuple[Kind, ...] = ("changed", "signature changed", "decorators changed", "moved")
 """The verdicts on a target after which there may be something to carry over."""
@@ -53,16 +53,8 @@ class Rebaser:
         self.loaded, self.old, self.new, self.sources = loaded, old, new, sources
         self._patches = patches_of(loaded)
         self._helpers = tuple(read_helpers(loaded, sources))
-        resolved = (self._resolve(old, patch) for patch in self._patches)
+        resolved = (resolve_patch(old, patch, loaded, sources) for patch in self._patches)
         self._planned = [planned for planned in resolved if planned is not None]
-
-    def _resolve(self, side: ReleaseModule, patch: Patch) -> PlannedPatch | None:
-        module = side.upstream.module
-        targets = Targets(module, side.source.tree, side.source.index, self.sources, self.loaded.modules)
-        try:
-            return targets.resolve(patch)
-        except PatchgenError:
-            return None
 
     def rebase(self, verdict: PatchVerdict) -> Rebase | None:
         """A patch's replacement as it would be for the new release; None where there is nothing to carry over."""
@@ -81,8 +73,9 @@ class Rebaser:
     def texts(self, patch: Patch, new_name: str = "") -> Texts | None:
         """What is merged for a patch; None where its replacement is no copy of upstream's code, or a release lacks the
         target or has several definitions of it. In the new release the target may have a new name."""
-        old = self._resolve(self.old, patch)
-        new = self._resolve(self.new, replace(patch, target=new_name) if new_name else patch)
+        old = resolve_patch(self.old, patch, self.loaded, self.sources)
+        renamed = replace(patch, target=new_name) if new_name else patch
+        new = resolve_patch(self.new, renamed, self.loaded, self.sources)
         if patch.kind not in _COPIES or old is None or new is None or old.replacement is None:
             return None
         base, theirs = _definition(self.old, old), _definition(self.new, new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,12 +27,20 @@ _ROUNDS = 3
 """How often declarations are left out of a config that does not generate."""
 
 
+_LINE = re.compile(r"\bline \d+")
+
+
 @dataclass(frozen=True)
 class PatchProblem:
     """A problem, and which patch of the config it is about; None for none of them."""
 
     problem: Problem
     patch: int | None
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells it from others, whichever release it is of: not the line of a module that it names."""
+        return self.problem.code, self.problem.location, _LINE.sub("line", self.problem.message)
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,11 @@ class Generation:
     problems: tuple[PatchProblem, ...] = ()
     errors: tuple[PatchProblem, ...] = ()
     base: str = ""
+
+    def new_errors(self, before: Generation | None) -> list[PatchProblem]:
+        """The errors that another release's module lacks, wherever they stand; all where there is none."""
+        known = {entry.identity for entry in before.errors} if before is not None else set()
+        return [entry for entry in self.errors if entry.identity not in known]
 
 
 class ReleaseProject:

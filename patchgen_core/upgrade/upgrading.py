@@ -175,8 +175,8 @@ class _Upgrade:
         """Why the config does not generate, and what breaks a contract that the old release's module honours: to tell
         which findings are new, every config is generated against the old release as well."""
         generation = self.new.generation(loaded)
-        known = {_identity(entry) for entry in before.generation(loaded).errors} if before is not None else set()
-        return (*generation.problems, *(entry for entry in generation.errors if _identity(entry) not in known))
+        old = before.generation(loaded) if before is not None else None
+        return (*generation.problems, *generation.new_errors(old))
 
 
 class _ReleaseRun:
@@ -207,8 +207,3 @@ def _settled(findings: Sequence[Finding], rebase: Rebase | None) -> Iterator[Fin
             yield replace(finding, detail=detail, risk="safe")
         else:
             yield finding
-
-
-def _identity(entry: PatchProblem) -> tuple[object, ...]:
-    """What tells one problem from another, whichever release it is of."""
-    return entry.problem.code, entry.problem.message, entry.problem.location

@@ -19,7 +19,6 @@ NO_MODULE = "it has no such module"
 
 _ALIKE = ("unchanged", "added")
 _PLACE = re.compile(r" in [\w.-]+\.py, line \d+\b")
-_LINE = re.compile(r"\bline \d+")
 _LABEL = re.compile(r"^\w+ [\w.]+: ")
 
 
@@ -67,15 +66,10 @@ def reason_of(problem: Problem) -> str:
 
 
 def _new_errors(new: Generation, base: Generation | None) -> list[PatchProblem]:
-    """The errors that the base has not, wherever in the module they stand. Of a config that does not generate, those
-    of patches: what is left of it may break a rule as a whole."""
-    known = {_identity(entry.problem) for entry in (base.errors if base is not None else ())}
-    errors = [entry for entry in new.errors if _identity(entry.problem) not in known]
+    """The errors that the base has not. Of a config that does not generate, those of patches: what is left of it may
+    break a rule as a whole."""
+    errors = new.new_errors(base)
     return [entry for entry in errors if entry.patch is not None] if new.problems else errors
-
-
-def _identity(problem: Problem) -> tuple[object, ...]:
-    return problem.code, problem.location, _LINE.sub("line", problem.message)
 
 
 def _changed(version: str, target: Finding | None) -> Cell:

@@ -187,15 +187,16 @@ class BlockMerge:
         if not rest:
             return
         self._check_moves(rest, region)
-        touching = [rival for rival in rivals if rival.touches(run)]
-        own = [unit for rival in touching for unit in rival.units if unit.dump not in {u.dump for u in run.units}]
+        added = {unit.dump for unit in run.units}
+        touching = [unit for rival in rivals if rival.touches(run) for unit in rival.units]
+        own = [unit for unit in touching if unit.dump not in added]
         if own and not self.sides.in_class:
             theirs = effects(unit.node for _, unit in rest)
             if theirs.meets(effects(unit.node for unit in own)):
                 raise _Undecided(
                     "both sides changed the same place, and one change reads or writes what the other does"
                 )
-        shared = [unit for rival in touching for unit in rival.units if unit.dump in {u.dump for u in run.units}]
+        shared = [unit for unit in touching if unit.dump in added]
         after = None
         if shared:
             last = max(n for n, unit in zip(run.numbers, run.units) if unit.dump == shared[-1].dump)

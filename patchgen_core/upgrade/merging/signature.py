@@ -91,15 +91,20 @@ def _parameters(head: SignatureText) -> list[Element]:
 
 @dataclass(frozen=True)
 class ParameterText:
-    """A parameter: its name, and what its annotation and default mean; empty for none."""
+    """A parameter: its name, and the texts or meanings of its annotation and default; empty for none."""
 
     name: str
     annotation: str
     default: str
 
 
-def _texts(element: Element) -> tuple[str, str]:
-    """The texts of a parameter's annotation and default; empty for none."""
+def read_parameter(element: Element) -> ParameterText:
+    """What an element of a signature means."""
+    texts = _texts(element)
+    return ParameterText(texts.name, _meaning(texts.annotation), _meaning(texts.default))
+
+
+def _texts(element: Element) -> ParameterText:
     source, node = element.text.source.text, element.node
     assert isinstance(node, ast.arg)
     depth, equals = 0, None
@@ -111,14 +116,7 @@ def _texts(element: Element) -> tuple[str, str]:
     if node.annotation is not None:
         end = element.end if equals is None else equals.start
         annotation = source[source.index(":", element.start) + 1 : end].strip()
-    return annotation, "" if equals is None else source[equals.end : element.end].strip()
-
-
-def read_parameter(element: Element) -> ParameterText:
-    """What an element of a signature means."""
-    assert isinstance(element.node, ast.arg)
-    annotation, default = (_meaning(text) for text in _texts(element))
-    return ParameterText(element.node.arg, annotation, default)
+    return ParameterText(node.arg, annotation, "" if equals is None else source[equals.end : element.end].strip())
 
 
 def _meaning(text: str) -> str:
@@ -143,7 +141,7 @@ def _merge_parameter(edits: Edits, base: Element, ours: Element, theirs: Element
     takes_annotation = old.annotation == mine.annotation != new.annotation  # a changed one is ours to keep
     if not takes_default and not takes_annotation:
         return True
-    annotation, default = texts[takes_annotation][0], texts[takes_default][1]
+    annotation, default = texts[takes_annotation].annotation, texts[takes_default].default
     assert isinstance(ours.node, ast.arg)
     name = edits.text.source.text[ours.start : edits.text.source.start(ours.node)] + ours.node.arg
     text = f"{name}: {annotation}" if annotation else name

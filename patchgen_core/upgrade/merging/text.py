@@ -154,8 +154,6 @@ class DefinitionText:
     def moved(self, start: int, end: int, indent: str) -> str:
         """The text between two offsets, its further lines moved along with the line that it starts on."""
         first, last = self.line_of(start), self.line_of(end)
-        if first == last:
-            return self.source.text[start:end]
         lines = self.source.text[start:end].split("\n")
         keep = {line - first for line in range(first, last + 1) if line in self.source.string_lines} | {0}
         return "\n".join(shift(lines, self.source.indent(first), indent, keep))

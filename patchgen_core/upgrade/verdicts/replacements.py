@@ -19,6 +19,7 @@ from patchgen_core.syntax.forms import PROSE, is_same_code
 from patchgen_core.syntax.index import index_module
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, Function, all_methods
 from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.verdicts.module_view import ModuleView, TargetName, read_target_name
 
 WHOLE = ("class_replacement", "function_replacement", "external")
@@ -64,13 +65,8 @@ class ConfigReplacements:
         return tuple(PatchReplacement(patch, read_target_name(patch), nodes.get(id(patch))) for patch in declared)
 
     def _plan(self, patch: Patch) -> PlannedPatch | None:
-        for view in self.views:
-            targets = Targets(view.name, view.source.tree, view.index, self.sources, self.loaded.modules)
-            try:
-                return targets.resolve(patch)
-            except PatchgenError:
-                continue
-        return None
+        plans = (resolve_patch(view.side, patch, self.loaded, self.sources) for view in self.views)
+        return next((plan for plan in plans if plan is not None), None)
 
     @cached_property
     def _helpers(self) -> list[PlannedHelper]:
@@ -99,6 +95,17 @@ class ConfigReplacements:
     def targets(self) -> frozenset[str]:
         """What it patches, as reports name it."""
         return frozenset(entry.target_name.dotted for entry in self.patches)
+
+
+def resolve_patch(
+    side: ReleaseModule, patch: Patch, loaded: LoadedConfig, sources: SourceCache
+) -> PlannedPatch | None:
+    """A patch with its replacement and the definitions of a release that it is of; None where it has none there."""
+    targets = Targets(side.upstream.module, side.source.tree, side.source.index, sources, loaded.modules)
+    try:
+        return targets.resolve(patch)
+    except PatchgenError:
+        return None
 
 
 def read_helpers(loaded: LoadedConfig, sources: SourceCache) -> list[PlannedHelper]:
