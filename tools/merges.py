@@ -89,7 +89,7 @@ def read_cases(project: Any, old: Path, new: Path) -> tuple[list[Case], int]:
 
     sources, upstream = SourceCache(), SourceCache()
     loader = Loader(project, sources)
-    found: list[Case] = []
+    cases: list[Case] = []
     count = 0
     for path in project.find_configs():
         for loaded in loader.load(path):
@@ -98,8 +98,8 @@ def read_cases(project: Any, old: Path, new: Path) -> tuple[list[Case], int]:
                 module = find_upstream(loaded.config.source_module, (folder,))
                 sides.append(ReleaseModule(module, upstream.get(module.path), None, "folder"))
             count += sum(patch.kind in KINDS for patch in loaded.config.patches)
-            found += _cases(loaded, sides, sources)
-    return found, count
+            cases += _cases(loaded, sides, sources)
+    return cases, count
 
 
 def _cases(loaded: Any, sides: list[Any], sources: Any) -> Iterator[Case]:
@@ -129,15 +129,15 @@ def is_clean_by_lines(case: Case) -> bool:
 def new_problems(project: Any, new: Path, cases: list[Case]) -> tuple[list[str], int]:
     """What is wrong with the generated modules once the clean merges are in the configs, and was not before."""
     before = problems(project, new)
-    written = set()
+    replaced = set()
     for path in project.find_configs():
         text = path.read_text(encoding="utf-8")
         for case in cases:
             if case.merged.is_clean and case.ours in text and case.ours != case.merged.text:
                 text = text.replace(case.ours, case.merged.text)
-                written.add(case.ours)
+                replaced.add(case.ours)
         path.write_text(text, encoding="utf-8")
-    return sorted(problems(project, new) - before), len(written)
+    return sorted(problems(project, new) - before), len(replaced)
 
 
 def problems(project: Any, new: Path) -> set[str]:
@@ -152,14 +152,14 @@ def problems(project: Any, new: Path) -> set[str]:
     loader = Loader(project, sources)
     configs = [loaded for path in project.find_configs() for loaded in loader.load(path)]
     contracts = Contracts(project, sources)
-    found = set()
+    messages = set()
     for outcome in make_outcomes(project, configs, sources):
         broken = outcome.problems
         if outcome.artifact is not None:
             broken = contracts.examine(outcome.artifact, outcome.path).errors
-        said = (re.sub(r"line \d+", "line", problem.message) for problem in broken)
-        found |= {f"{outcome.label}: {message}" for message in said}
-    return found
+        for problem in broken:
+            messages.add(f"{outcome.label}: {re.sub(r'line [0-9]+', 'line', problem.message)}")
+    return messages
 
 
 def print_table(cases: list[Case], count: int, show: bool) -> None:
@@ -196,9 +196,9 @@ def measure(folder: Path, show: bool) -> None:
     settings = Project(root / MODELS, MODELS.replace("/", "."), root=root)
     cases, count = read_cases(settings, old, new)
     print_table(cases, count, show)
-    found, written = new_problems(settings, new, cases)
-    print(f"\nwritten into the configs: {written} different texts; problems of what they make then, and not before:")
-    print("\n".join(found) or "none")
+    messages, count = new_problems(settings, new, cases)
+    print(f"\nwritten into the configs: {count} different texts; problems of what they make then, and not before:")
+    print("\n".join(messages) or "none")
 
 
 def main() -> None:

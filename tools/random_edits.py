@@ -61,10 +61,10 @@ class Tally:
 
 @dataclass(frozen=True)
 class Answer:
-    """The report of a check, all that is told of it, and how many configs were not loaded for it."""
+    """The report of a check, all that is said of it, and how many configs were not loaded for it."""
 
     report: DriftReport | None
-    told: str
+    text: str
     reused: int
 
     @property
@@ -103,7 +103,7 @@ def main() -> None:
     for part in parts:
         part.states[0]()
     first = _answer(cached=True)
-    assert first.report is not None, first.told
+    assert first.report is not None, first.text
     fix(first.report)
     log: list[str] = []
     odd: dict[str, Edit] = {}
@@ -112,8 +112,8 @@ def main() -> None:
         log.append(_edit(parts, odd, chosen))
         answers = {cached: _answer(cached) for cached in chosen.sample([True, False], 2)}
         cached, fresh = answers[True], answers[False]
-        if cached.told != fresh.told:
-            print(*log, "", "with the cache:", cached.told, "", "without it:", fresh.told, sep="\n")
+        if cached.text != fresh.text:
+            print(*log, "", "with the cache:", cached.text, "", "without it:", fresh.text, sep="\n")
             sys.exit(f"seed {seed}: after {len(log)} edits the answers differ")
         reused += cached.reused
         statuses.update(fresh.statuses)
@@ -168,5 +168,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 3 and Path(sys.argv[3], "env").is_dir():
         main()
     else:
-        with tempfile.TemporaryDirectory() as made:
-            print(run_apart(int(sys.argv[1]), int(sys.argv[2]), Path(made), *sys.argv[3:]))
+        with tempfile.TemporaryDirectory() as folder:
+            print(run_apart(int(sys.argv[1]), int(sys.argv[2]), Path(folder), *sys.argv[3:]))

@@ -41,7 +41,7 @@ def walk(folder: Path, at_once: bool) -> int:
         problems += step.problems
         wrong += [] if at_once else wrong_verdicts(step)
         merged += count(step)
-        tell(f"{version}: {said(step)} ({time.perf_counter() - start:.1f} s)", step.problems)
+        tell(f"{version}: {describe(step)} ({time.perf_counter() - start:.1f} s)", step.problems)
         if version in older.JOINING and not at_once:
             older.join(folder, version, older.JOINING[version])
             problems += older.generate(project, releases.find(version))
@@ -56,12 +56,12 @@ def walk(folder: Path, at_once: bool) -> int:
 
 def wrong_verdicts(step: older.Step) -> list[str]:
     """What a step's report says other than the table of upstream's history."""
-    found = []
+    wrong = []
     for config, patch in older.verdicts(step.report):
         right = verdict_of(older.model_of(config), patch.target, step.release.version)
         if patch.verdict != right:
-            found.append(f"{step.release.version} {config.config} {patch.findings[0]}, which is {right}")
-    return found
+            wrong.append(f"{step.release.version} {config.config} {patch.findings[0]}, which is {right}")
+    return wrong
 
 
 def tell(line: str, problems: tuple[object, ...]) -> None:
@@ -71,16 +71,16 @@ def tell(line: str, problems: tuple[object, ...]) -> None:
 
 def count(step: older.Step) -> Counter[str]:
     """How the replacements of a step were carried over, each once."""
-    found = {}
+    merges = {}
     for _, patch in older.verdicts(step.report):
         rebase = patch.rebase
         if rebase is not None and (rebase.diff or not rebase.merged.is_clean):
             how = rebase.merged.how if rebase.merged.is_clean else "conflicts"
-            found[rebase.location.file, rebase.location.line] = how
-    return Counter(found.values())
+            merges[rebase.location.file, rebase.location.line] = how
+    return Counter(merges.values())
 
 
-def said(step: older.Step) -> str:
+def describe(step: older.Step) -> str:
     """A step in one line."""
     kinds = Counter(patch.verdict for _, patch in older.verdicts(step.report))
     merges = ", ".join(f"{number} {how}" for how, number in count(step).items()) or "none"

@@ -105,8 +105,8 @@ def known_versions(releases: Releases) -> tuple[str, ...]:
 def at_hand(releases: Releases) -> tuple[str, ...]:
     """The versions that are installed or in the cache, ascending."""
     installed = releases.installed()
-    kept = [kept for kept in kept_releases(releases.folder) if kept.distribution == releases.distribution]
-    cached = [entry.version for entry in kept if "-" not in entry.version]
+    entries = [entry for entry in kept_releases(releases.folder) if entry.distribution == releases.distribution]
+    cached = [entry.version for entry in entries if "-" not in entry.version]
     return ascending([*cached, *([installed.version] if installed is not None else [])])
 
 

@@ -80,12 +80,12 @@ def _is_class(how: str) -> bool:
 
 def find_bypasses(edits: Edits) -> Iterator[str]:
     """Notes on our own code that returns before upstream's change is reached."""
-    kept = set(edits.same.values())
+    upstreams = set(edits.same.values())
     source = edits.text.source
     for node in statements(edits.text.definition):
-        own = node not in kept and isinstance(node, ast.If) and any(isinstance(n, ast.Return) for n in ast.walk(node))
+        returns = isinstance(node, ast.If) and any(isinstance(n, ast.Return) for n in ast.walk(node))
         changed = [edit for edit in edits.edits if edit.start > source.end(node) and edits.is_code(edit)]
-        if own and changed:
+        if returns and node not in upstreams and changed:
             line = source.lines[node.lineno - 1].strip()
             yield f"your `{line}` returns before what upstream changed, so that path is as it was"
 
@@ -130,9 +130,9 @@ def _pieces(edits: Edits) -> Iterator[_Piece]:
     position = written = 0
     text = edits.text.source.text
     for edit in sorted(edits.edits, key=lambda edit: (edit.start, edit.end)):
-        kept = edit.start - position
-        yield _Piece(written, written + kept, position, None)
-        written += kept
+        length = edit.start - position
+        yield _Piece(written, written + length, position, None)
+        written += length
         yield _Piece(written, written + len(edit.new), edit.start, edit)
         written += len(edit.new)
         position = edit.end

@@ -52,20 +52,19 @@ def align_names(base: DefinitionText, ours: DefinitionText, theirs: DefinitionTe
 
 def find_renames(old: DefinitionText, new: DefinitionText, known: frozenset[str] = frozenset()) -> dict[str, str]:
     """The variables of one text that another uses under another name, which is not `known` to be in use elsewhere."""
-    gone, come = _variables(old), _variables(new)
-    gone = {name: what for name, what in gone.items() if name not in new.names | known}
-    come = {name: what for name, what in come.items() if name not in old.names | known}
-    if not gone or not come:
+    removed = {name: what for name, what in _variables(old).items() if name not in new.names | known}
+    added = {name: what for name, what in _variables(new).items() if name not in old.names | known}
+    if not removed or not added:
         return {}
     pairs: dict[str, Counter[str]] = defaultdict(Counter)
     for one, other in _paired(old, new):
-        if one in gone:
+        if one in removed:
             pairs[one][other] += 1
     total = Counter(token.string for token in old.tokens)
     results = {}
     for one, others in pairs.items():
         other, count = others.most_common(1)[0]
-        if len(others) == 1 and count > 1 and 2 * count >= total[one] and come.get(other) == gone[one]:
+        if len(others) == 1 and count > 1 and 2 * count >= total[one] and added.get(other) == removed[one]:
             results[one] = other
     rivals = Counter(results.values())
     return {one: other for one, other in results.items() if rivals[other] == 1}

@@ -72,7 +72,7 @@ class _Argument:
     """An argument, as it is written and whatever its function calls its own variables."""
 
     text: str = field(compare=False)
-    said: str
+    anonymous: str
 
 
 Passed = dict[str, _Argument]
@@ -145,7 +145,7 @@ def _passed(call: Call, signature: Signature) -> Passed:
 
 
 def _arguments_text(passed: Passed) -> str:
-    return str(sorted((name, argument.said) for name, argument in passed.items()))
+    return str(sorted((name, argument.anonymous) for name, argument in passed.items()))
 
 
 def _argument(node: ast.expr, call: Call) -> _Argument:

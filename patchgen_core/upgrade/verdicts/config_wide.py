@@ -86,9 +86,9 @@ def _imports(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> I
     for name, (module, attribute) in patched.imports.items():
         about = f"{module}.{attribute}" if attribute else module
         if module.partition(".")[0] == new.name.partition(".")[0]:
-            gone = _is_lost(module, attribute, old, new)
-            if gone:
-                yield Finding("gone", about, "import", gone, "must change")
+            reason = _why_lost(module, attribute, old, new)
+            if reason:
+                yield Finding("gone", about, "import", reason, "must change")
                 continue
         dropped = name in patched.config.drop_imported_names
         before, after = old.imports.get(name, frozenset()), new.imports.get(name, frozenset())
@@ -103,7 +103,7 @@ def _imports(patched: ConfigReplacements, old: ModuleView, new: ModuleView) -> I
             yield Finding("changed", about, "import", detail, "must change")
 
 
-def _is_lost(module: str, attribute: str, old: ModuleView, new: ModuleView) -> str:
+def _why_lost(module: str, attribute: str, old: ModuleView, new: ModuleView) -> str:
     """Why a name that the config imports from upstream's package cannot be imported any more; empty when it can."""
     if old.library is None or new.library is None:
         return ""

@@ -31,11 +31,10 @@ def describe(old: Function, new: Function) -> list[str]:
     results = [f"renames '{a}' to '{b}'" for a, b in others.items()]
     results += [f"adds {_with_defaults(added, after)}"] if added else []
     results += [f"drops {quoted(removed)}"] if removed else []
-    kept = [name for name in before if name in after]
-    order = [name for name in after if name in before]
-    if kept != order:
+    common = [name for name in before if name in after]
+    if common != [name for name in after if name in before]:
         results.append(f"has another order of parameters: {', '.join(after)}")
-    for name in kept:
+    for name in common:
         results += _differences(name, before[name], after[name])
     for star, a, b in (("*", old.args.vararg, new.args.vararg), ("**", old.args.kwarg, new.args.kwarg)):
         if (a is None) != (b is None):

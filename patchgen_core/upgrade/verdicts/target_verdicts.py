@@ -153,8 +153,8 @@ def is_upstream(
 
 def _added_decorators(ours: Definition, theirs: Definition) -> bool:
     """Whether a replacement has decorators beside those of upstream's that stay."""
-    kept = {meaning(ast.unparse(decorator)) for decorator in theirs.decorator_list}
-    return any(meaning(ast.unparse(decorator)) not in kept for decorator in ours.decorator_list)
+    upstreams = {meaning(ast.unparse(decorator)) for decorator in theirs.decorator_list}
+    return any(meaning(ast.unparse(decorator)) not in upstreams for decorator in ours.decorator_list)
 
 
 def _is_upstreams(name: str, view: ModuleView, patched: ConfigReplacements) -> bool:

@@ -44,8 +44,8 @@ try:
 except ModuleNotFoundError as error:
     answer["lacks"] = error.name
 except BaseException as error:
-    said = str(error).strip().splitlines()
-    answer["error"] = said[0] if said and isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    lines = str(error).strip().splitlines()
+    answer["error"] = lines[0] if lines and isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
 with open(os.environ["PATCHGEN_PROBE"], "w", encoding="utf-8") as file:
     json.dump(answer, file)
 """
