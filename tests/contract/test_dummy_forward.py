@@ -145,3 +145,54 @@ def test_finding_is_at_the_line_of_the_config(work: Workspace) -> None:
     messages(work, "x = 1\nreturn self(torch.zeros(4))")
     (problem,) = examine(work, select=["PG219"]).warnings
     assert str(problem.location).endswith("toy_gpu_patch_gen_config.py:12")
+
+
+TOWER = """
+import torch
+from torch import nn
+
+
+class PatchEmbed(nn.Module):
+    def __init__(self, config):
+        self.proj = nn.Linear(config.rows, config.width)
+
+    def forward(self, patches):
+        {embed}
+
+
+class Vision(nn.Module):
+    def __init__(self, config):
+        self.embed = PatchEmbed(config)
+
+    def forward(self, x, grid=None):
+        {forward}
+"""
+CAST = "return self.proj(patches.view(-1, 4).to(self.proj.weight.dtype))"
+STORED = (
+    "import torch\n\n@config.override_method('Vision.dummy_forward')\ndef dummy_forward(self):\n"
+    "    self.dummy = torch.zeros(1, self.rows, dtype=self.dtype)\n    return self(self.dummy)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("embed", "forward", "is_cast"),
+    [
+        pytest.param(CAST, "return self.embed(x)", True, id="in the patch embedding"),
+        pytest.param(CAST, "x = self.embed(patches=x)\n        return x + self.embed.proj(x)", True, id="by keyword"),
+        pytest.param("return patches", "x = x.type(self.embed.proj.weight.dtype)\n        return x", True, id="first"),
+        pytest.param(CAST, "x = x.reshape(-1, 4)\n        return self.embed(x[:2])", False, id="a part of it"),
+        pytest.param(CAST, "return self.embed(x) + x", False, id="used beside it"),
+        pytest.param("return self.proj(patches)", "return self.embed(x)", False, id="not at all"),
+        pytest.param("return self.proj(patches.to(grid.device))", "return self.embed(x)", False, id="a device"),
+        pytest.param(CAST, "x = pad(x)\n        return self.embed(x)", False, id="through an unknown function"),
+        pytest.param(
+            CAST, "size = x.shape[0] if x is not None else 0\n        return self.embed(x)", True, id="sizes"
+        ),
+    ],
+)
+def test_dtype_is_of_no_matter_to_a_tower_that_casts_its_input(
+    work: Workspace, embed: str, forward: str, is_cast: bool
+) -> None:
+    work.upstream(TOWER.format(embed=embed, forward=forward))
+    work.config(STORED)
+    assert len(found(work, "PG219")) == (0 if is_cast else 2)

@@ -125,8 +125,9 @@ RULE = Rule(
         "is loaded with `use_kernels`, its relatives for functions to an installed package. Overriding a method "
         "leaves the decorators of its class, so the patched body looks right in the generated file and never runs: "
         "the model trains, with upstream's numbers and memory. `use_kernelized_func` registers functions that bear "
-        "such a mark; given a patched one without it, importing the module fails where the `kernels` package is "
-        "installed."
+        "such a mark. What a patched one without it does depends on the release of transformers: it has no effect, "
+        "raises once a model is loaded with `use_kernels`, or raises where the module is imported and the `kernels` "
+        "package is installed."
     ),
     failing=Example(
         """

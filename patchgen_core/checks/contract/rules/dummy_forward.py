@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from patchgen_core.checks.contract.casts import casts_input
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 from patchgen_core.syntax.scopes import NameBinding, Scope
+from patchgen_core.syntax.signatures import signature_of
 
 _SHAPED = frozenset(["zeros", "ones", "empty", "rand", "randn", "new_zeros", "new_ones", "new_empty"])
 _FILLED = frozenset(["full", "new_full"])
@@ -41,7 +43,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for dotted, function in _dummies(subject):
         scope = subject.generated.scope_of(function)
         if scope is not None:
-            yield from _Dummy(subject.generated, dotted, function, scope).findings()
+            yield from _Dummy(subject.generated, dotted, function, scope, _casts(subject, scope)).findings()
 
 
 def _dummies(subject: Subject) -> Iterator[tuple[str, Function]]:
@@ -52,14 +54,25 @@ def _dummies(subject: Subject) -> Iterator[tuple[str, Function]]:
             yield name, node
 
 
+def _casts(subject: Subject, scope: Scope) -> bool:
+    """Whether the forward of a class brings its first argument into the dtype that it computes in."""
+    cls = subject.inference.class_of(scope.cls)
+    method = subject.inference.find_method(cls, "forward") if cls is not None else None
+    if method is None or method[0].module is not subject.generated:
+        return False
+    first = signature_of(method[1], True).positional[:1]
+    return bool(first) and casts_input(subject.inference, method[1], first[0].name)
+
+
 @dataclass(frozen=True)
 class _Dummy:
-    """One ``dummy_forward``; ``dotted`` is how messages call it."""
+    """One ``dummy_forward``; messages call it ``dotted``, and ``is_cast`` says that its input may have any dtype."""
 
     module: Module
     dotted: str
     function: Function
     scope: Scope
+    is_cast: bool = False
 
     @property
     def _self(self) -> str:
@@ -75,6 +88,8 @@ class _Dummy:
                 sizes = f"size{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
                 message = f"'{self.dotted}' makes its input with the fixed {sizes}"
                 yield Finding(message, _SHAPE_HINT, call, self.dotted)
+        if self.is_cast:
+            return
         for call in [call for call in calls if self._takes_stored_dtype(call)][:1]:
             message = f"'{self.dotted}' takes the dtype of its input from '{self._self}.dtype'"
             yield Finding(message, _DTYPE_HINT, call, self.dotted)
@@ -218,7 +233,8 @@ RULE = Rule(
         "meet in the same collectives. A shape that was copied from the variant at hand fails on the next one with "
         "another patch size. `self.dtype`, or input kept from an earlier call, has the dtype that parameters are "
         "stored in, while FSDP2 with mixed precision computes in another: that rank crashes, the others wait for it, "
-        "and the run looks like a hang of NCCL."
+        "and the run looks like a hang of NCCL. The dtype is of no matter to a tower that casts its input itself, as "
+        "patch embeddings do."
     ),
     failing=Example(
         """
