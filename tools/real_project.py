@@ -2,11 +2,16 @@
 
 Its configs are written for the reference's generator, and its generated files were made by that. The registry's wheel
 has no ``pyproject.toml``, so the one written here has the settings that its checked-in files were made with.
+
+    python -m tools.real_project 0.1.12 FOLDER
+
+writes it there and prints the folder of its upstream, for PYTHONPATH.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,3 +55,7 @@ def make_real_project(version: str, folder: Path) -> Project:
             (folder / "veomni/patchgen" / name).write_text(text)
     (folder / "pyproject.toml").write_text(PYPROJECT)
     return replace(load_project(folder), upstream=(find_upstream_release(version).folder,))
+
+
+if __name__ == "__main__":
+    print(*make_real_project(sys.argv[1], Path(sys.argv[2])).upstream)

@@ -92,11 +92,24 @@ def step_two_deleted(folder: Path) -> None:
     path.write_text(text[:first] + text[last:], encoding="utf-8")
 
 
+def step_other_generator(folder: Path) -> None:
+    """The project's files are what the reference's generator makes, and somebody edited one."""
+    project = load_project(folder)
+    generate_and_write(Selection(project, project.find_configs()))
+    rule = f"# {'=' * 78}\n"
+    for path in project.search_root.glob("*/generated/*.py"):
+        _, mark, header, text = path.read_text(encoding="utf-8").split(rule, 3)
+        told = "".join(line for line in header.splitlines(True) if line.startswith(("#  Source:", "#  Based on:")))
+        text = text.replace("self.gate_proj(x), self.up_proj(x)", "self.gate_proj(x), 2 * self.up_proj(x)")
+        path.write_text(f"{rule}{mark}{rule}#\n{told}#\n{rule}\n{text}".replace("# [MODIFIED", "# [PATCHED"))
+
+
 STEPS = {
     "red": step_red,
     "made-before": step_made_before,
     "two-deleted": step_two_deleted,
     "checkout": step_checkout,
+    "other-generator": step_other_generator,
 }
 
 

@@ -167,13 +167,22 @@ def liger_cross_entropy(
 
 
 def _fake_linear_cross_entropy(
-    states: Tensor, weights: Tensor, labels: Tensor, bias: Tensor | None, *flags: Any
-) -> tuple[Tensor, ...]:
-    *_, wants_gradient, wants_weights = flags
+    states: Tensor,
+    weights: Tensor,
+    labels: Tensor,
+    bias: Tensor | None,
+    ignore_index: int,
+    mean: bool,
+    softcap: float | None,
+    wants_gradient: bool,
+    wants_weights: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     loss = states.new_empty((), dtype=torch.float32)
     wanted = (states if wants_gradient else None, weights if wants_weights else None, bias if wants_gradient else None)
-    gradients = (states.new_empty(0) if tensor is None else tensor.new_empty(tensor.shape) for tensor in wanted)
-    return loss, *gradients
+    d_states, d_weights, d_bias = (
+        states.new_empty(0) if tensor is None else tensor.new_empty(tensor.shape) for tensor in wanted
+    )
+    return loss, d_states, d_weights, d_bias
 
 
 @operator(_fake_linear_cross_entropy)
