@@ -13,6 +13,8 @@ from patchgen_core.models.batches_media import Medium, feature_counts, find_func
 from patchgen_core.models.random_values import random_floats
 
 _METHOD = "get_audio_features"
+_CONFIGS = ("audio_config", "encoder_config")
+_WIDTHS = ("num_mel_bins", "feature_size", "input_dim", "input_feat_size", "audio_embed_dim")
 _MASKS = ("feature_attention_mask", "input_features_mask")
 _FRAMES = 32
 
@@ -23,12 +25,6 @@ def audio_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     if medium is not None and "input_features" in toy.takes:
         forms = tuple(partial(_batch, toy, medium, count, inputs) for count, inputs in _sounds(toy))
         yield WantedBatches("sounds", forms, media=("input_features",), seen_in="pictures")
-
-
-def audio_config(toy: ToyModel) -> Any:
-    """The configuration of what hears."""
-    configs = (getattr(toy.config, name, None) for name in ("audio_config", "encoder_config", "sound_config"))
-    return next((config for config in configs if config is not None), toy.config)
 
 
 def _batch(toy: ToyModel, medium: Medium, count: int, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -45,18 +41,16 @@ def _sounds(toy: ToyModel) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
     Encoders take sounds of any length, or in chunks, or of the one length that they have positions for.
     """
-    config = audio_config(toy)
-    names = ("num_mel_bins", "feature_size", "input_dim", "input_feat_size", "audio_embed_dim")
-    mel = next((size for name in names if (size := getattr(config, name, None))), 128)
+    config = next(filter(None, (getattr(toy.config, name, None) for name in _CONFIGS)), toy.config)
+    mel = next((size for name in _WIDTHS if (size := getattr(config, name, None))), 128)
     chunk = 2 * (getattr(config, "n_window", None) or _FRAMES // 2)
     whole = 2 * (getattr(config, "max_source_positions", None) or _FRAMES)
     masks = [name for name in _MASKS if name in toy.takes]
-    for count, frames in ((2, chunk + 8), (2, chunk - 1), (1, chunk), (2, whole), (1, whole)):
+    for count, frames in ((2, chunk + 8), (1, chunk), (2, whole), (1, whole)):
         mask = torch.ones(count, frames, dtype=torch.long)
         mask[1:, frames // 2 + 1 :] = 0
         over_time = random_floats(count, frames, mel) * mask[..., None]
-        for values in (over_time.transpose(1, 2).contiguous(), over_time):
-            for given in (mask, mask.bool()) if masks else (mask,):
-                yield count, {"input_features": values, **dict.fromkeys(masks, given)}
+        yield count, {"input_features": over_time.transpose(1, 2).contiguous(), **dict.fromkeys(masks, mask)}
+        yield count, {"input_features": over_time, **dict.fromkeys(masks, mask.bool())}
     if masks:  # masks of something else
         yield 2, {"input_features": random_floats(2, _FRAMES + 8, mel)}

@@ -12,6 +12,7 @@ import torch
 from patchgen_core.models.batches import ToyModel
 from patchgen_core.models.batches_text import random_ids, text_inputs
 
+_MEDIA = ("image", "video", "audio")
 _BEFORE, _BETWEEN, _AFTER = 3, 1, 4
 _MOST = 40
 
@@ -39,37 +40,17 @@ class Piece:
     count: int
 
 
-_NAMES = {
-    "image": ("image_token_id", "image_token_index", "img_context_token_id", "media_placeholder_token_id"),
-    "video": ("video_token_id", "video_token_index"),
-    "audio": ("audio_token_id", "audio_token_index"),
-}
-_AROUND = {
-    "image": (
-        ("vision_start_token_id", "image_start_token_id", "boi_token_id"),
-        ("vision_end_token_id", "image_end_token_id", "eoi_token_id"),
-    ),
-    "video": (
-        ("vision_start_token_id", "video_start_token_id", "boi_token_id"),
-        ("vision_end_token_id", "video_end_token_id", "eoi_token_id"),
-    ),
-    "audio": (
-        ("audio_start_token_id", "audio_bos_token_id", "boa_token_id"),
-        ("audio_end_token_id", "audio_eos_token_id", "eoa_token_id"),
-    ),
-}
-
-
 def find_medium(toy: ToyModel, name: str) -> Medium | None:
     """What the configuration says of a medium; None where it has no placeholder for it."""
-    token = _token(toy, _NAMES[name])
+    token = _token(toy, f"{name}_token_id", f"{name}_token_index")
     if token is None:
         return None
-    start, end = _AROUND[name]
-    return Medium(name, list(_NAMES).index(name) + 1, token, _token(toy, start), _token(toy, end))
+    kinds = (name,) if name == "audio" else (name, "vision")
+    start, end = (_token(toy, *(f"{kind}_{edge}_token_id" for kind in kinds)) for edge in ("start", "end"))
+    return Medium(name, _MEDIA.index(name) + 1, token, start, end)
 
 
-def _token(toy: ToyModel, names: Sequence[str]) -> int | None:
+def _token(toy: ToyModel, *names: str) -> int | None:
     parts = (toy.config, toy.config.get_text_config(decoder=True))
     tokens = (getattr(part, name, None) for part in parts for name in names)
     return next((token for token in tokens if isinstance(token, int)), None)

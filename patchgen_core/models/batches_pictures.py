@@ -11,7 +11,7 @@ import torch
 from patchgen_core.models.batches import Form, ToyModel, WantedBatches
 from patchgen_core.models.batches_media import Medium, feature_counts, find_function, find_medium, rows_with_one
 from patchgen_core.models.batches_text import labels_for, random_ids, switches, text_inputs
-from patchgen_core.models.picture_inputs import Pictures, Vision, picture_inputs, vision_config, vision_of
+from patchgen_core.models.picture_inputs import Pictures, picture_inputs, vision_config, vision_of
 from patchgen_core.models.random_values import random_floats
 
 _METHOD = "get_image_features"
@@ -38,99 +38,86 @@ def _batch(toy: ToyModel, medium: Medium, pictures: Pictures) -> Mapping[str, An
 
 
 def _beside_forms(toy: ToyModel) -> Iterator[Form]:
-    """The forms for a model that says nothing of placeholders, what it is likeliest to take first."""
-    if "flattened_patches" in toy.takes:
-        yield from _patches(toy)
-    if "pixel_values" not in toy.takes:
+    """The form for a model that says nothing of placeholders for pictures."""
+    if not {"flattened_patches", "pixel_values"} & toy.takes:
         return
-    vision = vision_of(toy)
+    side = vision_of(toy).side
+    if "flattened_patches" in toy.takes:
+        given = {"flattened_patches": _flattened_patches(toy)}
+    else:
+        given = {"pixel_values": random_floats(2, 3, side, side)}
     if "cross_attention_mask" in toy.takes and "aspect_ratio_ids" in toy.takes:
-        yield partial(_attended, toy, vision)
-    if "image_embeds_position_mask" in toy.takes:
-        yield partial(_marked, toy, {"pixel_values": random_floats(2, 3, vision.side, vision.side)})
-    if "image_attention_mask" in toy.takes:
-        yield partial(_masked, toy, vision)
-    yield from _beside(toy, vision)
+        yield partial(_attended, toy, side)
+    elif "image_embeds_position_mask" in toy.takes:
+        yield partial(_marked, toy, given)
+    elif "image_attention_mask" in toy.takes:
+        yield partial(_masked, toy, side)
+    elif "input_ids" in toy.takes:
+        yield partial(_beside, toy, given, side)
+    else:
+        yield partial(_picture_alone, toy, given)
 
 
-def _beside(toy: ToyModel, vision: Vision) -> Iterator[Form]:
-    """Text and pixels, with what else is asked for."""
-    side = vision.side
-    pixels = {"pixel_values": random_floats(2, 3, side, side)}
-    frames = {"pixel_values": random_floats(2, 2, 3, side, side)}
-    medium = find_medium(toy, "image") or find_medium(toy, "video")
-    queries = getattr(toy.config, "num_query_tokens", 0) if medium is not None else 0
-    token = medium.token if medium is not None else 0
-    for given, counts in ((pixels, (queries, 0)), (frames, (2 * queries, queries, 0))):
-        for count in dict.fromkeys(counts):
-            yield partial(_text_and, toy, given, token, count)
-    yield partial(_picture_alone, toy, pixels)
-
-
-def _text_and(toy: ToyModel, given: Mapping[str, Any], token: int, count: int) -> Mapping[str, Any]:
-    """Text after ``count`` placeholders, and the pictures."""
+def _text(toy: ToyModel, count: int = 0, token: int | None = None) -> tuple[dict[str, Any], torch.Tensor]:
+    """Two rows of text, and which places of them (rows, length) belong to pictures: ``count``, with a placeholder."""
     ids = random_ids(toy, 2, _LENGTH + count)
-    mask = torch.ones_like(ids)
     placed = torch.zeros_like(ids).bool()
     placed[:, 2 : 2 + count] = True
-    more: dict[str, Any] = {}
-    if "qformer_input_ids" in toy.takes:
-        more["qformer_input_ids"] = torch.arange(1, 13).reshape(2, 6)
-    if "bbox" in toy.takes:
-        more["bbox"] = random_floats(*ids.shape, 4).abs() / 2
-    return text_inputs(toy, ids.masked_fill(placed, token), mask, placed) | dict(given) | more
+    ids = ids if token is None else ids.masked_fill(placed, token)
+    return text_inputs(toy, ids, torch.ones_like(ids), placed), placed
+
+
+def _beside(toy: ToyModel, given: Mapping[str, Any], side: int) -> Mapping[str, Any]:
+    """Pictures beside the text, with what else is asked for; two frames each where a video has placeholders."""
+    medium = find_medium(toy, "video")
+    if medium is None:
+        inputs, _ = _text(toy)
+    else:
+        inputs, _ = _text(toy, 2 * toy.config.num_query_tokens, medium.token)
+        given = {"pixel_values": random_floats(2, 2, 3, side, side)}
+    more = {
+        "qformer_input_ids": torch.arange(1, 13).reshape(2, 6),
+        "bbox": random_floats(*inputs["input_ids"].shape, 4).abs() / 2,
+    }
+    return {**inputs, **given, **{name: value for name, value in more.items() if name in toy.takes}}
 
 
 def _picture_alone(toy: ToyModel, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """A picture, and what is to be said of it."""
     labels = None if toy.kind == "base" else labels_for(toy, random_ids(toy, 2, _LENGTH), None)
-    return dict(given) | ({} if labels is None else {"labels": labels}) | switches(toy)
+    return {**given, **({} if labels is None else {"labels": labels}), **switches(toy)}
 
 
-def _attended(toy: ToyModel, vision: Vision) -> Mapping[str, Any]:
+def _attended(toy: ToyModel, side: int) -> Mapping[str, Any]:
     """Pictures of one tile and of two, which the text attends to."""
     tiles = toy.config.vision_config.max_num_tiles
     mask = torch.zeros(2, 1, tiles, dtype=torch.long)
     mask[0, :, :1], mask[1, :, :2] = 1, 1
-    values = random_floats(2, 1, tiles, 3, vision.side, vision.side) * mask[..., None, None, None]
     medium = find_medium(toy, "image")
-    ids = random_ids(toy, 2, _LENGTH)
-    placed = torch.zeros_like(ids).bool()
-    if medium is not None:
-        placed[:, 0] = True
-        ids[:, 0] = medium.token
-    return text_inputs(toy, ids, torch.ones_like(ids), placed) | {
-        "pixel_values": values,
+    inputs, placed = _text(toy, 1, medium.token if medium is not None else None)
+    return inputs | {
+        "pixel_values": random_floats(2, 1, tiles, 3, side, side) * mask[..., None, None, None],
         "aspect_ratio_ids": torch.tensor([[1], [2]]),
         "aspect_ratio_mask": mask,
-        "cross_attention_mask": mask[:, None].repeat(1, _LENGTH, 1, 1),
+        "cross_attention_mask": mask[:, None].repeat(1, placed.shape[1], 1, 1),
     }
 
 
 def _marked(toy: ToyModel, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """A mask says which places of the text are a picture's."""
-    ids = random_ids(toy, 2, _LENGTH)
-    placed = torch.zeros_like(ids).bool()
-    placed[:, 2 : 2 + toy.config.latent_query_num] = True
-    inputs = text_inputs(toy, ids, torch.ones_like(ids), placed)
-    return inputs | dict(given) | {"image_embeds_position_mask": placed}
+    inputs, placed = _text(toy, toy.config.latent_query_num)
+    return {**inputs, **given, "image_embeds_position_mask": placed}
 
 
-def _masked(toy: ToyModel, vision: Vision) -> Mapping[str, Any]:
+def _masked(toy: ToyModel, side: int) -> Mapping[str, Any]:
     """A picture for each row, which all tokens but the first ones see."""
     mask = torch.ones(2, _LENGTH, 1, dtype=torch.long)
     mask[:, :2] = 0
-    values = random_floats(2, 1, 3, vision.side, vision.side)
-    ids = random_ids(toy, 2, _LENGTH)
-    return text_inputs(toy, ids, torch.ones_like(ids)) | {"pixel_values": values, "image_attention_mask": mask}
+    inputs, _ = _text(toy)
+    return inputs | {"pixel_values": random_floats(2, 1, 3, side, side), "image_attention_mask": mask}
 
 
-def _patches(toy: ToyModel) -> Iterator[Form]:
+def _flattened_patches(toy: ToyModel) -> torch.Tensor:
     """Patches with their row and column, counted from 1."""
-    size = toy.config.vision_config.patch_embed_hidden_size
     places = torch.stack([torch.arange(8) // 4 + 1, torch.arange(8) % 4 + 1], -1)[None].repeat(2, 1, 1)
-    for width in (size, getattr(toy.config.vision_config, "patch_size", 6) ** 2 * 3):
-        values = torch.cat([places.float(), random_floats(2, 8, width)], -1)
-        if "image_embeds_position_mask" in toy.takes:
-            yield partial(_marked, toy, {"flattened_patches": values})
-        yield partial(_picture_alone, toy, {"flattened_patches": values})
+    return torch.cat([places.float(), random_floats(2, 8, toy.config.vision_config.patch_embed_hidden_size)], -1)

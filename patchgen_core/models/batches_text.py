@@ -27,11 +27,9 @@ def text_batches(toy: ToyModel) -> Iterator[WantedBatches]:
         return
     ids = random_ids(toy, 2, _LENGTH)
     mask = torch.ones_like(ids)
-    right = mask.clone()
-    right[1, -3:] = 0
-    both = right.clone()
-    both[0, :2] = 0
-    yield WantedBatches("padded", (*_text_forms(toy, ids, both), *_text_forms(toy, ids, right)), seen_in="pictures")
+    padded = mask.clone()
+    padded[0, :2] = padded[1, -3:] = 0
+    yield WantedBatches("padded", tuple(_text_forms(toy, ids, padded)), seen_in="pictures")
     codes = (partial(_codes, toy),) if getattr(toy.config, "num_codebooks", 0) else ()
     yield WantedBatches("rows", (*_text_forms(toy, ids, mask), *codes), covered_by="padded")
     if "position_ids" in toy.takes and toy.kind != "sequence_classification" and not toy.config.is_encoder_decoder:
@@ -118,25 +116,24 @@ def padding_token(toy: ToyModel) -> int:
 
 
 def _text_forms(toy: ToyModel, ids: torch.Tensor, mask: torch.Tensor) -> Iterator[Form]:
-    plain = partial(text_inputs, toy, ids, mask)
-    yield plain
-    for more in _companions(toy, ids):
-        yield partial(_joined, plain, more)
+    yield from _with_companions(toy, ids, partial(text_inputs, toy, ids, mask))
     if toy.kind == "sequence_classification":  # without a padding token there is one row only
         yield partial(text_inputs, toy, ids[1:], mask[1:])
 
 
-def _companions(toy: ToyModel, ids: torch.Tensor) -> Iterator[Mapping[str, Any]]:
-    """What some models want beside text."""
-    if "mm_token_type_ids" in toy.takes:
-        yield {"mm_token_type_ids": torch.zeros_like(ids)}
-    if "token_type_ids" in toy.takes:
-        yield {"token_type_ids": torch.zeros_like(ids)}
-    if "bbox" in toy.takes:
-        yield {"bbox": random_floats(*ids.shape, 4).abs() / 2}
+def _with_companions(toy: ToyModel, ids: torch.Tensor, plain: Form) -> Iterator[Form]:
+    """A form, alone and beside what some models want with text."""
+    yield plain
+    more = {
+        "mm_token_type_ids": torch.zeros_like(ids),
+        "token_type_ids": torch.zeros_like(ids),
+        "bbox": random_floats(*ids.shape, 4).abs() / 2,
+    }
+    for name in [name for name in more if name in toy.takes]:
+        yield partial(_join, plain, {name: more[name]})
 
 
-def _joined(plain: Form, more: Mapping[str, Any]) -> Mapping[str, Any]:
+def _join(plain: Form, more: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**plain(), **more}
 
 
@@ -151,20 +148,8 @@ def _packed_forms(toy: ToyModel) -> Iterator[Form]:
     """
     ids = random_ids(toy, 1, sum(_PACKED))
     positions = torch.cat([torch.arange(length) for length in _PACKED])[None]
-    ends = torch.tensor([0, _PACKED[0], sum(_PACKED)], dtype=torch.int32)
-    lengths = {
-        "cu_seq_lens_q": ends,
-        "cu_seq_lens_k": ends,
-        "max_length_q": max(_PACKED),
-        "max_length_k": max(_PACKED),
-        "seq_idx": torch.cat([torch.full((n,), i, dtype=torch.int32) for i, n in enumerate(_PACKED)])[None],
-    }
-    several = [positions.expand(4, 1, -1), positions.expand(3, 1, -1)] if has_axes(toy) else []
-    for given in (*several[:1], positions, *several[1:]):
-        plain = partial(_packed, toy, ids, given)
-        yield plain
-        for more in (*_companions(toy, ids), lengths):
-            yield partial(_joined, plain, more)
+    for given in (*([positions.expand(4, 1, -1)] if has_axes(toy) else []), positions):
+        yield from _with_companions(toy, ids, partial(_packed, toy, ids, given))
 
 
 def _packed(toy: ToyModel, ids: torch.Tensor, positions: torch.Tensor) -> Mapping[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -21,7 +23,7 @@ from patchgen_core.models.picture_inputs import (
     patches,
     placed_patches,
     pooled_patches,
-    strips,
+    strip,
     vision_config,
     vision_of,
 )
@@ -45,12 +47,10 @@ def video_batches(toy: ToyModel) -> Iterator[WantedBatches]:
 def _forms(toy: ToyModel, medium: Medium) -> Iterator[Form]:
     """A video is one stretch of placeholders, or one for each frame; some families use those of pictures."""
     picture = find_medium(toy, "image")
-    media = [medium, *([Medium("video", 2, picture.token, medium.start, medium.end)] if picture else [])]
-    for inputs in _videos(toy):
-        for beside in (True, False):
-            for kind in media:
-                for stretches in (_FRAMES, 1):
-                    yield partial(_batch, toy, kind, inputs, stretches, picture if beside else None)
+    media = [medium, *([replace(medium, token=picture.token)] if picture else [])]
+    inputs = _video_inputs(toy)
+    for beside, kind, stretches in product((picture, None), media, (_FRAMES, 1)):
+        yield partial(_batch, toy, kind, inputs, stretches, beside)
 
 
 def _batch(
@@ -62,40 +62,34 @@ def _batch(
         return with_media(toy, [row], inputs)
     if "video_grid_thw" not in inputs or "image_grid_thw" not in toy.takes:
         raise ValueError("only pictures and videos in patches are put into one row")
-    shape = inputs["pixel_values_videos"].shape[1:]
-    values, grids = next((v, g) for v, g in patches(vision_of(toy), [[1, 1, 3]]) if v.shape[1:] == shape)
+    values, grids = next(patches(vision_of(toy), [[1, 1, 3]]))
     merges = {"image_merge_sizes": torch.tensor([vision_of(toy).merge])} if "image_merge_sizes" in toy.takes else {}
     still = {"pixel_values": values, "image_grid_thw": grids, **merges}
     rows = sum(feature_counts(toy, "get_image_features", still, 1))
     return with_media(toy, [[Piece(picture, rows), *row]], {**still, **inputs})
 
 
-def _videos(toy: ToyModel) -> Iterator[Mapping[str, Any]]:
+def _video_inputs(toy: ToyModel) -> Mapping[str, Any]:
     vision = vision_of(toy)
     if "video_grid_thw" in toy.takes:
-        more: dict[str, Any] = {}
-        seconds = next((n for n in ("second_per_grid_ts", "video_second_per_grid") if n in toy.takes), None)
-        if seconds is not None:
-            more[seconds] = torch.tensor([1.0])
-        if "video_merge_sizes" in toy.takes:
-            more["video_merge_sizes"] = torch.tensor([vision.merge])
-        if "video_compression_mask" in toy.takes:
-            more["video_compression_mask"] = torch.ones(_FRAMES * 2, dtype=torch.bool)
-        for values, grids in patches(vision, [[_FRAMES, 1, 2]]):
-            yield {"pixel_values_videos": values, "video_grid_thw": grids, **more}
-    elif "video_position_ids" in toy.takes:
-        for values, places in placed_patches(toy, [1] * _FRAMES):
-            frames = torch.tensor([_FRAMES])
-            yield {"pixel_values_videos": values, "video_position_ids": places, "num_frames_per_video": frames}
-    elif "target_sizes_videos" in toy.takes:
-        for still in strips(vision):
-            sizes = still["target_sizes"]
-            yield {"pixel_values_videos": still["pixel_values"], "target_sizes_videos": sizes}
-    elif "video_token_pooling" in toy.takes:
+        values, grids = next(patches(vision, [[_FRAMES, 1, 2]]))
+        more = {
+            "second_per_grid_ts": torch.tensor([1.0]),
+            "video_second_per_grid": torch.tensor([1.0]),
+            "video_merge_sizes": torch.tensor([vision.merge]),
+            "video_compression_mask": torch.ones(_FRAMES * 2, dtype=torch.bool),
+        }
+        taken = {name: value for name, value in more.items() if name in toy.takes}
+        return {"pixel_values_videos": values, "video_grid_thw": grids, **taken}
+    if "video_position_ids" in toy.takes:
+        values, places = placed_patches(toy, [1] * _FRAMES)
+        frames = torch.tensor([_FRAMES])
+        return {"pixel_values_videos": values, "video_position_ids": places, "num_frames_per_video": frames}
+    if "target_sizes_videos" in toy.takes:
+        values, sizes = strip(vision)
+        return {"pixel_values_videos": values, "target_sizes_videos": sizes}
+    if "video_token_pooling" in toy.takes:
         values, pooling = pooled_patches(vision)
         grids = torch.tensor([[_FRAMES, 1, 3]])
-        yield {"pixel_values_videos": values, "video_token_pooling": pooling, "video_grids": grids}
-    else:
-        frames = random_floats(1, _FRAMES, 3, vision.side, vision.side)
-        yield {"pixel_values_videos": frames}
-        yield {"pixel_values_videos": frames[0]}
+        return {"pixel_values_videos": values, "video_token_pooling": pooling, "video_grids": grids}
+    return {"pixel_values_videos": random_floats(1, _FRAMES, 3, vision.side, vision.side)}

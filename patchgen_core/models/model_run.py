@@ -83,17 +83,7 @@ def run_model(
     inputs = batch.to(parameter.dtype, parameter.device)
     model.zero_grad(set_to_none=True)
     forget_positions(model)
-    active: list[str] = []
-    embedded: list[torch.Tensor] = []
-    with ExitStack() as stack:
-        stack.enter_context(_group_of_one_rank() if batch.as_rank else nullcontext())
-        stack.enter_context(_record_embedding_gradients(model, embedded))
-        if layers:
-            stack.enter_context(_kept_layers(model, run))
-        if recorder is not None:
-            stack.enter_context(_track_active_modules(model, active))
-            stack.enter_context(recorder.recording(active))
-        stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
+    with _recorded(model, run, batch.as_rank, recorder, layers) as embedded:
         reseed(parameter.device)
         with phase("forward"):
             output, run.choices = _run_routed(model, inputs, like)
@@ -110,6 +100,26 @@ def run_model(
     _keep_gradients(model, run, embedded, batch.as_rank)
     model.zero_grad(set_to_none=True)
     return run
+
+
+@contextmanager
+def _recorded(
+    model: PreTrainedModel, run: Run, as_rank: bool, recorder: ExecutionRecorder | None, layers: bool
+) -> Iterator[list[torch.Tensor]]:
+    """Record what runs inside; gives the gradients that come to the input embeddings."""
+    active: list[str] = []
+    embedded: list[torch.Tensor] = []
+    with ExitStack() as stack:
+        if as_rank:
+            stack.enter_context(_group_of_one_rank())
+        stack.enter_context(_record_embedding_gradients(model, embedded))
+        if layers:
+            stack.enter_context(_kept_layers(model, run))
+        if recorder is not None:
+            stack.enter_context(_track_active_modules(model, active))
+            stack.enter_context(recorder.recording(active))
+        stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
+        yield embedded
 
 
 @contextmanager

@@ -144,8 +144,7 @@ def _compare(
     multiple: float,
 ) -> Difference:
     ours, theirs = patched.get(name), eager.get(name)
-    shape = _differing(_shape(ours), _shape(theirs))
-    dtype = _differing(_dtype(ours), _dtype(theirs))
+    shape, dtype = _describe("shape", ours, theirs), _describe("dtype", ours, theirs)
     if ours is None or theirs is None:
         worst = 0.0 if ours is theirs is None else float("inf")
         return Difference(name, shape, dtype, worst, worst, 0.0)
@@ -192,13 +191,9 @@ def _error(value: _Array, truth: _Array) -> tuple[float, float]:
     return float(np.abs(difference).max()), _norm(difference) / (_size(truth) or 1.0)
 
 
-def _shape(value: torch.Tensor | None) -> str:
-    return _NONE if value is None else str(list(value.shape))
-
-
-def _dtype(value: torch.Tensor | None) -> str:
-    return _NONE if value is None else str(value.dtype).removeprefix("torch.")
-
-
-def _differing(ours: str, theirs: str) -> str:
-    return theirs if ours == theirs else f"{ours} instead of {theirs}"
+def _describe(name: str, ours: torch.Tensor | None, theirs: torch.Tensor | None) -> str:
+    """An attribute of two tensors: upstream's, or both where they differ."""
+    texts = [_NONE if value is None else getattr(value, name) for value in (ours, theirs)]
+    one, other = (str(list(text)) if isinstance(text, torch.Size) else str(text) for text in texts)
+    one, other = one.removeprefix("torch."), other.removeprefix("torch.")
+    return other if one == other else f"{one} instead of {other}"

@@ -181,26 +181,15 @@ def _tokens(inputs: RuleInput) -> dict[str, Any]:
 
 
 def _latent(inputs: RuleInput) -> dict[str, Any]:
-    """Where latent attention makes keys and values: as many heads of them as heads, of the parts it is made of."""
-    fields = inputs.part.fields
+    """Where latent attention makes keys and values: as many heads of them as heads, and what is rotated of each."""
+    fields, values = inputs.part.fields, inputs.values
     if fields.get("kv_lora_rank") is None:
         return {}
-    heads = {"num_key_value_heads": inputs.values["num_attention_heads"]} if fields.get("num_key_value_heads") else {}
-    if "head_dim" in fields and (head_dim := _latent_head_dim(inputs.part, inputs.values)) is not None:
-        heads["head_dim"] = head_dim
+    heads = {"num_key_value_heads": values["num_attention_heads"]} if fields.get("num_key_value_heads") else {}
+    rotated = fields.get("qk_rope_head_dim")
+    if rotated is not None and fields.get("head_dim") == rotated:
+        heads["head_dim"] = values.get("qk_rope_head_dim", rotated)
     return heads
-
-
-def _latent_head_dim(part: ConfigPart, values: Mapping[str, Any]) -> int | None:
-    """The rotated part of a head, or both parts, as the class has it; None when it is something else."""
-    plain, rotated = part.fields.get("qk_nope_head_dim"), part.fields.get("qk_rope_head_dim")
-    default = vars(part.default).get("head_dim")
-    if rotated is None or default is None:
-        return None
-    toy = int(values.get("qk_rope_head_dim", rotated))
-    if default == rotated:
-        return toy
-    return toy + int(values["qk_nope_head_dim"]) if plain is not None and default == plain + rotated else None
 
 
 def _positions(inputs: RuleInput) -> dict[str, Any]:
@@ -212,8 +201,8 @@ def _positions(inputs: RuleInput) -> dict[str, Any]:
     kinds = {kind: value for kind, value in rope.items() if isinstance(value, dict)}
     if not kinds:
         return {"rope_parameters": _rope(part, inputs.values, rope, sizes.ROPE_THETAS[0])}
-    thetas = zip(kinds.items(), sizes.ROPE_THETAS)
-    return {"rope_parameters": {**rope, **{k: _rope(part, inputs.values, v, theta) for (k, v), theta in thetas}}}
+    thetas = dict(zip(sorted(kinds, reverse=True), sizes.ROPE_THETAS))  # some classes have them in no order
+    return {"rope_parameters": {**rope, **{k: _rope(part, inputs.values, v, thetas[k]) for k, v in kinds.items()}}}
 
 
 def _layers(inputs: RuleInput) -> dict[str, Any]:
@@ -233,7 +222,7 @@ def _rope(part: ConfigPart, values: Mapping[str, Any], rope: Mapping[str, Any], 
         toy["original_max_position_embeddings"] = 32
         toy["factor"] = 4.0
     if (factor := rope.get("partial_rotary_factor", 1.0)) != 1.0:
-        factor = _rotary_factor(part, values, head_dim, factor)
+        factor = _rotary_factor(values, head_dim, factor)
         toy["partial_rotary_factor"] = factor
     ignored = getattr(part.config_class, "ignore_keys_at_rope_validation", None) or ()
     if "mrope_section" in (*ignored, *rope) or part.config_class.__name__ in classes.MULTIMODAL_ROPE:
@@ -243,22 +232,14 @@ def _rope(part: ConfigPart, values: Mapping[str, Any], rope: Mapping[str, Any], 
     return toy
 
 
-def _rotary_factor(part: ConfigPart, values: Mapping[str, Any], head_dim: int, factor: float) -> float:
+def _rotary_factor(values: Mapping[str, Any], head_dim: int, factor: float) -> float:
     """How much of a toy head is rotated: what latent attention rotates, or two dimensions more than by default."""
-    if part.fields.get("qk_rope_head_dim"):
-        return float(values["qk_rope_head_dim"] / head_dim) if _rotated_part(part) == factor else factor
+    if rotated := values.get("qk_rope_head_dim"):
+        return float(rotated / (rotated + values["qk_nope_head_dim"]))
     return (int(head_dim * factor) // 2 + 1) * 2 / head_dim
 
 
-def _rotated_part(part: ConfigPart) -> float | None:
-    """How much of a head latent attention rotates in the class's defaults."""
-    head_dim, rotated = vars(part.default).get("head_dim"), part.fields.get("qk_rope_head_dim")
-    return rotated / head_dim if head_dim and rotated else None
-
-
 def _head_dim(part: ConfigPart, values: Mapping[str, Any]) -> int:
-    if (latent := _latent_head_dim(part, values)) is not None:
-        return latent
     heads = values.get("num_attention_heads") or part.palette.heads
     width = values.get("hidden_size") or part.palette.width
     return int(values.get("head_dim") or width // heads)

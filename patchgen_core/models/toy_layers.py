@@ -8,8 +8,6 @@ from typing import Any
 from patchgen_core.models import toy_sizes as sizes
 from patchgen_core.models.config_tree import ConfigPart
 
-_MOST_KINDS = 6
-
 
 def layer_fields(part: ConfigPart, values: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
     """How many layers there are (a number in ``fixed`` is kept), and the fields that say of which kind each is."""
@@ -36,10 +34,13 @@ def _pick_layers(
 ) -> list[int]:
     """Indices of default layers that the toy's layers are like."""
     count = part.fields[count_field]
-    traits = [layers for layers in kinds.values() if len({repr(layer) for layer in layers}) <= _MOST_KINDS]
+    traits = list(kinds.values())
     if part.others:
         traits.append([part.others.get(index) for index in range(count)])
-    representatives = _representatives(list(zip(*traits)) if traits else [()] * count)
+    first: dict[str, int] = {}
+    for index, layer in enumerate(zip(*traits) if traits else [()] * count):
+        first.setdefault(repr(layer), index)
+    representatives = list(first.values())
     lengths = [len(value) for name, value in part.own.items() if name in kinds or name == "layer_types"]
     wanted = int(fixed.get(count_field, max([2, len(representatives), *lengths])))
     rest = [index for index in range(count) if index not in representatives]
@@ -74,20 +75,6 @@ def _rank_in_list(name: str, listed: Sequence[int], index: int) -> int:
     if index not in listed:
         return 0
     return 1 + (min(list(listed).index(index), 1) if name in sizes.ORDERED_INDEX_LISTS else 0)
-
-
-def _representatives(layers: Sequence[tuple[Any, ...]]) -> list[int]:
-    """The first layer of each kind; when there are many kinds, layers that show each single trait."""
-    first: dict[str, int] = {}
-    for index, layer in enumerate(layers):
-        first.setdefault(repr(layer), index)
-    if len(first) <= _MOST_KINDS:
-        return sorted(first.values())
-    traits: dict[str, int] = {}
-    for index, layer in enumerate(layers):
-        for place, trait in enumerate(layer):
-            traits.setdefault(f"{place}: {trait!r}", index)
-    return sorted(set(traits.values()))
 
 
 def _subset(part: ConfigPart, name: str, picked: Sequence[int]) -> Any:

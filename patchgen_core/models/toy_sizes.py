@@ -104,7 +104,7 @@ GIVEN_IF_NONE = frozenset(
 )
 """Fields that get a toy value although their default is None; for others that means a feature is off."""
 
-NO_TOKENS = frozenset({"speaker_id", "task_type_id"})
+NO_TOKENS = frozenset({"speaker_id"})
 """Fields that end like the id of a special token and are none."""
 
 
@@ -117,12 +117,12 @@ FIRST_ORDINARY_TOKEN = 60
 
 RAISED: Mapping[str, Any] = {
     **_all(8, "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"),
-    **_all(3, "num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k", "top_k_experts"),
+    **_all(3, "num_experts_per_tok", "moe_topk", "moe_top_k", "moe_k"),
     **_all(3, "n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
-    **_all(4, "n_group", "num_expert_group"),
+    "n_group": 4,
     "topk_group": 2,
     **_all(12, "mamba_n_heads", "mamba_num_heads"),
-    **_all(16, "mamba_d_head", "mamba_head_dim"),
+    "mamba_head_dim": 16,
 }
 """Numbers of things, which may be larger than the defaults."""
 
@@ -130,36 +130,29 @@ SIZES: Mapping[str, Any] = {
     **_all(
         "width", "hidden_size", "d_model", "n_embd", "embed_dim", "emb_dim", "embedding_dim", "input_embedding_size"
     ),
-    **_all(
-        "width", "adapter_in_dim", "adapter_input_size", "word_embed_proj_dim", "lru_width", "patch_embed_hidden_size"
-    ),
+    **_all("width", "adapter_in_dim", "adapter_input_size", "patch_embed_hidden_size"),
     **_all("heads", "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"),
     **_all("heads", "encoder_attention_heads", "decoder_attention_heads"),
     **_all("heads", "num_encoder_attention_heads", "num_decoder_attention_heads"),
     **_all("kv_heads", "num_key_value_heads", "num_kv_heads"),
     **_all("head_dim", "head_dim", "attention_head_size", "d_kv", "dim_head"),
     "d_head": "width per head",
-    **_all(
-        "inner", "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "n_inner", "ffn_hidden_size"
-    ),
+    **_all("inner", "intermediate_size", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim", "ffn_hidden_size"),
     **_all("inner", "mlp_dim", "dff", "dim_ff", "d_ff", "d_inner", "feed_forward_size", "dense_intermediate_size"),
-    "prefix_dense_intermediate_size": "inner",
     **_all("expert_inner", "moe_intermediate_size", "expert_ffn_hidden_size"),
     **_all("shared_inner", "shared_expert_intermediate_size", "shared_intermediate_size", "intermediate_size_mlp"),
     **_all(
         "shared_inner", "moe_shared_expert_intermediate_size", "shared_experts_intermediate_size", "share_expert_dim"
     ),
-    **_all("vocabulary", "vocab_size", "decoder_vocab_size", "unpadded_vocab_size", "vocab_size_per_layer_input"),
+    **_all("vocabulary", "vocab_size", "unpadded_vocab_size", "vocab_size_per_layer_input"),
     # between the parts
     **_all(
         "language width", "out_hidden_size", "output_dim", "projection_dim", "thinker_hidden_size", "text_hidden_size"
     ),
     **_all("language width", "embedding_size", "adapter_out_dim", "image_token_embed_dim"),
     **_all("vision width", "encoder_hidden_size", "vision_hidden_size"),
-    **_all(
-        108, "projector_hidden_size", "projection_hidden_size", "projection_hidden_dim", "alignment_intermediate_size"
-    ),
-    **_all(108, "projection_intermediate_size", "projector_output_dim", "merged_hidden_size", "pooler_output_size"),
+    **_all(108, "projector_hidden_size", "projection_hidden_dim", "alignment_intermediate_size"),
+    **_all(108, "projection_intermediate_size", "pooler_output_size"),
     "image_text_hidden_size": 30,
     "num_query_tokens": 5,
     "latent_query_num": 5,
@@ -188,7 +181,6 @@ SIZES: Mapping[str, Any] = {
     "zero_expert_num": 2,
     "moe_hidden_size": 72,
     "router_hidden_size": 38,
-    "moe_latent_size": 40,
     # linear attention and state spaces
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 6,
@@ -196,7 +188,7 @@ SIZES: Mapping[str, Any] = {
     "linear_value_head_dim": 14,
     "linear_num_heads": 6,
     "linear_head_dim": 14,
-    **_all(3, "n_groups", "mamba_n_groups", "mamba_ngroups"),
+    "n_groups": 3,
     **_all(10, "mamba_d_state", "ssm_state_size", "state_size"),
     **_all(7, "mamba_dt_rank", "time_step_rank"),
     **_all(8, "mamba_chunk_size", "chunk_size"),
@@ -207,9 +199,7 @@ SIZES: Mapping[str, Any] = {
     "attention_chunk_size": 8,
     "keep_window_size": 8,
     **_all(4, "floor_scale", "log_scaling_n_floor"),
-    **_all(
-        128, "max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "context_length", "model_max_length"
-    ),
+    **_all(128, "max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "context_length"),
     **_all(128, "original_max_position_embeddings", "max_target_positions", "max_source_positions"),
     "max_2d_position_embeddings": 128,
     "rotary_dim": 8,
@@ -258,7 +248,6 @@ SIZES: Mapping[str, Any] = {
     # sounds
     "num_mel_bins": 20,
     "n_window": 4,
-    "n_window_infer": 16,
     "conv_chunksize": 5,
     "downsample_hidden_size": 22,
     "nemo_conv_channels": 26,
@@ -289,7 +278,6 @@ OF_OTHER_LAYERS: Mapping[str, Any] = {
     "kv_lora_rank": 22,
     "qk_nope_head_dim": 8,
     "num_local_experts": 5,
-    "num_experts_per_tok": 2,
 }
 """Sizes in layers whose configuration differs from the others' (``per_layer_config``)."""
 

@@ -71,11 +71,6 @@ class KernelRegistry:
             if op_name in (None, op) and variant in (None, other)
         )
 
-    def list_available(self, op_name: str | None = None, variant: str | None = None) -> tuple[str, ...]:
-        """The names of the kernels that can run on this machine."""
-        specs = self.specs(op_name, variant)
-        return tuple(dict.fromkeys(spec.name for spec in specs if not spec.why_not_here()))
-
     def resolve(self, op_name: str, name: str, variant: str = "standard") -> Kernel:
         """The kernel of that name, made when it is first asked for.
 

@@ -11,7 +11,7 @@ from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_
 
 DTYPES = ("float32", "bfloat16")
 """The dtypes that parity runs models in."""
-KEYS = ("toy_root", "tolerance", "dtypes", "batches")
+KEYS = ("toy_root", "tolerance", "dtypes", "batches", "leave_out")
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,15 @@ class ParitySettings:
         tolerance: pairs of what is tolerated and the multiple of the error of eager: ``float32``, ``bfloat16``, an
             implementation such as ``liger_kernel``, or both as in ``liger_kernel-bfloat16``.
         batches: builders of toy batches, each ``package.module:function``.
+        leave_out: pairs of a pattern of names of heads, such as ``*ForQuestionAnswering``, and why these are not
+            compared.
     """
 
     toy_root: Path | None = None
     tolerance: tuple[tuple[str, float], ...] = ()
     dtypes: tuple[str, ...] = DTYPES
     batches: tuple[str, ...] = ()
+    leave_out: tuple[tuple[str, str], ...] = ()
 
 
 def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> ParitySettings:
@@ -56,6 +59,7 @@ def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> Pari
         tolerance,
         tuple(table.get("dtypes", DTYPES)),
         tuple(table.get("batches", ())),
+        tuple(table.get("leave_out", {}).items()),
     )
 
 
@@ -68,6 +72,9 @@ def _wrong(key: str, value: Any, root: Path) -> tuple[str, str] | None:
         fits = isinstance(value, Mapping) and all(_is_multiple(number) for number in value.values())
         slip = next(filter(None, map(_slip, value)), "") if fits else ""
         return None if fits and not slip else ("a table of multiples, such as { bfloat16 = 6.0 }", slip)
+    if key == "leave_out":
+        fits = isinstance(value, Mapping) and all(isinstance(why, str) and why.strip() for why in value.values())
+        return None if fits else ('a table of reasons, such as { "*ForQuestionAnswering" = "nobody trains it" }', "")
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         return "a list of strings", ""
     if key == "dtypes":

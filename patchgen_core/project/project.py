@@ -90,10 +90,11 @@ class Project:
         assert self.root is not None
         return self.root
 
-    def key_location(self, key: str) -> Location:
-        """Where ``[tool.patchgen]`` has a key, for errors; the file when it has not."""
+    def key_location(self, key: str, table: str = "") -> Location:
+        """Where ``[tool.patchgen]``, or a table in it, has a key, for errors; the file when it has not."""
         path = self.base / PYPROJECT
-        return Location(str(path), key_line(path, key) if path.is_file() else 0)
+        name = f"tool.patchgen.{table}".rstrip(".")
+        return Location(str(path), key_line(path, key, name) if path.is_file() else 0)
 
     @cached_property
     def import_roots(self) -> tuple[Path, ...]:

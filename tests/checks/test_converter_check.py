@@ -19,7 +19,7 @@ from patchgen_core.checkpoint import (
 )
 from patchgen_core.checks.converter.comparison import check_converter
 from patchgen_core.models.toy_config import make_toy_config
-from tests.checkpoint.checkpoints import generated
+from tests.checkpoint.checkpoints import generated, upstream_of
 
 pytestmark = pytest.mark.torch
 
@@ -160,6 +160,13 @@ class Forgetful(Collecting):
         return []
 
 
+class ForgetfulOfDown(Collecting):
+    def finalize(self) -> list[ConvertedCheckpointTensor]:
+        if incomplete := [key for key in self.kept if key[1] != "down_proj"]:
+            raise RuntimeError(f"incomplete: {incomplete}")
+        return []
+
+
 class Vague(Collecting):
     def finalize(self) -> list[ConvertedCheckpointTensor]:
         if self.kept:
@@ -206,6 +213,20 @@ def test_a_converter_of_ones_own_is_green(name: str) -> None:
     assert check(getattr(generated("qwen3_moe"), name), Collecting) == {}
 
 
+def test_what_upstream_chose_for_itself_is_not_asked_of_the_generated_class() -> None:
+    """Upstream's class runs experts as one grouped product unless it is told otherwise."""
+
+    class Looped(generated("qwen3_moe").Qwen3MoeForCausalLM):
+        def __init__(self, config: Any) -> None:
+            if config._experts_implementation == "grouped_mm":
+                raise ValueError("there is no grouped_mm for these experts")
+            super().__init__(config)
+
+    upstream = upstream_of(generated("qwen3_moe").Qwen3MoeForCausalLM)
+    assert upstream(make_toy_config(upstream.config_class)).config._experts_implementation == "grouped_mm"
+    assert check(Looped, Collecting, upstream_class=upstream) == {}
+
+
 @pytest.mark.parametrize(
     ("converter", "steps", "told"),
     [
@@ -219,6 +240,7 @@ def test_a_converter_of_ones_own_is_green(name: str) -> None:
         ),
         (AsTheyCome, ["random order"], "has its experts in another order: expert"),
         (Forgetful, ["a missing expert"], "finalize does not raise"),
+        (ForgetfulOfDown, ["a missing expert"], "experts.11.down_proj.weight', finalize does not raise"),
         (
             HandsOverTheRest,
             ["a missing expert"],

@@ -67,9 +67,9 @@ LIGER = """
         yield liger.liger_layer_norm_backward, (g, x, w, w, mean, d)
         yield liger.liger_rotary, (q, k, c, c)
         yield liger.liger_rotary_backward, (q, k, c, c)
-        for kind in ("swiglu", "geglu"):
-            yield getattr(liger, f"liger_{kind}"), (g, u)
-            yield getattr(liger, f"liger_{kind}_backward"), (x, g, u)
+        for activation in ("silu", "gelu"):
+            yield liger.liger_gated, (g, u, activation)
+            yield liger.liger_gated_backward, (x, g, u, activation)
         for wants in (True, False):
             yield liger_losses.liger_cross_entropy, (torch.randn(6, 20), labels, -100, True, wants)
             for bias in (torch.randn(20), None):

@@ -18,6 +18,7 @@ from patchgen_core.checkpoint.mapping import conversion_of_model
 from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, Layout
 from patchgen_core.checkpoint.sizes import set_expert_count, sizes_of_config
 from patchgen_core.errors import PatchgenError
+from patchgen_core.models.optional_packages import raise_if_missing
 from patchgen_core.models.toy_config import make_toy_config
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class ConverterCase:
     """What the steps of the check work with.
 
     Attributes:
+        config: what models are built of. A model that was built may have chosen for itself in its own copy how it
+            attends and runs experts.
         upstream: the model of Hugging Face, with random values everywhere.
         expected: its state dict, without what the generated class leaves out.
         left_out: the names of that: they match one of ``ignored``, ``_keys_to_ignore_on_load_unexpected``.
@@ -42,6 +45,7 @@ class ConverterCase:
 
     model_class: type[PreTrainedModel]
     factory: Factory
+    config: PreTrainedConfig
     upstream: PreTrainedModel
     expected: Mapping[str, torch.Tensor]
     hub: Mapping[str, torch.Tensor]
@@ -81,7 +85,7 @@ def prepare_case(
     if layout is Layout.NONE:
         notes.append("the model has no experts")
     return ConverterCase(
-        model_class, factory, upstream, expected, hub, folder, layout, frozenset(left_out), ignored
+        model_class, factory, config, upstream, expected, hub, folder, layout, frozenset(left_out), ignored
     ), notes
 
 
@@ -112,6 +116,7 @@ def build_from_config(model_class: type[PreTrainedModel], config: PreTrainedConf
         build: Callable[..., Any] = model_class
         model: PreTrainedModel = build(copy.deepcopy(config)).float().eval()
     except Exception as error:
+        raise_if_missing(error)
         raise PatchgenError(
             f"{model_class.__module__}.{model_class.__name__} cannot be built from the toy configuration:"
             f" {type(error).__name__}: {error}",
@@ -131,7 +136,7 @@ def _randomize(model: PreTrainedModel) -> None:
 
 def make_empty_model(case: ConverterCase) -> tuple[PreTrainedModel, CheckpointTensorConverter | None]:
     """A generated model in which nothing has been written, and its converter."""
-    model = build_from_config(case.model_class, case.upstream.config)
+    model = build_from_config(case.model_class, case.config)
     with torch.no_grad():
         for tensor in model.state_dict().values():
             if tensor.is_floating_point():
@@ -141,6 +146,7 @@ def make_empty_model(case: ConverterCase) -> tuple[PreTrainedModel, CheckpointTe
     except PatchgenError:
         raise
     except Exception as error:
+        raise_if_missing(error)
         raise PatchgenError(
             f"the factory failed on a {type(model).__name__}: {type(error).__name__}: {error}",
             hint="It is called with a model of every class of the generated module, whole or a part of one.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -39,9 +39,13 @@ from patchgen_core.checks.model_process.answering import check_heads, import_mod
 from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.models.optional_packages import raise_if_missing
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
+
+
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 def check_request(request: ModelRequest) -> CheckResult:
@@ -79,7 +83,7 @@ def check_converter(
       generated model: every tensor equal bit for bit, none missing and none left over;
     - *random order*: its tensors given to the converter in random orders come out the same;
     - *model's own layout*: the upstream state dict, saved as it is, loads unchanged;
-    - *a missing expert*: without one tensor of one expert, ``finalize`` raises and names it;
+    - *a missing expert*: without one tensor of one expert, of each kind in turn, ``finalize`` raises and names it;
     - *way back*: what ``to_hub_layout`` writes loads with plain ``from_pretrained``, equal bit for bit.
 
     A model without experts that the factory refuses is skipped. ``figures`` has how many ``tensors`` and ``experts``
@@ -141,6 +145,7 @@ def _at(step: str, hint: str, check: Callable[[], list[str]]) -> Problem | None:
         first = error.problems[0]
         return Problem(f"{step}: {listed([p.message for p in error.problems])}", hint=first.hint or hint)
     except Exception as error:
+        raise_if_missing(error)
         return Problem(f"{step}: {type(error).__name__}: {error}", hint=hint)
     return Problem(f"{step}: {listed(wrong)}", hint=hint) if wrong else None
 
@@ -196,6 +201,7 @@ def _convert(
     except PatchgenError:
         raise
     except Exception as error:
+        raise_if_missing(error)
         message = f"convert fails on '{name}' {list(tensor.shape)}: {type(error).__name__}: {error}"
         raise PatchgenError(message) from error
 
@@ -221,12 +227,19 @@ def _check_missing_expert(case: ConverterCase, notes: list[str]) -> list[str]:
             notes.append(f"layout {case.layout}: no tensor is of one expert alone, so that none can be missing")
         return []
     experts = sorted((name for name in case.hub if ".experts." in name and not case.ignores(name)), key=natural_key)
-    dropped = next((name for name in reversed(experts) if case.hub[name].dim() == 2), None)
-    if dropped is None:
-        return []
+    # one of each kind, such as down_proj.weight; the last one, which comes when most are there
+    kinds = {_NUMBER.sub("*", name): name for name in experts if case.hub[name].dim() == 2}
+    for dropped in kinds.values():
+        if wrong := _why_not_missed(case, experts, dropped):
+            return [wrong]
+    return []
+
+
+def _why_not_missed(case: ConverterCase, experts: Sequence[str], dropped: str) -> str:
+    """What is wrong with what the converter says of experts that lack one tensor."""
     _, converter = make_empty_model(case)
     if converter is None:
-        return []
+        return ""
     for name in experts:
         if name != dropped:
             maybe_convert_checkpoint_tensor(name, case.hub[name], converter)
@@ -235,14 +248,14 @@ def _check_missing_expert(case: ConverterCase, notes: list[str]) -> list[str]:
     except Exception as error:
         layer = re.findall(r"\w+\.[0-9]+(?=\.)", dropped.partition(".experts.")[0] + ".")
         if layer and layer[-1] not in str(error):
-            return [f"without '{dropped}', finalize raises, but names no layer: {type(error).__name__}: {error}"]
-        return []
+            return f"without '{dropped}', finalize raises, but names no layer: {type(error).__name__}: {error}"
+        return ""
     handed = f" and hands over {', '.join(repr(one.name) for one in remaining[:2])}" if remaining else ""
-    return [f"without '{dropped}', finalize does not raise{handed}"]
+    return f"without '{dropped}', finalize does not raise{handed}"
 
 
 def _check_way_back(case: ConverterCase) -> list[str]:
-    model = build_from_config(case.model_class, case.upstream.config)
+    model = build_from_config(case.model_class, case.config)
     model.load_state_dict(dict(case.expected))
     folder = case.folder / "back"
     to_hub_layout(model, folder, max_shard_size=max(sum(v.nbytes for v in case.expected.values()) // 3, 1))

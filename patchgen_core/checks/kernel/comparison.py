@@ -20,6 +20,7 @@ from patchgen_core.checks.model_process.request import ModelRequest
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import Problem
 from patchgen_core.models.interpreter import device_type
+from patchgen_core.models.optional_packages import raise_if_missing
 from patchgen_core.ops.hardware import interpreter_is_on
 from patchgen_core.ops.kernel_spec import EAGER, Kernel, KernelSpec
 from patchgen_core.ops.kernels.arguments import Case, Draw, Maker, strided
@@ -134,6 +135,7 @@ class _Check:
             right = run_kernel(self.eager, case, dtype, torch.device("cpu"), cast=torch.float64, gaps=gaps)
             own = run_kernel(self.eager, case, dtype, self.device, gaps=gaps)
         except Exception as error:
+            raise_if_missing(error)
             yield f"the eager kernel raises {type(error).__name__}: {error}", "The case or the eager kernel is wrong."
             return
         try:
@@ -142,6 +144,7 @@ class _Check:
             if number == 0:
                 yield from self._check_alone(case, own, right, dtype)
         except Exception as error:
+            raise_if_missing(error)
             yield f"raises {type(error).__name__}: {error}", ""
 
     def _check_alone(

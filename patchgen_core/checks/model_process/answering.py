@@ -20,6 +20,7 @@ from patchgen_core.checks.imports.module_text import give_text
 from patchgen_core.checks.model_process.request import ModelRequest, Raised
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.models.optional_packages import optional_packages, raise_if_missing
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
@@ -82,11 +83,19 @@ def _run_unchanged(function: Callable[[ModelRequest], Any], request: ModelReques
 
     model_setup(request)
 
-    with preserve_process_state() as notes:
-        given = _caught(lambda: function(request))
+    with preserve_process_state() as notes, optional_packages(request.optional_packages):
+        given = _caught(lambda: _run_request(function, request))
     if notes:  # upstream's models may have run with it as well
         references.cache_clear()
     return replace(given, notes=(*given.notes, *notes)) if isinstance(given, (CheckResult, Raised)) else given
+
+
+def _run_request(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
+    try:
+        return function(request)
+    except Exception as error:
+        raise_if_missing(error)
+        raise
 
 
 def model_setup(request: ModelRequest) -> ModelSetup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from patchgen_core.build.results import Artifact
@@ -19,12 +20,13 @@ from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.slots import read_slots, text_of_blocks
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.session import Session
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.files import read_text
 from patchgen_core.models.implementations import list_implementations
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 
+_CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
 _PYTHON_FILE = re.compile(r"""["']([\w.\-]+\.py)["']""")
 
 _UNBOUND = (
@@ -58,6 +60,12 @@ class ParityCheck(ModelCheck):
         """Run the models of the checked-in module, or of what a run that rewrites files puts there."""
         self._offered(path)
         return super().run(path, item)
+
+    def refuse_machine(self, project: Project | None) -> None:
+        """Ask for what every check of models does, and for the heads that are left out."""
+        super().refuse_machine(project)
+        if project is not None:
+            refuse_unknown_heads(project)
 
     def siblings(self, path: Path) -> tuple[str, ...]:
         """The items of all implementations."""
@@ -126,6 +134,18 @@ class ParityCheck(ModelCheck):
         return declared if self.session.settings.fix and "Slot" in declared[0][1] else generated
 
 
+def refuse_unknown_heads(project: Project) -> None:
+    """Raise a PatchgenError where no generated module has a head that the project's parity leaves out."""
+    patterns = [pattern for pattern, _ in project.parity.leave_out]
+    folders = {project.output_folder(path) for path in project.find_configs()} if patterns else set()
+    texts = [read_text(file) or "" for folder in folders for file in folder.glob("*.py")]
+    classes = {name for text in texts for name in _CLASS.findall(text)}
+    for pattern in patterns:
+        if classes and not any(fnmatchcase(name, pattern) for name in classes):
+            message = f"[tool.patchgen.parity] leave_out: no generated module has a class '{pattern}'"
+            raise PatchgenError(message, project.key_location("leave_out", "parity"), did_you_mean(pattern, classes))
+
+
 def compare_model(
     process: ModelProcess,
     artifact: Artifact,
@@ -156,6 +176,7 @@ def compare_model(
         device=process.device,
         dtypes=settings.dtypes,
         offered=offered_implementations,
+        left_out=settings.leave_out,
         text=artifact.text if fresh else None,
     )
     result = process.run(_FUNCTION, artifact.path.name, request)

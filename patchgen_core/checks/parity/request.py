@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from patchgen_core.config.declarations import Tolerance
@@ -46,6 +47,7 @@ class ParityRequest:
         batches: references of the project's builders of toy batches.
         device: "auto", "cpu" or "cuda".
         offered: the implementations that are being checked.
+        left_out: patterns of the names of heads that are not compared, and why.
     """
 
     module: str
@@ -63,3 +65,8 @@ class ParityRequest:
     dtypes: tuple[str, ...] = ("float32", "bfloat16")
     offered: tuple[str, ...] = ()
     text: str | None = None
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    def why_left_out(self, head: str) -> str:
+        """Why a head is not compared; empty when it is."""
+        return next((reason for pattern, reason in self.left_out if fnmatchcase(head, pattern)), "")

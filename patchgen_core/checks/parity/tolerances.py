@@ -33,18 +33,24 @@ class Limit:
 
 
 def find_limit(
-    implementation: str, dtype: str, declared: Sequence[Tolerance] = (), project: Mapping[str, float] | None = None
+    implementation: str,
+    dtype: str,
+    declared: Sequence[Tolerance] = (),
+    project: Mapping[str, float] | None = None,
+    has_kernels: bool = False,
 ) -> Limit:
     """What an implementation is allowed in a dtype, "float32" or "bfloat16".
 
     The config's own word comes first (the last one that fits), then the project's: its keys are
-    ``<implementation>-<dtype>``, ``<implementation>``, or ``<dtype>`` for all implementations but eager.
+    ``<implementation>-<dtype>``, ``<implementation>``, or ``<dtype>`` for all implementations but eager, and for eager
+    too where kernels run in any case (``has_kernels``).
     """
     for own in reversed(declared):
         if own.covers(implementation, dtype):
             return Limit(own.multiple, own.reason)
-    keys = [f"{implementation}-{dtype}", implementation] + ([dtype] if implementation != EAGER else [])
+    is_exact = implementation == EAGER and not has_kernels
+    keys = [f"{implementation}-{dtype}", implementation] + ([dtype] if not is_exact else [])
     for key in keys:
         if project and key in project:
             return Limit(project[key], f"{PROJECT_KEY} '{key}'")
-    return Limit(0.0 if implementation == EAGER else MULTIPLE)
+    return Limit(0.0 if is_exact else MULTIPLE)

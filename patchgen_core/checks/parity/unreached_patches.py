@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
@@ -53,10 +53,13 @@ def find_unreached_patches(
     executions: Mapping[str, Execution],
     parts: Mapping[str, Mapping[str, str]],
     batches: Sequence[str],
+    skipped: Collection[str] = (),
 ) -> Iterator[Problem]:
-    """The patches whose code did not run, each with what to do, by the batches and the model parts that ran."""
+    """The patches whose code did not run, each with what to do, by the batches and the model parts that ran; those
+    of heads that are skipped are no finding."""
     for patch in request.patches:
-        if _is_run(patch, executions) or not patch.is_computed:
+        is_skipped = patch.target.partition(".")[0] in skipped
+        if _is_run(patch, executions) or not patch.is_computed or is_skipped:
             continue
         where = _describe_place(patch, parts)
         message = f"no toy batch reaches the patch of '{patch.target}': {where} (batches: {', '.join(batches)})"

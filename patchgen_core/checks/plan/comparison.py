@@ -37,6 +37,7 @@ from patchgen_core.checks.model_process.request import BesideRequest, ModelReque
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, quote_some
 from patchgen_core.models.environment import use_loopback
+from patchgen_core.models.optional_packages import raise_if_missing
 from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.parallel_plan.plan import ParallelPlan
 from patchgen_core.workers.phases import phase
@@ -125,6 +126,7 @@ def _check(run: _RankTask, notes: tuple[str, ...]) -> CheckResult:
         with torch.device("meta"):
             model = run.model_class(copy.deepcopy(run.config))
     except Exception as error:
+        raise_if_missing(error)
         message = f"{run.model_class.__name__} cannot be built on the meta device: {_describe_error(error)}"
         return make_result((Problem(message),), notes=notes)
     own = _own_plan(model, run.plan)
@@ -159,6 +161,7 @@ def _own_plan(model: nn.Module, plan: ParallelPlan) -> CheckResult:
     try:
         own = method()
     except Exception as error:
+        raise_if_missing(error)
         return make_result((Problem(f"{name}.get_parallel_plan() fails: {_describe_error(error)}"),))
     if own == plan:
         return make_result()

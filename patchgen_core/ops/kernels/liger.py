@@ -28,18 +28,23 @@ from patchgen_core.ops.kernels.operators import operator
 _LLAMA, _GEMMA = 0, 1
 """Liger's numbers of what it computes in float32: the norm alone, or all."""
 
+_GATED = {"silu": (swiglu_forward, swiglu_backward), "gelu": (geglu_forward, geglu_backward)}
+"""Liger's kernels of gated layers, forward and backward, by their activation."""
+
 
 def rms_norm(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
     """``rms_norm/standard``, as :func:`patchgen_core.ops.kernels.eager.rms_norm`."""
-    refuse_float64(hidden_states)
-    normed: Tensor = _RMSNorm.apply(hidden_states, weight, eps, 0.0, _LLAMA)  # type: ignore[no-untyped-call]
-    return normed
+    return _rms_norm(hidden_states, weight, eps, 0.0, _LLAMA)
 
 
 def rms_norm_one_plus_weight(hidden_states: Tensor, weight: Tensor, eps: float) -> Tensor:
     """``rms_norm/one_plus_weight``, as :func:`patchgen_core.ops.kernels.eager.rms_norm_one_plus_weight`."""
+    return _rms_norm(hidden_states, weight, eps, 1.0, _GEMMA)
+
+
+def _rms_norm(hidden_states: Tensor, weight: Tensor, eps: float, offset: float, casting: int) -> Tensor:
     refuse_float64(hidden_states)
-    normed: Tensor = _RMSNorm.apply(hidden_states, weight, eps, 1.0, _GEMMA)  # type: ignore[no-untyped-call]
+    normed: Tensor = _RMSNorm.apply(hidden_states, weight, eps, offset, casting)  # type: ignore[no-untyped-call]
     return normed
 
 
@@ -66,17 +71,18 @@ def rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim
 
 def swiglu_mlp(gate: Tensor, up: Tensor) -> Tensor:
     """``swiglu_mlp/standard``, as :func:`patchgen_core.ops.kernels.eager.swiglu_mlp`."""
-    check_gated(gate, up)
-    refuse_float64(gate)
-    product: Tensor = _SwiGLU.apply(gate, up)  # type: ignore[no-untyped-call]
-    return product
+    return _gated(gate, up, "silu")
 
 
 def geglu_mlp(gate: Tensor, up: Tensor) -> Tensor:
     """``geglu_mlp/standard``, as :func:`patchgen_core.ops.kernels.eager.geglu_mlp`."""
+    return _gated(gate, up, "gelu")
+
+
+def _gated(gate: Tensor, up: Tensor, activation: str) -> Tensor:
     check_gated(gate, up)
     refuse_float64(gate)
-    product: Tensor = _GEGLU.apply(gate, up)  # type: ignore[no-untyped-call]
+    product: Tensor = _Gated.apply(gate, up, activation)  # type: ignore[no-untyped-call]
     return product
 
 
@@ -129,30 +135,18 @@ class _Rotary(torch.autograd.Function):
         return *liger_rotary_backward(*grads, *ctx.saved_tensors), None, None
 
 
-class _SwiGLU(torch.autograd.Function):
+class _Gated(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:
+    def forward(ctx: Any, gate: Tensor, up: Tensor, activation: str) -> Tensor:
         gate, up = gate.contiguous(), up.contiguous()
         ctx.save_for_backward(gate, up)
-        return liger_swiglu(gate, up)  # type: ignore[no-any-return]
+        ctx.activation = activation
+        return liger_gated(gate, up, activation)  # type: ignore[no-any-return]
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
-        return liger_swiglu_backward(*grads, *ctx.saved_tensors)  # type: ignore[no-any-return]
-
-
-class _GEGLU(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:
-        gate, up = gate.contiguous(), up.contiguous()
-        ctx.save_for_backward(gate, up)
-        return liger_geglu(gate, up)  # type: ignore[no-any-return]
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
-        return liger_geglu_backward(*grads, *ctx.saved_tensors)  # type: ignore[no-any-return]
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return *liger_gated_backward(*grads, *ctx.saved_tensors, ctx.activation), None
 
 
 def _like_first(first: Tensor, *_: Any) -> Tensor:
@@ -233,26 +227,15 @@ def liger_rotary_backward(d_q: Tensor, d_k: Tensor, cos: Tensor, sin: Tensor) ->
 
 
 @operator(_like_first)
-def liger_swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    """``silu(gate) * up``."""
-    return _own(swiglu_forward(gate, up)[2])
+def liger_gated(gate: Tensor, up: Tensor, activation: str) -> Tensor:
+    """``silu(gate) * up`` or ``gelu(gate) * up``."""
+    forward, _ = _GATED[activation]
+    return _own(forward(gate, up)[2])
 
 
 @operator(_like_second_and_third)
-def liger_swiglu_backward(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+def liger_gated_backward(grad: Tensor, gate: Tensor, up: Tensor, activation: str) -> tuple[Tensor, Tensor]:
     """The gradients of gate and up."""
-    d_gate, d_up = swiglu_backward(gate.clone(), up.clone(), grad.contiguous())
-    return d_gate, d_up
-
-
-@operator(_like_first)
-def liger_geglu(gate: Tensor, up: Tensor) -> Tensor:
-    """``gelu(gate) * up``."""
-    return _own(geglu_forward(gate, up)[2])
-
-
-@operator(_like_second_and_third)
-def liger_geglu_backward(grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of gate and up."""
-    d_gate, d_up = geglu_backward(gate.clone(), up.clone(), grad.contiguous())
+    _, backward = _GATED[activation]
+    d_gate, d_up = backward(gate.clone(), up.clone(), grad.contiguous())
     return d_gate, d_up

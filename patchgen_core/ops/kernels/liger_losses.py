@@ -167,22 +167,13 @@ def liger_cross_entropy(
 
 
 def _fake_linear_cross_entropy(
-    states: Tensor,
-    weights: Tensor,
-    labels: Tensor,
-    bias: Tensor | None,
-    ignore_index: int,
-    mean: bool,
-    softcap: float | None,
-    wants_gradient: bool,
-    wants_weights: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    states: Tensor, weights: Tensor, labels: Tensor, bias: Tensor | None, *flags: Any
+) -> tuple[Tensor, ...]:
+    *_, wants_gradient, wants_weights = flags
     loss = states.new_empty((), dtype=torch.float32)
     wanted = (states if wants_gradient else None, weights if wants_weights else None, bias if wants_gradient else None)
-    d_states, d_weights, d_bias = (
-        states.new_empty(0) if tensor is None else tensor.new_empty(tensor.shape) for tensor in wanted
-    )
-    return loss, d_states, d_weights, d_bias
+    gradients = (states.new_empty(0) if tensor is None else tensor.new_empty(tensor.shape) for tensor in wanted)
+    return loss, *gradients
 
 
 @operator(_fake_linear_cross_entropy)
