@@ -90,10 +90,10 @@ class Collection:
     def _find_configs(self) -> tuple[Path, ...]:
         if not self.is_on or not (self.is_whole or (self.project and self.project.legacy_patches_prefix)):
             return ()
-        found = self.project.find_configs() if self.project is not None else []
-        if self.project is not None and self.is_whole and not found and not self._named:
+        configs = self.project.find_configs() if self.project is not None else []
+        if self.project is not None and self.is_whole and not configs and not self._named:
             raise no_configs(self.project)
-        return tuple(dict.fromkeys([*found, *self._named]))
+        return tuple(dict.fromkeys([*configs, *self._named]))
 
     def _argument(self, argument: str) -> Path:
         return Path(os.path.abspath(self.config.invocation_params.dir / argument.partition("::")[0]))
@@ -133,16 +133,16 @@ class Collection:
     @pytest.hookimpl(wrapper=True)
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Generator[None, Any, Any]:
         """Collect patch configs, and collect them as nothing else."""
-        found = yield
+        nodes = yield
         kind = self._kind(file_path)
         if kind is None:
-            return found
+            return nodes
         while isinstance(parent, pytest.Package) and parent.parent is not None:
             parent = parent.parent  # setting a package up would import its __init__, and torch with it
         ours = kind.from_parent(parent, path=file_path, nodeid=self._nodeid(file_path))
         if kind is ConfigFile:
             self.collected.append(file_path)
-        return [ours, *(node for node in found if not isinstance(node, pytest.Module))]
+        return [ours, *(node for node in nodes if not isinstance(node, pytest.Module))]
 
     def _nodeid(self, path: Path) -> str | None:
         """The node id of a file outside the rootdir, for which pytest has none of its own."""
@@ -243,33 +243,31 @@ def _given_paths(config: pytest.Config) -> list[str]:
 
 def _named_configs(config: pytest.Config) -> tuple[Path, ...]:
     """The configs that other plugins name; a PatchgenError where one is no file."""
-    found: list[Path] = []
+    named: list[Path] = []
     for paths in config.hook.pytest_patchgen_configs(config=config):
         if isinstance(paths, (str, os.PathLike)) or not isinstance(paths, Iterable):
             raise PatchgenError(f"pytest_patchgen_configs returned {paths!r}, which is no sequence of paths")
         for path in (Path(os.path.abspath(config.rootpath / path)) for path in paths):
             if not path.is_file():
                 raise PatchgenError(f"pytest_patchgen_configs names '{display_path(path)}', which is no file")
-            found.append(path)
-    return tuple(sorted(set(found)))
+            named.append(path)
+    return tuple(sorted(set(named)))
 
 
 def _choose_checks(config: pytest.Config) -> tuple[CheckInfo | type[CheckItem], ...]:
     """The checks of this run; a PatchgenError that names the nearest where a chosen one is unknown."""
-    infos = all_checks()
-    known: dict[str, CheckInfo | type[CheckItem]] = {info.name: info for info in infos}
-    meanings = {info.name: info.meaning for info in infos}
+    checks: dict[str, CheckInfo | type[CheckItem]] = {info.name: info for info in all_checks()}
     for added in reversed(config.hook.pytest_patchgen_checks(config=config)):
         for check in added:
-            if check.check in known:
+            if check.check in checks:
                 raise two_checks(check.check)
-            known[check.check] = check
-            meanings[check.check] = first_line(check)
+            checks[check.check] = check
     lines = config.getini("markers")
-    for name, meaning in meanings.items():
+    for name, check in checks.items():
+        meaning = check.meaning if isinstance(check, CheckInfo) else first_line(check)
         if (line := f"patchgen_{name}: {meaning}") not in lines:
             config.addinivalue_line("markers", line)
-    texts: Sequence[str] = config.getini("patchgen_checks") or tuple(known)
+    texts: Sequence[str] = config.getini("patchgen_checks") or tuple(checks)
     if config.option.patchgen_checks is not None:
         texts = [config.option.patchgen_checks]
-    return tuple(known[name] for name in choose_names(known, texts))
+    return tuple(checks[name] for name in choose_names(checks, texts))

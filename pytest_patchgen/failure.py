@@ -54,10 +54,10 @@ class FailureRepr:
         self.records, self.traceback, self.folded, self.brief = tuple(records), traceback, folded, brief
         self.is_whole = is_whole
         bad = [record for record in records if record.status in BAD]
-        said = "; ".join(record.headline for record in bad)
+        message = "; ".join(record.headline for record in bad)
         where = next((e.location for record in bad for e in record.errors if e.location), None)
         first = bad[0] if bad else self.records[0]
-        self.reprcrash = Crash(where.file if where else first.path, where.line if where else first.line, said)
+        self.reprcrash = Crash(where.file if where else first.path, where.line if where else first.line, message)
 
     def toterminal(self, tw: TerminalWriter) -> None:
         """Print the verdict."""

@@ -113,12 +113,12 @@ class Reporter:
         """The record of a check that raised something else, timed out, or took its worker with it."""
         file, check = self._split(report.nodeid)
         crash = getattr(report.longrepr, "reprcrash", None)
-        said = crash.message if crash else (str(report.longrepr).strip().splitlines() or ["no reason was given"])[-1]
-        problem = Problem(f"the check did not finish: {said}")
+        reason = crash.message if crash else (str(report.longrepr).strip().splitlines() or ["no reason was given"])[-1]
+        problem = Problem(f"the check did not finish: {reason}")
         label = file.name if check == _ORPHANS else self.gate.session.label(file)
         check = "drift" if check == _ORPHANS else check
-        made = CheckResult(label, str(file), 0, check, "error", errors=(problem,), item=report.nodeid)
-        return unpack(pack(made))
+        result = CheckResult(label, str(file), 0, check, "error", errors=(problem,), item=report.nodeid)
+        return unpack(pack(result))
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """A check that mended something passes, and says so with ``-v``."""

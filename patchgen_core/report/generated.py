@@ -31,11 +31,8 @@ def print_generated(
         if dry_run:
             print_diff(console, result.artifact.diff, folded=False)
     verdicts = [result.verdict for result in results]
-    errors = [problem for verdict in verdicts for problem in verdict.errors]
-    warnings = [problem for verdict in verdicts for problem in verdict.warnings]
-    if errors or warnings:
-        counts = {"error": len(errors), "warning": len(warnings)}
-        console.print(contract_summary(counts, [*errors, *warnings]), soft_wrap=True)
+    if any(verdict.errors or verdict.warnings for verdict in verdicts):
+        console.print(contract_summary(verdicts, {}), soft_wrap=True)
 
 
 def _generated_lines(result: CodegenResult, dry_run: bool, save_diff: bool) -> Iterator[Text]:

@@ -39,7 +39,7 @@ def select_configs(project: Project, paths: Sequence[Path] = (), package: str = 
     """Load the configs that a package is upstream of, from some files or from all of the project.
 
     Raises:
-        PatchgenError: the project has no config.
+        PatchgenError: the project has no config, or none is about the package and every one could be loaded.
     """
     sources = SourceCache()
     loader = Loader(project, sources)
@@ -61,6 +61,8 @@ def select_configs(project: Project, paths: Sequence[Path] = (), package: str = 
                 results.append(unpinned(loaded))
             else:
                 skipped.append(f"{loaded.label}: its upstream is {top}, not {package}")
+    if not results and not failed:
+        raise PatchgenError(f"no config is about '{package}'", hint=f"{skipped[0]}." if skipped else "")
     return PackageConfigs(project, package, tuple(results), tuple(skipped), tuple(failed), sources)
 
 

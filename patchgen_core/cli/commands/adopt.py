@@ -66,15 +66,15 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 def parse_arguments(entries: Iterable[str]) -> dict[str, Any]:
     """The patcher's arguments from ``name=value`` words: literals, true, false and the like, none; else strings.
     A PatchgenError where a word has another form, or a name comes twice."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for entry in entries:
         name, equals, text = entry.partition("=")
         if not equals or not name.isidentifier():
             raise PatchgenError(f"--kwargs: '{entry}' is not of the form name=value")
-        if name in found:
+        if name in arguments:
             raise PatchgenError(f"--kwargs: '{name}' is given twice")
-        found[name] = _value(text)
-    return found
+        arguments[name] = _value(text)
+    return arguments
 
 
 def _value(text: str) -> Any:

@@ -59,9 +59,6 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     project = project or load_project()
     paths = list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
     selection = select_configs(project, paths, options.package)
-    if not selection.configs and not selection.failed:
-        hint = f"{selection.skipped[0]}." if selection.skipped else ""
-        raise PatchgenError(f"no config is about '{options.package}'", hint=hint)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     fetching = _fetching(options, releases)
     columns = find_columns(releases, _wanted(options, selection, releases), fetching)
@@ -97,10 +94,10 @@ def _bases(selection: PackageConfigs, releases: Releases) -> list[str]:
     from patchgen_core.upstream.recorded import recorded_version
 
     folders = ((selection.project.output_folder(loaded.path), loaded) for loaded in selection.configs)
-    found = [recorded_version(folder / loaded.config.target_file) for folder, loaded in folders]
+    recorded = (recorded_version(folder / loaded.config.target_file) for folder, loaded in folders)
+    versions = list(dict.fromkeys(version for version in recorded if version is not None))
     installed = releases.installed()
-    known = list(dict.fromkeys(version for version in found if version is not None))
-    return known or ([installed.version] if installed is not None else [])
+    return versions or ([installed.version] if installed is not None else [])
 
 
 def _fetching(options: argparse.Namespace, releases: Releases) -> Fetching:
@@ -108,10 +105,10 @@ def _fetching(options: argparse.Namespace, releases: Releases) -> Fetching:
         return lambda _: None
     from patchgen_core.upgrade.matrix.release_columns import at_hand
 
-    known = at_hand(releases)
+    versions_at_hand = at_hand(releases)
 
     def tell(version: str) -> None:
-        if version not in known:
+        if version not in versions_at_hand:
             print(f"downloading {releases.distribution} {version}", file=sys.stderr)
 
     return tell

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from patchgen_core.cli.printing import add_printing, make_console, print_json, show_progress
-from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 
@@ -83,9 +82,6 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
         refuse_dirty(project.base)
     paths = list(dict.fromkeys(project.config_path(name) for name in options.patch_module))
     selection = select_configs(project, paths, options.package)
-    if not selection.configs and not selection.failed:
-        hint = f"{selection.skipped[0]}." if selection.skipped else ""
-        raise PatchgenError(f"no config is about '{options.package}'", hint=hint)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     release = _release(options, releases, selection)
     with show_progress(options) as progress:

@@ -10,9 +10,10 @@ from rich.text import Text
 
 from patchgen_core.build.results import DriftReport
 from patchgen_core.checks.result import BAD, CheckResult, drift_result
-from patchgen_core.errors import Problem, display_path
+from patchgen_core.errors import display_path
 from patchgen_core.report.drift.summary import drift_summary
 from patchgen_core.report.gate.details import print_details, verdict_text
+from patchgen_core.report.gate.report import GateReport
 from patchgen_core.report.words import quantity
 
 
@@ -43,20 +44,23 @@ def print_contracts(console: Console, results: Sequence[CheckResult], verbose: b
             console.print(verdict_text(result), soft_wrap=True)
             print_details(console, result, verbose)
     counts = {
-        "error": sum(len(result.errors) for result in results),
-        "warning": sum(len(result.warnings) for result in results),
         "allowance": sum(len(result.notes) for result in results),
         "skipped config": sum(result.status == "skipped" for result in results),
     }
-    console.print(contract_summary(counts, [p for r in results for p in (*r.errors, *r.warnings)]), soft_wrap=True)
+    console.print(contract_summary(results, counts), soft_wrap=True)
 
 
-def contract_summary(counts: Mapping[str, int], problems: Iterable[Problem]) -> Text:
-    """What the contract rules found, in one line, and how more is to be read of it."""
+def contract_summary(results: Sequence[CheckResult], others: Mapping[str, int]) -> Text:
+    """What the contract rules found, in one line, with counts of other things, and how more is to be read of it."""
+    counts = {
+        "error": sum(len(result.errors) for result in results),
+        "warning": sum(len(result.warnings) for result in results),
+        **others,
+    }
     parts = [quantity(count, word) for word, count in counts.items() if count]
     style = "red" if counts["error"] else "yellow" if counts["warning"] else "green"
     text = Text(f"contracts: {', '.join(parts) or 'kept'}.", style)
-    codes = sorted({problem.code for problem in problems})
+    codes = GateReport(tuple(results)).codes
     if codes:
         text.append(f"\nRun 'patchgen rule {' '.join(codes)}' for what is behind the findings.", "cyan")
     return text

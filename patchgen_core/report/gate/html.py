@@ -8,7 +8,7 @@ from pathlib import Path
 
 from patchgen_core.checks.result import BAD, CheckResult, relative_to, retitled, with_paths
 from patchgen_core.errors import Location, display_path
-from patchgen_core.report.gate.report import WORST_FIRST, GateReport
+from patchgen_core.report.gate.report import GateReport, find_worst
 from patchgen_core.report.html.components import HeatCell, HeatMap, badge, bullet_list, problems_view
 from patchgen_core.report.html.diffs import diff_view
 from patchgen_core.report.html.figures import figures_view, tables_view
@@ -62,12 +62,8 @@ def gate_page(report: GateReport, kind: str = "gate") -> Page:
 
 
 def _by_config(report: GateReport) -> list[tuple[str, list[CheckResult]]]:
-    """The results of each config, the worst configs first, each config's in the order of its checks."""
-    by_config: dict[tuple[str, str], list[CheckResult]] = {}
-    for result in sorted(report.results, key=lambda r: (r.config, r.path)):
-        by_config.setdefault((result.config, result.path), []).append(result)
-    order = {check: number for number, check in enumerate(report.checks)}
-    rows = [(key[0], sorted(results, key=lambda r: order[r.check])) for key, results in by_config.items()]
+    """The results of each config, the worst configs first."""
+    rows = [(label, results) for (label, _), results in report.by_config().items()]
     return sorted(rows, key=lambda row: list(_TONES).index(_status(row[1])))
 
 
@@ -105,7 +101,7 @@ def _heat_row(results: Sequence[CheckResult], checks: Sequence[str]) -> tuple[He
 def _heat_cell(results: Sequence[CheckResult]) -> HeatCell:
     if not results:
         return HeatCell("\u2013", "", "not run")
-    status = next(status for status in WORST_FIRST if any(result.status == status for result in results))
+    status = find_worst(results).status
     bad = [result for result in results if result.status in BAD]
     warnings = sum(len(result.warnings) for result in results)
     text: str = "ok" if status == "clean" else status

@@ -56,29 +56,17 @@ class GateReport:
         return tuple(sorted(dict.fromkeys(result.check for result in self.results), key=place))
 
     @property
-    def is_mendable(self) -> bool:
-        """Whether rewriting files mends something."""
-        return any(result.status == "drifted" for result in self.results)
-
-    @property
     def codes(self) -> tuple[str, ...]:
         """The rules that found something, in their order."""
         problems = (problem for result in self.results for problem in (*result.errors, *result.warnings))
         return tuple(sorted({problem.code for problem in problems if problem.code}))
 
-    @property
-    def has_orphans(self) -> bool:
-        """Whether generated files are there that no config makes."""
-        return any(cause.kind == "orphan" for result in self.bad for cause in result.causes)
-
-    def by_config(self) -> dict[tuple[str, str], dict[str, CheckResult]]:
-        """The worst result of each check by name and path of the config, in their order."""
-        rows: dict[tuple[str, str], dict[str, CheckResult]] = {}
-        for result in sorted(self.results, key=lambda r: (r.config, r.path)):
-            row = rows.setdefault((result.config, result.path), {})
-            worst = row.get(result.check)
-            if worst is None or WORST_FIRST.index(result.status) < WORST_FIRST.index(worst.status):
-                row[result.check] = result
+    def by_config(self) -> dict[tuple[str, str], list[CheckResult]]:
+        """The results by name and path of the config, in their order; each config's in the order of its checks."""
+        rows: dict[tuple[str, str], list[CheckResult]] = {}
+        order = self.checks.index
+        for result in sorted(self.results, key=lambda r: (r.config, r.path, order(r.check))):
+            rows.setdefault((result.config, result.path), []).append(result)
         return rows
 
     def summary(self) -> str:
@@ -96,6 +84,11 @@ class GateReport:
         return f"{quantity(configs, 'config')}, {quantity(checks, 'check')}: {', '.join(parts) or 'none ran'}."
 
 
+def find_worst(results: Iterable[CheckResult]) -> CheckResult:
+    """The first of the results, of which there is at least one, that has the worst status."""
+    return min(results, key=lambda result: WORST_FIRST.index(result.status))
+
+
 def is_config(result: CheckResult) -> bool:
     """Whether a result concerns a config, and not the project."""
     return result.path.endswith(".py")
@@ -103,14 +96,13 @@ def is_config(result: CheckResult) -> bool:
 
 def with_unused(report: GateReport) -> GateReport:
     """A report that warns of the allowances that no item needed of all that may; once, with the first of these."""
-    by_name: dict[tuple[str, str], dict[str, CheckResult]] = {}
-    for result in report.results:
-        by_name.setdefault((result.config, result.path), {})[result.name] = result
+    by_config = report.by_config()
 
     def add_warnings(result: CheckResult) -> CheckResult:
-        siblings = [by_name[result.config, result.path].get(name) for name in result.siblings]
-        if not siblings or result.name != result.siblings[0]:
+        if not result.siblings or result.name != result.siblings[0]:
             return result
+        by_name = {other.name: other for other in by_config[result.config, result.path]}
+        siblings = [by_name.get(name) for name in result.siblings]
         unused = [p for p in result.unused if all(s is not None and p in s.unused for s in siblings)]
         new = tuple(problem for problem in unused if problem not in result.warnings)
         return replace(result, warnings=(*result.warnings, *new))
@@ -127,8 +119,7 @@ def merge_reports(reports: Iterable[GateReport]) -> GateReport:
     results: dict[tuple[str, str, str], CheckResult] = {}
     for result in (result for report in reports for result in report.results):
         key = (result.config, result.path, result.name)
-        if key not in results or WORST_FIRST.index(result.status) < WORST_FIRST.index(results[key].status):
-            results[key] = result
+        results[key] = find_worst([results.get(key, result), result])
     ran = {result.item for report in reports for result in report.results}
     paths = {result.path for result in results.values()}
     not_run = dict.fromkeys(item for report in reports for item in report.not_run if item not in ran)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.checks.result import BAD, STATUS_STYLE, CheckResult
 from patchgen_core.errors import Problem, display_path
-from patchgen_core.report.gate.report import GateReport, is_config
+from patchgen_core.report.gate.report import GateReport, find_worst, is_config
 from patchgen_core.report.words import quantity
 
 if TYPE_CHECKING:
@@ -32,12 +33,13 @@ def gate_rows(report: GateReport, verbose: bool = False) -> Iterator[Row]:
     by_config = report.by_config()
     names = Counter(config for config, _ in by_config)
     count, clean = 0, []
-    for (config, path), results in by_config.items():
+    for (config, path), of_config in by_config.items():
+        results = {check: find_worst(of_check) for check, of_check in groupby(of_config, key=lambda r: r.check)}
         if verbose or any(result.status != "clean" or result.warnings for result in results.values()):
             count += 1
             name = config if names[config] == 1 else f"{config} ({display_path(path)})"
             yield Row(name, tuple(_cell(results.get(check)) for check in report.checks))
-        elif any(map(is_config, results.values())):
+        elif any(map(is_config, of_config)):
             clean.append(results)
     if clean:
         counts = (sum(check in results for results in clean) for check in report.checks)
@@ -132,11 +134,11 @@ def file_lines(path: Path | None, pictures: Sequence[str] = (), no_picture: str 
 
 def mending_lines(report: GateReport, commands: Commands) -> Iterator[Line]:
     """What to run next."""
-    if report.is_mendable:
+    if any(result.status == "drifted" for result in report.results):
         yield ((f"Run '{commands.fix}' to rewrite what drifted.", "cyan"),)
     if report.codes:
         yield ((f"Run 'patchgen rule {' '.join(report.codes)}' for what is behind the findings.", "cyan"),)
-    if report.has_orphans:
+    if any(cause.kind == "orphan" for result in report.bad for cause in result.causes):
         yield ((f"Run '{commands.prune}' to remove orphans.", "cyan"),)
 
 
