@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from patchgen_core.errors import Location
@@ -34,8 +35,6 @@ def _lines(file: str) -> list[str]:
 
 def _follow(before: list[str], after: list[str]) -> list[int]:
     """For each line before, the 1-based number of its line after."""
-    from difflib import SequenceMatcher
-
     if before == after:
         return list(range(1, len(before) + 1))
     results: list[int] = []

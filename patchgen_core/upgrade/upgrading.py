@@ -73,25 +73,48 @@ class _Upgrade:
         return self._runs[release.folder]
 
     def verdict(self, loaded: LoadedConfig) -> ConfigVerdict:
-        """What the release does to one config."""
-        new = self.new.project.release_module(loaded)
+        """What the release does to one config; where the old release cannot be had, whether the config generates."""
+        old, before, rebaser = None, None, None
         try:
             old, before = self._old(loaded)
         except PatchgenError as error:
-            return self._without_old(loaded, error)
+            notes = tuple(f"nothing is compared: {problem.message}" for problem in error.problems)
+            comparison = Comparison((), notes=notes)
+        else:
+            comparison, rebaser = self._compare(loaded, old)
+            notes = comparison.notes
+        blamed = self._new_problems(loaded, before)
+        patches = [self._complete(loaded, verdict, rebaser, blamed) for verdict in comparison.patches]
+        problems = tuple(dict.fromkeys(entry.problem for entry in blamed))
+        if old is not None and before is None and any(problem.code for problem in problems):
+            note = f"what breaks a contract rule may have done so with {old.version}: its other modules are not known"
+            notes = (*notes, note)
+        risks: list[Risk] = ["review"] if old is None else [patch.risk for patch in patches]
+        risks += [finding.risk for finding in comparison.findings]
+        risks += ["must change"] * bool(problems)
+        return ConfigVerdict(
+            loaded.label,
+            str(loaded.path),
+            loaded.config.location.line,
+            loaded.config.source_module,
+            old.version if old is not None else "",
+            self.release.version,
+            old.origin if old is not None else None,
+            worst(risks),
+            tuple(sorted(patches, key=lambda patch: RISKS.index(patch.risk))),
+            comparison.findings,
+            problems,
+            notes,
+        )
+
+    def _compare(self, loaded: LoadedConfig, old: ReleaseModule) -> tuple[Comparison, Rebaser | None]:
+        """What changed below a config's patches, and what carries them over if the new release has the module."""
+        new = self.new.project.release_module(loaded)
         base = self.new.generation(loaded).base
         if new is not None and old.is_recorded and base:
             new = replace(new, source=parse_source(new.upstream.path, base))  # which ruff has formatted as well
         comparison = compare_config(loaded, old, new, self.sources, self.release.modules)
-        blamed = self._new_problems(loaded, before)
-        rebaser = Rebaser(loaded, old, new, self.sources) if new is not None else None
-        patches = [self._complete(loaded, verdict, rebaser, blamed) for verdict in comparison.patches]
-        patches.sort(key=lambda verdict: RISKS.index(verdict.risk))
-        problems = tuple(dict.fromkeys(entry.problem for entry in blamed))
-        if before is None and any(problem.code for problem in problems):
-            note = f"what breaks a contract rule may have done so with {old.version}: its other modules are not known"
-            comparison = replace(comparison, notes=(*comparison.notes, note))
-        return self._config_verdict(loaded, old, comparison, tuple(patches), problems)
+        return comparison, Rebaser(loaded, old, new, self.sources) if new is not None else None
 
     def _complete(
         self, loaded: LoadedConfig, verdict: PatchVerdict, rebaser: Rebaser | None, blamed: Sequence[PatchProblem]
@@ -108,38 +131,6 @@ class _Upgrade:
         risks = [finding.risk for finding in findings]
         risk = worst([*risks, "must change"] if own else risks)
         return replace(verdict, rebase=rebase, problems=tuple(dict.fromkeys(own)), findings=findings, risk=risk)
-
-    def _config_verdict(
-        self,
-        loaded: LoadedConfig,
-        old: ReleaseModule | None,
-        comparison: Comparison,
-        patches: tuple[PatchVerdict, ...],
-        problems: tuple[Problem, ...],
-    ) -> ConfigVerdict:
-        risks: list[Risk] = ["review"] if old is None else [patch.risk for patch in patches]
-        risks += [finding.risk for finding in comparison.findings]
-        risks += ["must change"] * bool(problems)
-        return ConfigVerdict(
-            loaded.label,
-            str(loaded.path),
-            loaded.config.location.line,
-            loaded.config.source_module,
-            old.version if old is not None else "",
-            self.release.version,
-            old.origin if old is not None else None,
-            worst(risks),
-            patches,
-            comparison.findings,
-            problems,
-            comparison.notes,
-        )
-
-    def _without_old(self, loaded: LoadedConfig, error: PatchgenError) -> ConfigVerdict:
-        """Nothing to compare with: what can be told is whether the config generates."""
-        problems = tuple(dict.fromkeys(entry.problem for entry in self._new_problems(loaded, None)))
-        notes = tuple(f"nothing is compared: {problem.message}" for problem in error.problems)
-        return self._config_verdict(loaded, None, Comparison((), notes=notes), (), problems)
 
     def _old(self, loaded: LoadedConfig) -> tuple[ReleaseModule, _ReleaseRun | None]:
         """Upstream as the config's generated file has it: the installed release, one of the cache, else the checked-in

@@ -11,7 +11,7 @@ import pytest
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.syntax.source import SourceCache
-from patchgen_core.upgrade.matrix import compatibility_pool
+from patchgen_core.upgrade.matrix import compatibility
 from patchgen_core.upgrade.matrix.matrix import make_matrix
 from patchgen_core.upgrade.matrix.release_columns import WantedReleases, expand, find_columns
 from patchgen_core.upgrade.package_configs import select_configs
@@ -255,6 +255,6 @@ def test_processes_find_what_one_finds(work: Workspace, shop: Path, monkeypatch:
     work.config(PATCHES, preamble=PINNED)
     here = matrix(work, ["0.9..2.0"])
     assert "ok" in states(only(here))
-    monkeypatch.setattr(compatibility_pool, "WORTH_IT", 0)
-    monkeypatch.setattr(compatibility_pool, "count_cpus", lambda: 2)
+    monkeypatch.setattr(compatibility, "WORTH_IT", 0)
+    monkeypatch.setattr(compatibility, "count_cpus", lambda: 2)
     assert matrix(work, ["0.9..2.0"]) == here

@@ -11,8 +11,7 @@ from patchgen_core.build.results import Progress
 from patchgen_core.config.loading import LoadedConfig
 from patchgen_core.errors import PatchgenError
 from patchgen_core.upgrade.matrix.bisecting import Gap, Turn, find_turns
-from patchgen_core.upgrade.matrix.compatibility import ConfigBase
-from patchgen_core.upgrade.matrix.compatibility_pool import CompatibilityPool
+from patchgen_core.upgrade.matrix.compatibility import CompatibilityPool, ConfigBase
 from patchgen_core.upgrade.matrix.config_cells import BROKEN, ConfigCells, judge, reasons_of
 from patchgen_core.upgrade.matrix.release_columns import Fetching, ReleaseColumn, fetch, known_versions
 from patchgen_core.upgrade.package_configs import ConfigKey, PackageConfigs, config_key, patches_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -137,8 +138,6 @@ def is_replacement(upstream: Definition, package: str, ours: Replacement) -> boo
 
 
 def _bound_in(block: str) -> set[str]:
-    import textwrap
-
     try:
         return index_module(ast.parse(textwrap.dedent(block))).names
     except SyntaxError:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from patchgen_core.checks.contract.rules.call_site import Keywords
 from patchgen_core.syntax.forms import PROSE, body_form, form, is_same_code, listed, quoted, shown
@@ -58,8 +59,6 @@ def renamed(old: Function, new: Function) -> dict[str, str]:
 
 def _is_renamed(old: Function, new: Function, before: str, after: str) -> bool:
     """Whether two parameters have names alike, or their functions do the same but for these names."""
-    from difflib import SequenceMatcher
-
     is_alike = SequenceMatcher(None, before, after).ratio() >= 0.6
     return is_alike or re.sub(rf"\b{before}\b", after, body_form(old)) == body_form(new)
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher, get_close_matches
 from functools import lru_cache
 from itertools import takewhile
 
@@ -43,8 +44,6 @@ def tokens_of(node: Definition, package: str = "") -> tuple[str, ...]:
 
 def ratio(a: Sequence[str], b: Sequence[str]) -> float:
     """How alike two sequences of words are, their order regarded."""
-    from difflib import SequenceMatcher
-
     if _bound(Counter(a), Counter(b)) < RENAMED / 2:
         return 0.0
     return SequenceMatcher(None, a, b, autojunk=False).ratio()
@@ -113,8 +112,6 @@ def new_definitions(old: ModuleView, new: ModuleView) -> list[tuple[str, Definit
 
 def moved_module(name: str, modules: Iterable[str]) -> str:
     """The module that one that is gone became: one of the same last part, else one of a like name; empty for none."""
-    from difflib import get_close_matches
-
     last = name.rpartition(".")[2]
     others = [module for module in modules if module != name]
     same = [module for module in others if module.rpartition(".")[2] == last]

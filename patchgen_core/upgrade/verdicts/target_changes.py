@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from patchgen_core.syntax.diffs import unified_diff
 from patchgen_core.syntax.forms import PROSE, Ignored, body_form, form, listed, quoted, text_of
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, all_methods, statements
@@ -50,8 +51,6 @@ def texts(target: TargetDefinitions) -> str:
 
 def difference(name: str, before: str, after: str, versions: tuple[str, str]) -> str:
     """A unified diff of upstream's own change."""
-    from patchgen_core.syntax.diffs import unified_diff
-
     return unified_diff(before, after, f"{name} ({versions[0]})", f"{name} ({versions[1]})")
 
 

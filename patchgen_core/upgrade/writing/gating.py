@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
+import json
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from patchgen_core.checks.registry import BUILT_IN
 from patchgen_core.checks.result import NO_MODULE, CheckResult, unpack
@@ -16,9 +21,6 @@ from patchgen_core.project.cache_folder import cache_folder, prepare_folder
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.forms import listed
 from patchgen_core.upstream.releases import Release
-
-if TYPE_CHECKING:
-    import subprocess
 
 STATIC = ("drift", "contract")
 """The checks that import nothing of upstream."""
@@ -170,10 +172,6 @@ def _is_below(file: str | None, folder: Path) -> bool:
 
 def _probe(package: str, environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """Import a release's package as the gate's processes will, and say what came of it."""
-    import json
-    import subprocess
-    import tempfile
-
     with tempfile.TemporaryDirectory(prefix="patchgen-") as temporary:
         file = Path(temporary, "answer.json")
         command = [sys.executable, "-c", _PROBE, package, _MODELS.get(package, "")]
@@ -194,9 +192,6 @@ def _probe(package: str, environment: Mapping[str, str], folder: Path) -> dict[s
 def _run(
     project: Project, arguments: Sequence[str], environment: Mapping[str, str], echo: Echo | None
 ) -> tuple[int, str, tuple[CheckResult, ...]]:
-    import shutil
-    import subprocess
-
     folder = cache_folder(project)
     prepare_folder(folder)
     report = folder / REPORT
@@ -220,8 +215,6 @@ def _run(
 
 def _output(process: subprocess.Popen[bytes], echo: Echo | None) -> str:
     """What a process prints, which is told as it comes."""
-    import codecs
-
     assert process.stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     parts = []
@@ -234,8 +227,6 @@ def _output(process: subprocess.Popen[bytes], echo: Echo | None) -> str:
 
 
 def _results(report: Path) -> tuple[CheckResult, ...]:
-    import json
-
     try:
         records = json.loads(report.read_text(encoding="utf-8"))["results"]
         results = [unpack({**record, "files": []}) for record in records]

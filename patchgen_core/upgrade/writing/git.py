@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError, Problem
@@ -47,8 +48,6 @@ def uncommitted_files(root: Path) -> list[Path]:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    import subprocess
-
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(["git", "-C", str(root), *arguments], env=environment, capture_output=True, check=False)
