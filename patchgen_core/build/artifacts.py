@@ -14,6 +14,7 @@ from patchgen_core.build.results import Artifact, Outcome, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.codegen.generate import RawModule, absolute_upstream, generate
 from patchgen_core.codegen.plan import Plan, make_plan
+from patchgen_core.codegen.relative_imports import ImportPlaces
 from patchgen_core.config.input_recording import Input, input_name
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
@@ -119,7 +120,9 @@ def _generate(selection: Selection, outcome: Outcome, sources: SourceCache) -> O
     config, folder = loaded.config, project.output_folder(loaded.path)
     try:
         upstream = find_upstream(config.source_module, project.upstream, config.location)
-        plan = make_plan(config, upstream, sources, loaded.modules, loaded.label)
+        package = project.module_name(folder / str(config.target_file)).rpartition(".")[0]
+        places = ImportPlaces(package, project, sources, loaded.inputs.add)
+        plan = make_plan(config, upstream, sources, loaded.modules, loaded.label, places)
         target = (selection.output or folder) / config.target_file
         for taken in (loaded.path, upstream.path):
             if os.path.realpath(target) == os.path.realpath(taken):

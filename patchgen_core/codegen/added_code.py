@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from patchgen_core.codegen.imports import imported_names
+from patchgen_core.codegen.relative_imports import ImportPlaces, absolute_code
 from patchgen_core.config.declarations import ImportSpec
 from patchgen_core.config.spec import PatchConfig
-from patchgen_core.errors import Location, Problem
+from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.syntax.index import ImportStatement, ModuleIndex, bound_name, index_module
 from patchgen_core.syntax.nodes import COMPOUND, DEFINITIONS, statements
 from patchgen_core.syntax.source import SourceFile
@@ -118,8 +119,13 @@ def _loading(spec: ImportSpec, name: str) -> tuple[str, str]:
     return binding(spec, name), spec.module if is_plain and "." in spec.module else ""
 
 
-def checked_blocks(config: PatchConfig) -> tuple[tuple[tuple[str, Location], ...], list[Problem]]:
-    """The post-import blocks of a config, dedented, each with its line; and what is wrong with them."""
+def checked_blocks(
+    config: PatchConfig, places: ImportPlaces | None
+) -> tuple[tuple[tuple[str, Location], ...], list[Problem]]:
+    """The post-import blocks of a config, dedented, each with its line; and what is wrong with them.
+
+    Their relative imports become absolute where ``places`` says what there is.
+    """
     blocks: dict[str, Location] = {}
     problems = []
     for block in unique(config.post_import_blocks):
@@ -134,6 +140,11 @@ def checked_blocks(config: PatchConfig) -> tuple[tuple[tuple[str, Location], ...
             message = f"add_post_import_block: not valid Python: {getattr(error, 'msg', error)}"
             excerpt = text.split("\n")[min(line, text.count("\n") + 1) - 1]
             problems.append(Problem(message, location, excerpt=excerpt.strip()))
+            continue
+        try:
+            text = absolute_code(text, places.config_package(location), location, places) if places else text
+        except PatchgenError as clash:
+            problems += [replace(problem, location=location) for problem in clash.problems]
         blocks.setdefault(text, location)
     return tuple(blocks.items()), problems
 

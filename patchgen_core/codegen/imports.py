@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from patchgen_core.config.declarations import ImportSpec
@@ -19,12 +20,19 @@ _CANDIDATE = re.compile(r"from[ \t\f\\\n]*\.")
 _PREFIX = re.compile(r"from[\s\\]*\.(?:[\s\\]*\.)*[\s\\]*")
 
 
-def absolute_import_edits(source: SourceFile, package: str, first_line: int = 1) -> list[Edit]:
-    """The edits that make relative imports absolute; a PatchgenError for one above the top of ``package``."""
+BaseOf = Callable[[ast.ImportFrom, Location], str]
+"""The package that a relative import at a line starts from, without its dots."""
+
+
+def absolute_import_edits(source: SourceFile, start: str | BaseOf, first_line: int = 1) -> list[Edit]:
+    """The edits that make relative imports absolute; they start from a package, or from what a function says.
+
+    A PatchgenError for one above the top of the package.
+    """
+    base_of = start if callable(start) else partial(_resolve, start)
     edits = []
     for node in _relative_imports(source):
-        location = Location(str(source.path), node.lineno + first_line - 1)
-        base = _resolve(node, package, location)
+        base = base_of(node, Location(str(source.path), node.lineno + first_line - 1))
         prefix = _PREFIX.match(source.text, source.start(node))
         assert prefix is not None
         new = f"from {base}." if node.module else f"from {base} "
@@ -32,12 +40,12 @@ def absolute_import_edits(source: SourceFile, package: str, first_line: int = 1)
     return edits
 
 
-def absolute_imports(text: str, package: str, path: Path, first_line: int = 1) -> str:
-    """``text``, which starts at a line of ``path``, with absolute imports."""
+def absolute_imports(text: str, start: str | BaseOf, location: Location) -> str:
+    """``text``, which starts at ``location``, with absolute imports."""
     if not _CANDIDATE.search(text):
         return text
-    source = parse_source(path, text)
-    return apply_edits(text, absolute_import_edits(source, package, first_line))[0]
+    source = parse_source(Path(location.file), text)
+    return apply_edits(text, absolute_import_edits(source, start, location.line))[0]
 
 
 def _relative_imports(source: SourceFile) -> Iterator[ast.ImportFrom]:
@@ -59,14 +67,18 @@ def _relative_imports(source: SourceFile) -> Iterator[ast.ImportFrom]:
     return visit(source.tree.body)
 
 
-def _resolve(node: ast.ImportFrom, package: str, location: Location) -> str:
+def relative_base(node: ast.ImportFrom, package: str) -> str:
+    """The package that the dots of a relative import in ``package`` stand for; empty above the top."""
     parts = package.split(".") if package else []
-    if node.level > len(parts):
-        raise PatchgenError(
-            f"relative import {'.' * node.level}{node.module or ''} leads out of package '{package}'",
-            location,
-        )
-    return ".".join(parts[: len(parts) - node.level + 1])
+    return ".".join(parts[: len(parts) - node.level + 1]) if node.level <= len(parts) else ""
+
+
+def _resolve(package: str, node: ast.ImportFrom, location: Location) -> str:
+    base = relative_base(node, package)
+    if not base:
+        dots = "." * node.level
+        raise PatchgenError(f"relative import {dots}{node.module or ''} leads out of package '{package}'", location)
+    return base
 
 
 def import_statement(spec: ImportSpec) -> str:

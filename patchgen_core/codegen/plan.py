@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from patchgen_core.codegen.added_code import SHADOWING, AddedImports, checked_blocks, hidden_problems, unique
 from patchgen_core.codegen.decorators import DroppedDecorator, dropped_decorators
 from patchgen_core.codegen.imports import import_statement, imported_names
+from patchgen_core.codegen.relative_imports import ImportPlaces
 from patchgen_core.codegen.removal import is_removable
 from patchgen_core.codegen.replacement_names import settle_names
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
@@ -75,12 +76,14 @@ def make_plan(
     sources: SourceCache,
     modules: Modules,
     label: str = "",
+    places: ImportPlaces | None = None,
 ) -> Plan:
     """Resolve everything a config declares; a PatchgenError has every problem found.
 
-    ``modules`` are the project's, which need not be in ``sys.modules``; ``label`` is what the header calls the config.
+    ``modules`` are the project's, which need not be in ``sys.modules``; ``label`` is what the header calls the config;
+    without ``places``, relative imports start from the config.
     """
-    return _Planner(config, upstream, sources, modules).plan(label)
+    return _Planner(config, upstream, sources, modules, places).plan(label)
 
 
 def list_problems(config: PatchConfig) -> list[Problem]:
@@ -140,7 +143,9 @@ class _Planner:
         upstream: UpstreamModule,
         sources: SourceCache,
         modules: Modules,
+        places: ImportPlaces | None,
     ) -> None:
+        self.places = places
         self.config, self.upstream, self.sources, self.modules = config, upstream, sources, modules
         self.source = sources.get(upstream.path)
         self.index = self.source.index
@@ -163,9 +168,9 @@ class _Planner:
         helpers = self._helpers()
         added = AddedImports(self.source.tree, self.index, self.upstream.package, dropped, self.excluded)
         imports, bad_imports = added.plan(self.config.additional_imports)
-        inserted, bad_blocks = checked_blocks(self.config)
+        inserted, bad_blocks = checked_blocks(self.config, self.places)
         bad_blocks += hidden_problems(inserted, self.source, self.index, self.excluded)
-        patches, helpers, bad_names = settle_names(patches, helpers)
+        patches, helpers, bad_names = settle_names(patches, helpers, self.places)
         self.problems += [*bad_imports, *bad_blocks, *bad_names, *bad_decorators]
         if self.problems:
             self.problems.sort(key=lambda p: (p.location.file, p.location.line) if p.location else ("", 0))

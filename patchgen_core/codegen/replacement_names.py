@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from patchgen_core.codegen.imports import absolute_imports
+from patchgen_core.codegen.relative_imports import ImportPlaces, absolute_code
 from patchgen_core.codegen.renaming import map_prefixes, rename_definition, rename_globals, wrap_init
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
 from patchgen_core.config.replacement import Replacement
@@ -15,13 +14,13 @@ from patchgen_core.errors import PatchgenError, Problem
 
 
 def settle_names(
-    patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelper]
+    patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelper], places: ImportPlaces | None = None
 ) -> tuple[list[PlannedPatch], list[PlannedHelper], list[Problem]]:
     """Give every replacement its target's name, and every reference to one as well.
 
     What a name in a replacement refers to is decided in the namespace of the file it stands in: one that
     is bound to the object of another patch or helper becomes what the generated module calls that, unless its
-    ``name_map`` leads to a helper of its own.
+    ``name_map`` leads to a helper of its own. ``places`` says where relative imports lead.
     """
     added = frozenset(helper.name for helper in helpers)
     names_by_id = _name_objects(patches, helpers)
@@ -29,12 +28,12 @@ def settle_names(
     settled_patches, settled_helpers = [], []
     for patch in patches:
         try:
-            settled_patches.append(replace(patch, replacement=_settle_patch(patch, names_by_id, added)))
+            settled_patches.append(replace(patch, replacement=_settle_patch(patch, names_by_id, added, places)))
         except PatchgenError as error:
             problems += error.problems
     for helper in helpers:
         try:
-            settled_helpers.append(replace(helper, replacement=_settle_helper(helper, names_by_id, added)))
+            settled_helpers.append(replace(helper, replacement=_settle_helper(helper, names_by_id, added, places)))
         except PatchgenError as error:
             problems += error.problems
     return settled_patches, settled_helpers, problems
@@ -64,7 +63,7 @@ def _name_objects(patches: Sequence[PlannedPatch], helpers: Sequence[PlannedHelp
 
 
 def _settle_patch(
-    patch: PlannedPatch, names_by_id: Mapping[int, str | None], added: frozenset[str]
+    patch: PlannedPatch, names_by_id: Mapping[int, str | None], added: frozenset[str], places: ImportPlaces | None
 ) -> Replacement | None:
     declared = patch.patch
     if patch.replacement is None:
@@ -73,7 +72,7 @@ def _settle_patch(
     mapped = _map_names(patch.replacement, declared.name_map)
     if declared.kind == "init_modification":
         mapped = wrap_init(mapped, declared.target)
-    return _settle(mapped, names, patch.method or declared.target, declared.name_map)
+    return _settle(mapped, names, patch.method or declared.target, declared.name_map, places)
 
 
 def _patch_names(
@@ -83,11 +82,13 @@ def _patch_names(
     return _references(replacement, names_by_id, declared.replacement, patch.dotted, declared.name_map, added)
 
 
-def _settle_helper(helper: PlannedHelper, names_by_id: Mapping[int, str | None], added: frozenset[str]) -> Replacement:
+def _settle_helper(
+    helper: PlannedHelper, names_by_id: Mapping[int, str | None], added: frozenset[str], places: ImportPlaces | None
+) -> Replacement:
     declared = helper.helper
     own, name_map = declared.definition, declared.name_map
     names = _references(helper.replacement, names_by_id, own, helper.name, name_map, added)
-    return _settle(_map_names(helper.replacement, name_map), names, helper.name, name_map)
+    return _settle(_map_names(helper.replacement, name_map), names, helper.name, name_map, places)
 
 
 def _references(
@@ -120,9 +121,11 @@ def _map_names(replacement: Replacement, name_map: Mapping[str, str]) -> Replace
     )
 
 
-def _settle(mapped: Replacement, names: Mapping[str, str], name: str, name_map: Mapping[str, str]) -> Replacement:
+def _settle(
+    mapped: Replacement, names: Mapping[str, str], name: str, name_map: Mapping[str, str], places: ImportPlaces | None
+) -> Replacement:
     """Rename what a mapped replacement refers to, and the definition itself; then make imports absolute."""
     references = {map_prefixes(old, name_map): new for old, new in names.items()}
     settled = rename_definition(rename_globals(mapped, references), name)
-    text = absolute_imports(settled.text, settled.package, Path(settled.location.file), settled.location.line)
+    text = absolute_code(settled.text, settled.package, settled.location, places)
     return settled if text == settled.text else settled.with_text(text)

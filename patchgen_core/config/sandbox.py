@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import importlib
 import sys
@@ -25,7 +24,7 @@ from patchgen_core.config.input_recording import (
 )
 from patchgen_core.config.stubs import StubModule, StubValueError, is_stub, stub_builtins
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
-from patchgen_core.syntax.nodes import blocks
+from patchgen_core.syntax.nodes import guarded_lines
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import installed_file
 
@@ -57,7 +56,7 @@ class Sandbox:
         is_package = path.name == "__init__.py"
         module.__file__ = str(path)
         module.__package__ = name if is_package else name.rpartition(".")[0]
-        guarded = _guarded_lines(source.tree.body)
+        guarded = guarded_lines(source.tree.body)
         importer = _Importer(self, module.__package__, guarded)
         module.__dict__["__builtins__"] = stub_builtins(importer) | recording_builtins(self.inputs)
         self.modules[name], self.namespaces[name] = module, module.__dict__
@@ -264,32 +263,6 @@ def _absolute(name: str, package: str, level: int) -> str:
     if not base or level > len(parts):
         raise ImportError("attempted relative import beyond top-level package")
     return f"{base}.{name}" if name else base
-
-
-def _guarded_lines(body: list[ast.stmt], guarded: bool = False) -> set[int]:
-    """Lines of imports whose failure the file handles: they are imported for real, to fail when they would."""
-    lines: set[int] = set()
-    for statement in body:
-        if isinstance(statement, (ast.Import, ast.ImportFrom)) and guarded:
-            lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
-        for block in blocks(statement):
-            lines |= _guarded_lines(block, guarded or _catches(statement, block))
-    return lines
-
-
-def _catches(statement: ast.stmt, block: list[ast.stmt]) -> bool:
-    """Whether a statement handles the failure of an import in one of its blocks."""
-    if isinstance(statement, ast.With):
-        return any("suppress" in ast.unparse(item) for item in statement.items)
-    handlers = statement.handlers if isinstance(statement, ast.Try) and block is statement.body else []
-    return any(_catches_import(handler.type) for handler in handlers)
-
-
-def _catches_import(handler: ast.expr | None) -> bool:
-    if handler is None:
-        return True
-    names = {n.id for n in ast.walk(handler) if isinstance(n, ast.Name)}
-    return bool(names & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
 def _names_file(code: types.CodeType) -> bool:

@@ -139,3 +139,29 @@ def without_docstring(node: ast.AST) -> list[ast.stmt]:
     """A definition's statements but for the docstring."""
     body: list[ast.stmt] = getattr(node, "body", [])
     return body if docstring_of(node) is None else body[1:]
+
+
+def guarded_lines(body: list[ast.stmt], guarded: bool = False) -> set[int]:
+    """The lines of imports whose failure the code handles."""
+    lines: set[int] = set()
+    for statement in body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)) and guarded:
+            lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+        for block in blocks(statement):
+            lines |= guarded_lines(block, guarded or _catches(statement, block))
+    return lines
+
+
+def _catches(statement: ast.stmt, block: list[ast.stmt]) -> bool:
+    """Whether a statement handles the failure of an import in one of its blocks."""
+    if isinstance(statement, ast.With):
+        return any("suppress" in ast.unparse(item) for item in statement.items)
+    handlers = statement.handlers if isinstance(statement, ast.Try) and block is statement.body else []
+    return any(_catches_import(handler.type) for handler in handlers)
+
+
+def _catches_import(handler: ast.expr | None) -> bool:
+    if handler is None:
+        return True
+    names = {n.id for n in ast.walk(handler) if isinstance(n, ast.Name)}
+    return bool(names & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})

@@ -120,7 +120,7 @@ def _definition(side: ReleaseModule, planned: PlannedPatch) -> Replacement | Non
     keep = {line - first for line in range(first, last + 1) if line in source.string_lines}
     lines = shift(source.lines[first - 1 : last], source.indent(node.lineno), "", keep)
     text = "\n".join(lines[node.lineno - first :])
-    text = absolute_imports(text, side.upstream.package, source.path, node.lineno)
+    text = absolute_imports(text, side.upstream.package, Location(str(source.path), node.lineno))
     spans = [source.decorator_lines(decorator) for decorator in node.decorator_list]
     return Replacement(
         name=node.name,

@@ -6,6 +6,7 @@ import ast
 import builtins
 
 from patchgen_core.codegen.imports import absolute_imports
+from patchgen_core.errors import Location
 from patchgen_core.syntax.scope_analysis import find_scopes
 from patchgen_core.syntax.scopes import Moment
 from patchgen_core.syntax.source import SourceFile
@@ -58,5 +59,5 @@ def _import_of(name: str, new: SourceFile, upstream: UpstreamModule) -> str:
         return f"from {upstream.module} import {name}"
     for statement, alias in new.index.imports.get(name, ()):
         single = type(statement)(**{**dict(ast.iter_fields(statement)), "names": [alias]})
-        return absolute_imports(ast.unparse(single), upstream.package, new.path, statement.lineno)
+        return absolute_imports(ast.unparse(single), upstream.package, Location(str(new.path), statement.lineno))
     return ""
