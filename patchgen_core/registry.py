@@ -232,14 +232,14 @@ def _brief(config: object) -> str:
     return type(config).__name__ if not isinstance(config, Mapping) else f"keys {sorted(map(str, config))[:8]}"
 
 
-def _shown(found: object) -> str:
-    return f"the class {found.__module__}.{found.__name__}" if isinstance(found, type) else repr(found)
+def _shown(value: object) -> str:
+    return f"the class {value.__module__}.{value.__name__}" if isinstance(value, type) else repr(value)
 
 
-def _hint(found: object, architecture: str) -> str:
-    if not isinstance(found, type):
+def _hint(value: object, architecture: str) -> str:
+    if not isinstance(value, type):
         return f"Return the class '{architecture}', or raise if there is none."
-    home = sys.modules.get(found.__module__)
+    home = sys.modules.get(value.__module__)
     if isinstance(getattr(home, architecture, None), type):
-        return f"{found.__module__} has a class '{architecture}': let the function return it."
+        return f"{value.__module__} has a class '{architecture}': let the function return it."
     return f"Add '{architecture}' to the generated module, or name a class that it has in config.architectures."

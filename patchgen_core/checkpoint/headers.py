@@ -155,12 +155,12 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _compare_with_index(index: Path, found: Mapping[str, StoredTensor]) -> None:
+def _compare_with_index(index: Path, tensors: Mapping[str, StoredTensor]) -> None:
     weight_map = _weight_map(index)
     lacking = [
-        name for name, file in weight_map.items() if name not in found or found[name].file != index.parent / file
+        name for name, file in weight_map.items() if name not in tensors or tensors[name].file != index.parent / file
     ]
-    extra = [name for name in found if name not in weight_map]
+    extra = [name for name in tensors if name not in weight_map]
     wrong = [("are not in the shard that the index names", lacking), ("of the shards are not in the index", extra)]
     problems = [
         Problem(f"{len(names)} keys {what}, first '{names[0]}'", Location(str(index)))

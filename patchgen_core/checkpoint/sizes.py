@@ -19,23 +19,17 @@ _PARTS = ("thinker_config", "text_config")
 
 @dataclass(frozen=True)
 class Dimensions:
-    """The sizes of one fused tensor of experts."""
-
-    experts: int
-    hidden: int
-    intermediate: int
-
-
-@dataclass(frozen=True)
-class ExpertSizes:
-    """The sizes of a model's experts, by the parameter's name in ``tensors``; 0 where one is not known.
-
-    ``experts`` is the number of experts of every fused tensor that ``tensors`` does not name.
-    """
+    """The sizes of one fused tensor of experts; 0 where one is not known."""
 
     experts: int
     hidden: int = 0
     intermediate: int = 0
+
+
+@dataclass(frozen=True)
+class ExpertSizes(Dimensions):
+    """The sizes of a model's experts, by the parameter's name in ``tensors``; its own are those of all others."""
+
     tensors: Mapping[str, Dimensions] = field(default_factory=dict)
 
     def of(self, name: str) -> Dimensions:
@@ -46,7 +40,7 @@ class ExpertSizes:
         if len(near) == 1:
             return near.pop()
         if self.experts:
-            return Dimensions(self.experts, self.hidden, self.intermediate)
+            return self
         raise PatchgenError(
             f"the model has no experts '{name}'",
             hint=f"It has {quote_some(sorted(self.tensors), 2) or 'none'}. Is the checkpoint of another model?",
@@ -61,10 +55,7 @@ class ExpertSizes:
 
     def dimensions(self) -> list[tuple[str, Dimensions]]:
         """Each fused tensor and its sizes."""
-        if self.tensors:
-            return list(self.tensors.items())
-        sizes = Dimensions(self.experts, self.hidden, self.intermediate)
-        return [("experts.gate_up_proj", sizes), ("experts.down_proj", sizes)]
+        return list(self.tensors.items()) or [("experts.gate_up_proj", self), ("experts.down_proj", self)]
 
 
 def expert_sizes(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> ExpertSizes:
@@ -73,24 +64,21 @@ def expert_sizes(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> Ex
     ``recipes`` are the fused parameters of a module of experts, with the projections each is made of.
     """
     tensors = dict(_from_parameters(model, recipes))
-    same = set(tensors.values())
-    if len(same) == 1:
-        one = same.pop()
-        return ExpertSizes(one.experts, one.hidden, one.intermediate, tensors)
     if tensors:
-        return ExpertSizes(0, tensors=tensors)
-    config = text_config_of(getattr(model, "config", None))
-    experts = _number(config, _COUNTS)
-    if not experts:
+        different = set(tensors.values())
+        one = different.pop() if len(different) == 1 else Dimensions(0)
+        return ExpertSizes(one.experts, one.hidden, one.intermediate, tensors)
+    sizes = sizes_of_config(getattr(model, "config", None))
+    if not sizes.experts:
         raise PatchgenError(
             f"{type(model).__name__} has no fused experts, and its configuration tells no number of them",
             hint=f"Looked for parameters '...experts.{next(iter(recipes))}' of three dimensions, and for"
             f" {', '.join(_COUNTS)} in the configuration, its text_config and its thinker_config.",
         )
-    return ExpertSizes(experts, _number(config, ("hidden_size",)), _number(config, _INTERMEDIATE))
+    return sizes
 
 
-def text_config_of(config: Any) -> Any:
+def _text_config_of(config: Any) -> Any:
     """The part of a configuration that describes the text model: the configuration itself when it is flat."""
     for name in _PARTS:
         config = _get(config, name) or config
@@ -99,17 +87,16 @@ def text_config_of(config: Any) -> Any:
 
 def sizes_of_config(config: Any) -> ExpertSizes:
     """The sizes that a configuration (an object or a plain mapping) tells; 0 for what it does not."""
-    text = text_config_of(config)
+    text = _text_config_of(config)
     return ExpertSizes(_number(text, _COUNTS), _number(text, ("hidden_size",)), _number(text, _INTERMEDIATE))
 
 
-def set_expert_count(config: Any, count: int) -> bool:
-    """Give the text model of a configuration object another number of experts; False when it tells none."""
-    text = text_config_of(config)
-    names = [name for name in _COUNTS if _number(text, (name,))]
-    for name in names:
-        setattr(text, name, count)
-    return bool(names)
+def set_expert_count(config: Any, count: int) -> None:
+    """Give the text model of a configuration object another number of experts, where it tells one."""
+    text = _text_config_of(config)
+    for name in _COUNTS:
+        if _number(text, (name,)):
+            setattr(text, name, count)
 
 
 def _from_parameters(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[str, Dimensions]]:

@@ -26,6 +26,13 @@ class _Setting:
     put: Callable[[Any], Any]
 
 
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed
+        return "one that is gone"
+
+
 _SETTINGS = (
     _Setting("torch's default dtype", torch.get_default_dtype, torch.set_default_dtype),
     _Setting("whether torch records gradients", torch.is_grad_enabled, torch.set_grad_enabled),
@@ -40,6 +47,8 @@ _SETTINGS = (
         torch.set_float32_matmul_precision,
     ),
     _Setting("torch's number of threads", torch.get_num_threads, torch.set_num_threads),
+    _Setting("torch's default device", torch.get_default_device, lambda _: torch.set_default_device(None)),
+    _Setting("the working directory", _working_directory, os.chdir),
 )
 
 
@@ -54,7 +63,7 @@ def preserve_process_state() -> Iterator[list[str]]:
     changes: list[str] = []
     _reseed_everything()
     before = [setting.get() for setting in _SETTINGS]
-    device, folder, path = torch.get_default_device(), os.getcwd(), list(sys.path)
+    path = list(sys.path)
     try:
         with warnings.catch_warnings():
             yield changes
@@ -63,24 +72,7 @@ def preserve_process_state() -> Iterator[list[str]]:
         for setting, value in zip(_SETTINGS, before):
             if (now := setting.get()) != value:
                 setting.put(value)
-                changes.append(_describe_change(setting.name, now))
-        if (now := torch.get_default_device()) != device:
-            torch.set_default_device(None)
-            changes.append(_describe_change("torch's default device", now))
-        if (now := _working_directory()) != folder:
-            os.chdir(folder)
-            changes.append(_describe_change("the working directory", now))
-
-
-def _describe_change(name: str, left: object) -> str:
-    return f"left {name} at {left}, which was put back"
-
-
-def _working_directory() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:  # it was removed
-        return "one that is gone"
+                changes.append(f"left {setting.name} at {now}, which was put back")
 
 
 def _reseed_everything() -> None:

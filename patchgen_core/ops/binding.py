@@ -168,7 +168,7 @@ def _choose(
     slots: Mapping[str, Mapping[str, KernelSlot]], ops_config: OpsConfig | Mapping[str, str]
 ) -> dict[tuple[str, str], tuple[str, Kernel | None]]:
     """Name and kernel for each slot; warns of implementations that no slot takes."""
-    rows = [(module, name, slot) for module, found in slots.items() for name, slot in found.items()]
+    rows = [(module, name, slot) for module, own in slots.items() for name, slot in own.items()]
     given = implementations(ops_config, {slot.op_name for _, _, slot in rows})
     chosen: dict[tuple[str, str], tuple[str, Kernel | None]] = {}
     problems: list[Problem] = []

@@ -345,7 +345,7 @@ def _outside_of_layers(classes: Iterable[type]) -> Iterator[type]:
 
 
 def _second_name(module: ModuleType, name: str) -> str:
-    return next(found for n in itertools.count(1) if (found := f"{name}__bound_{n}") not in vars(module))
+    return next(new for n in itertools.count(1) if (new := f"{name}__bound_{n}") not in vars(module))
 
 
 def _init(cls: type) -> Callable[..., None]:

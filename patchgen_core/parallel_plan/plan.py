@@ -224,8 +224,8 @@ class ParallelPlan:
         """For each parameter that is to be replaced, its placement by dimension, tied names included."""
         identities = _identities(model)
         by_tensor: dict[int, dict[str, Placement]] = {}
-        for dim, found in self.match(identities).items():
-            for name, placement in found.items():
+        for dim, placements in self.match(identities).items():
+            for name, placement in placements.items():
                 by_tensor.setdefault(identities[name], {})[dim] = placement
         return {name: by_tensor[tensor] for name, tensor in identities.items() if tensor in by_tensor}
 

@@ -103,8 +103,8 @@ def _why(done: subprocess.CompletedProcess[str]) -> str:
         return f": it cannot reach {host}"
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    said = (errors or lines or [f"it ended with exit code {done.returncode}"])[-1]
-    return f": {said.rstrip('.')}"
+    reason = (errors or lines or [f"it ended with exit code {done.returncode}"])[-1]
+    return f": {reason.rstrip('.')}"
 
 
 def _hint(done: subprocess.CompletedProcess[str]) -> str:

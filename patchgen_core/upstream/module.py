@@ -152,7 +152,7 @@ def _asked_version(name: str, folder: Path) -> str | None:
     from importlib.metadata import DistributionFinder, MetadataPathFinder
 
     context = DistributionFinder.Context(name=name, path=[str(folder)])
-    return next((found.version for found in MetadataPathFinder.find_distributions(context)), None)
+    return next((entry.version for entry in MetadataPathFinder.find_distributions(context)), None)
 
 
 def _neighbours(folder: Path, top: str, parts: list[str]) -> list[str]:
