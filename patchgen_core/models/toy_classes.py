@@ -39,7 +39,6 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
         "attn_layer_period": 3,
         "attn_layer_offset": 2,
         "expert_layer_period": 3,
-        "expert_layer_offset": 1,
     },
     # routes to one expert only
     "ZayaConfig": {"num_experts_per_tok": 1},
@@ -49,15 +48,15 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     # its block types repeat over the layers
     "RecurrentGemmaConfig": {"num_hidden_layers": 3},
     # default layer types are missing or have no convolution
-    "Lfm2MoeConfig": {"num_hidden_layers": 3, "layer_types": ["conv", "conv", "full_attention"]},
+    "Lfm2MoeConfig": {"layer_types": ["conv", "conv", "full_attention"]},
     "Lfm2Config": {"full_attn_idxs": [1], "layer_types": ["conv", "full_attention"]},
     "GraniteMoeHybridConfig": {"layer_types": ["linear_attention", "full_attention"]},
     "DeepseekOcr2TextConfig": {"mlp_layer_types": ["dense", "sparse"]},
     # sliding layers have twice as many key and value heads
-    "MiMoV2FlashConfig": {"num_attention_heads": 8, "num_key_value_heads": 2},
+    "MiMoV2FlashConfig": {"num_attention_heads": 8},
     # heads of sliding layers are rotated and unrotated parts together
     "Dots3NoteTextConfig": {"head_dim": 16},
-    "ZambaConfig": {"num_hidden_layers": 4, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
+    "ZambaConfig": {"layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
     # rounds the width of queries and keys up to 64
     "xLSTMConfig": {"hidden_size": 128, "embedding_dim": 128, "num_heads": 4, "mode": "train", "chunk_size": 1},
     "Pix2StructTextConfig": {"d_kv": "width per head"},
@@ -86,12 +85,11 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
     # makes the mask of sliding layers even if there are none
     "Step3p7TextConfig": {"sliding_window": 5},
     # one width for each level, of which there are as many as layers
-    "MuseSparkAudioConfig": {"num_hidden_layers": 4, "hidden_sizes": (12, 20, 28, 36), "depths": (1, 1, 1, 1)},
+    "MuseSparkAudioConfig": {"hidden_sizes": (12, 20, 28, 36), "depths": (1, 1, 1, 1)},
     "ChameleonVQVAEConfig": {"channel_multiplier": (1, 1, 1, 1, 1)},
     "JanusVQVAEConfig": {"channel_multiplier": (1, 1, 1, 1, 1)},
     "Emu3VQVAEConfig": {
         "channel_multiplier": (1, 1, 1, 1),
-        "attn_resolutions": (3,),
         "hidden_size": 32,
         "embed_dim": 4,
         "num_attention_heads": 2,
@@ -176,10 +174,9 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
         "indexer_budget": 8,
         "indexer_compress_ratio": 2,
     },
-    "DbrxConfig": {"num_key_value_heads": 2},
     "DbrxAttentionConfig": {"kv_n_heads": 2},
     # this one is the order of a norm, of which 1 is the sum of the weights
-    "DbrxFFNConfig": {"hidden_size": "width", "moe_normalize_expert_weights": 2.0},
+    "DbrxFFNConfig": {"moe_normalize_expert_weights": 2.0},
     # so that a toy sequence has more than one block
     "MiniMaxConfig": {"block_size": 8},
 }
