@@ -55,6 +55,7 @@ class Config:
         generated: what it makes.
         upstream: upstream's module.
         is_alone: whether a mutant keeps only the patch with the defect, which makes it fast.
+        package: the project's package.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Config:
     generated: str
     upstream: str
     is_alone: bool = False
+    package: str = ""
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:

@@ -82,6 +82,7 @@ class Generator:
 
 def own_text(model: str, folder: Path) -> tuple[Config, Generator]:
     """A config that overrides every method and function of a model with its own text."""
+    (folder / "__init__.py").touch()
     (folder / "kernels.py").write_text(KERNELS, encoding="utf-8")
     kernels = (f"{folder.name}.kernels",)
     project = Project(search_root=folder, package_prefix=folder.name, root=folder.parent, kernels=kernels)
@@ -113,4 +114,5 @@ def zoo_configs(folder: Path) -> list[tuple[Config, Generator]]:
 
 def _config(name: str, text: str, generator: Generator, is_alone: bool = False) -> Config:
     artifact = generator.make(generator.load(text))
-    return Config(name, split(text), artifact.text, artifact.plan.source.text, is_alone)
+    package = generator.project.package_prefix
+    return Config(name, split(text), artifact.text, artifact.plan.source.text, is_alone, package)

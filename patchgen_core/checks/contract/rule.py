@@ -12,6 +12,7 @@ from patchgen_core.build.results import Artifact
 from patchgen_core.checks.contract.callers import Callers
 from patchgen_core.checks.contract.kernels import Kernels, Registries
 from patchgen_core.checks.contract.library import Library
+from patchgen_core.checks.contract.own_modules import OwnModules
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch
 from patchgen_core.errors import Location
@@ -105,7 +106,7 @@ class Subject:
     """What rules look at: one generated module beside upstream's and the config that made it.
 
     ``library`` holds other modules on disk, ``kernels`` those that the project's modules register, ``registries``
-    those of packages with slots of their own.
+    those of packages with slots of their own; ``own_modules`` knows the files of the project's packages.
     """
 
     project: Project
@@ -115,6 +116,7 @@ class Subject:
     library: Library
     kernels: Kernels
     registries: Registries
+    own_modules: OwnModules
 
     @property
     def plan(self) -> Plan:

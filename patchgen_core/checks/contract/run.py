@@ -10,6 +10,7 @@ from pathlib import Path
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.contract.kernels import Kernels, Registries, read_kernels
 from patchgen_core.checks.contract.library import Library
+from patchgen_core.checks.contract.own_modules import OwnModules
 from patchgen_core.checks.contract.parity_rules import PARITY_RULES
 from patchgen_core.checks.contract.places import config_location
 from patchgen_core.checks.contract.rule import Finding, Rule, Severity, Subject
@@ -121,6 +122,7 @@ class Contracts:
         self.rules = choose_rules(project, select, ignore)
         self._library = Library(project, sources)
         self._registries = Registries(sources)
+        self._own_modules = OwnModules(project, sources)
         self._upstream: dict[Path, Module] = {}
 
     @cached_property
@@ -174,7 +176,8 @@ class Contracts:
         if upstream is None or upstream.source is not source:
             upstream = self._upstream[source.path] = Module(source, artifact.plan.upstream.module)
         generated = Module(parse_source(artifact.path, artifact.text))
-        return Subject(self.project, artifact, generated, upstream, self._library, self._kernels, self._registries)
+        read = (self._library, self._kernels, self._registries, self._own_modules)
+        return Subject(self.project, artifact, generated, upstream, *read)
 
     def _problem(self, subject: Subject, rule: Rule, finding: Finding) -> Problem:
         location = config_location(subject, finding)

@@ -13,6 +13,7 @@ from tools.mutation.configs import Config
 from tools.mutation.mutant import Edit, RuleMutant
 from tools.mutation.operators import calls, statements, values
 from tools.mutation.operators.callees import call_mutants
+from tools.mutation.operators.imports import import_mutants
 from tools.mutation.operators.names import addition_mutants, exclusion_mutants, shadowing_mutants
 from tools.mutation.operators.outputs import (
     external_mutants,
@@ -35,6 +36,7 @@ BY_RULE: dict[str, Callable[[Config], Iterator[RuleMutant]]] = {
     "PG222": member_mutants,
     "PG223": return_mutants,
     "PG224": external_mutants,
+    "PG225": import_mutants,
 }
 IN_CODE: tuple[Callable[[Scope], Iterator[Edit]], ...] = (
     values.flipped_signs,
