@@ -15,6 +15,8 @@ import transformers
 from transformers import PreTrainedConfig
 
 from patchgen_core.errors import PatchgenError
+from patchgen_core.models.config_tree import make_default
+from patchgen_core.models.shrinking import shrink
 from patchgen_core.models.toy_config import (
     describe_toy_config,
     load_toy_config,
@@ -207,3 +209,10 @@ def test_fields_alone_change_the_toy_config_that_is_made():
     assert toy.hidden_size == make_toy_config(LlamaConfig).hidden_size
     whole = load_toy_config(LlamaConfig, {"model_type": "llama", "mlp_bias": True}, None, "llama")
     assert whole.hidden_size == LlamaConfig().hidden_size
+
+
+def test_bases_of_rotary_embeddings_do_not_hang_on_the_order_in_which_a_class_lists_its_layers() -> None:
+    default = make_default(transformers.Gemma3TextConfig)
+    toy = shrink(default, {})
+    default.rope_parameters = dict(reversed(default.rope_parameters.items()))
+    assert shrink(default, {}).rope_parameters == toy.rope_parameters
