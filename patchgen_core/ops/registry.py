@@ -125,7 +125,7 @@ class KernelRegistry:
 
     def _choice(self, op_name: str, variant: str) -> str:
         """What there is for a slot, and why some of it cannot run here."""
-        rows = [f"{EAGER}"]
+        rows = [EAGER]
         for spec in self.specs(op_name, variant):
             if spec.name != EAGER:
                 reason = spec.why_not_here()
