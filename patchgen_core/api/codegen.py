@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 from patchgen_core.build.artifacts import make_artifacts, make_outcomes
 from patchgen_core.build.cache import Cache
@@ -13,7 +16,7 @@ from patchgen_core.build.results import Artifact, Progress
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.contract.run import Contracts
 from patchgen_core.checks.result import CheckResult
-from patchgen_core.config.entries import Entries
+from patchgen_core.config.compilation import hidden_patches
 from patchgen_core.config.loading import DEFAULT_NAME, LoadedConfig, Loader
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import PatchgenError
@@ -109,7 +112,7 @@ def list_patch_configs(project: Project | None = None) -> list[str]:
 
 
 class ModelingCodeGenerator:
-    """Generates the module of one config object.
+    """Generates the module of one config object, as it is now: whoever made it is not executed again.
 
     ``project`` is the one whose ruff settings to normalize with; by default that of the nearest ``pyproject.toml``
     with a ``[tool.patchgen]`` table above the config's file.
@@ -117,7 +120,8 @@ class ModelingCodeGenerator:
 
     def __init__(self, config: PatchConfig, project: Project | None = None) -> None:
         self.config = config
-        self.project = project or load_project(Path(config.location.file).parent)
+        file = Path(config.location.file)
+        self.project = project or load_project(file.parent if file.is_file() else Path.cwd())
         self.upstream: UpstreamModule | None = None
         self._sources = SourceCache()
 
@@ -141,31 +145,57 @@ class ModelingCodeGenerator:
         return outcome.artifact.text
 
     def _loaded(self) -> LoadedConfig:
-        """The config as if it had been loaded from the file that holds it."""
+        """The config as if it had been loaded from the file that holds it; that file is read, and never executed."""
         path, name = self._home()
-        own = {key: vars(m) for key, m in list(sys.modules.items()) if getattr(m, "__file__", None) == str(path)}
+        for file, text in _interactive_sources(self.config).items():
+            self._sources.put(file, text)
+        self._refuse_hidden(path)
+        own = {key: vars(module) for key, module in _modules_of(path)}
         module = self.project.module_name(path)
-        try:
-            declared = Loader(self.project, self._sources).load(path, name)[0].config.patches
-        except PatchgenError:
-            declared = Entries()  # it is no config file
+        return LoadedConfig(path, module, name, self.config, own, "imported", "it was passed as an object")
+
+    def _refuse_hidden(self, path: Path) -> None:
+        """An error where a file declares patches under ``TYPE_CHECKING``, for this config or one that it extends."""
+        values = [value for _, module in _modules_of(path) for value in list(vars(module).values())]
+        bases = [Path(value.location.file) for value in values if isinstance(value, PatchConfig)]
         known = {patch.target for patch in self.config.patches}
-        missing = ", ".join(f"'{patch.target}'" for patch in declared if patch.target not in known)
+        missing = []
+        for file in filter(Path.is_file, dict.fromkeys([path, *bases])):
+            owners = {name: value for _, module in _modules_of(file) for name, value in list(vars(module).items())}
+            for name, target in hidden_patches(self._sources.get(file)):
+                is_anothers = isinstance(owners.get(name), PatchConfig) and owners[name] is not self.config
+                if target not in known and not (is_anothers and file == path):
+                    missing.append(f"'{target}'")
         if missing:
-            message = f"this config lacks the patch of {missing} that its file declares"
+            message = f"this config lacks the patch of {', '.join(missing)} that its file declares"
             hint = "What stands under TYPE_CHECKING is not there when a config is imported: use run_codegen."
             raise PatchgenError(message, self.config.location, hint)
-        return LoadedConfig(path, module, name, self.config, own, "imported", "it was passed as an object")
 
     def _home(self) -> tuple[Path, str]:
         """The file and the variable that hold the config; where it was made when nothing does."""
         made = self.config.location.file
-        found = [
-            (str(module.__file__), name)
+        places = [
+            (os.path.abspath(module.__file__ or ""), name)
             for module in list(sys.modules.values())
             if getattr(module, "__file__", None)
             for name, value in list(vars(module).items())
             if value is self.config
         ]
-        found.sort(key=lambda place: (place[0] != made, place[1] != DEFAULT_NAME, place))
-        return (Path(found[0][0]), found[0][1]) if found else (Path(made), DEFAULT_NAME)
+        places.sort(key=lambda place: (place[0] != made, place[1] != DEFAULT_NAME, place))
+        return (Path(places[0][0]), places[0][1]) if places else (Path(made), DEFAULT_NAME)
+
+
+def _modules_of(path: Path) -> list[tuple[str, ModuleType]]:
+    """The imported modules, or the script, that a file is."""
+    modules = ((key, module, getattr(module, "__file__", None)) for key, module in list(sys.modules.items()))
+    return [(key, module) for key, module, file in modules if file and os.path.abspath(file) == str(path)]
+
+
+def _interactive_sources(config: PatchConfig) -> dict[Path, str]:
+    """What was typed into a notebook or an interpreter and is part of a config, by the names that stand for files."""
+    definitions = [patch.replacement for patch in config.patches]
+    definitions += [helper.definition for helper in (*config.helpers, *config.positioned_helpers)]
+    functions = [part for d in definitions for part in (d, *(vars(d).values() if isinstance(d, type) else ()))]
+    names = {part.__code__.co_filename for part in functions if isinstance(part, FunctionType)}
+    texts = {name: "".join(linecache.getlines(name)) for name in names if not os.path.isfile(name)}
+    return {Path(name): text for name, text in texts.items() if text}

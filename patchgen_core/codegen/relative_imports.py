@@ -86,6 +86,7 @@ def absolute_code(text: str, package: str, location: Location, places: ImportPla
     if places is None:
         return absolute_imports(text, package, location)
     guarded: set[int] | None = None
+    package = package or places.config_package(location)  # a script has none
 
     def base_of(node: ast.ImportFrom, at: Location) -> str:
         nonlocal guarded

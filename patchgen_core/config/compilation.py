@@ -8,6 +8,7 @@ import copy
 import sys
 import types
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 from patchgen_core.config.input_recording import OWN
 from patchgen_core.config.replacement import PATCH_DECORATORS
@@ -41,15 +42,37 @@ def _compile(tree: ast.Module, source: SourceFile) -> types.CodeType:
     return code
 
 
+def hidden_patches(source: SourceFile) -> list[tuple[str, str]]:
+    """The patches that a config declares under ``if TYPE_CHECKING:``, which is false where it is really imported.
+
+    Each as the name that it is declared on and its target.
+    """
+    blocks = [statement.body for statement in source.tree.body if _is_type_checking(statement)]
+    calls = (node for body in blocks for part in body for node in ast.walk(part) if isinstance(node, ast.Call))
+    return [
+        (_root(call), str(target.value))
+        for call in calls
+        for target in call.args[:1]
+        if isinstance(target, ast.Constant)
+        and _declares(call)
+        and not ast.unparse(call.func).endswith("add_helper_after")
+    ]
+
+
+def _is_type_checking(statement: ast.stmt) -> TypeGuard[ast.If]:
+    """Whether a statement is ``if TYPE_CHECKING:`` and holds more than imports."""
+    return (
+        isinstance(statement, ast.If)
+        and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+        and not all(isinstance(s, (ast.Import, ast.ImportFrom, ast.Pass)) for s in statement.body)
+    )
+
+
 def _with_type_checking(tree: ast.Module) -> ast.Module:
     """The tree with ``if TYPE_CHECKING:`` made true where the block holds more than imports."""
     body: list[ast.stmt] = []
     for statement in tree.body:
-        if (
-            isinstance(statement, ast.If)
-            and ast.unparse(statement.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
-            and not all(isinstance(s, (ast.Import, ast.ImportFrom, ast.Pass)) for s in statement.body)
-        ):
+        if _is_type_checking(statement):
             test = ast.copy_location(ast.Constant(True), statement.test)
             statement = ast.copy_location(ast.If(test, statement.body, statement.orelse), statement)
         body.append(statement)

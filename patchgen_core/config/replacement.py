@@ -162,7 +162,10 @@ def _find_class(
     module = modules.get(cls.__module__) or vars(sys.modules.get(cls.__module__, types.ModuleType("")))
     path = Path(module.get("__file__") or "")
     if path.suffix != ".py" or not path.is_file():
-        return path, None
+        typed = (Path(code.co_filename) for code in codes)  # in a notebook, where a module has no file
+        path = next(filter(sources.has, typed), Path())
+        if not path.name:
+            return path, None
     source = sources.get(path)
     nodes = [n for name, n in source.definitions if name == cls.__qualname__ and isinstance(n, ast.ClassDef)]
     if len(nodes) > 1:
