@@ -193,7 +193,7 @@ def test_settings_that_name_no_rule_fail_every_command_that_runs_rules(defective
     for arguments in (["check"], [MODULE]):
         done = defective.patchgen(*arguments)
         assert done.returncode == 2
-        assert done.stderr.startswith("pyproject.toml:4: error: [tool.patchgen] ignore: there is no rule 'PG2I4'\n")
+        assert done.stderr.startswith("pyproject.toml:5: error: [tool.patchgen] ignore: there is no rule 'PG2I4'\n")
     assert (defective.root / GENERATED).read_bytes() == before
     assert defective.patchgen("rule", "PG201").returncode == 0
 
