@@ -31,14 +31,14 @@ def phase(name: str) -> Iterator[None]:
 
 def count(seconds: Mapping[str, float]) -> None:
     """Count what another process took while this one waited: as phases inside the one that is open."""
-    for name, taken in seconds.items():
+    for name, duration in seconds.items():
         path = SEPARATOR.join([*_open, name])
-        _seconds[path] = _seconds.get(path, 0.0) + taken
-        _counted[-1] += taken
+        _seconds[path] = _seconds.get(path, 0.0) + duration
+        _counted[-1] += duration
 
 
 def take() -> dict[str, float]:
     """The seconds of phases that have ended, which are forgotten."""
-    taken = dict(_seconds)
+    seconds = dict(_seconds)
     _seconds.clear()
-    return taken
+    return seconds

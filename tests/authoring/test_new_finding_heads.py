@@ -13,7 +13,7 @@ from patchgen_core.authoring.new.experts import find_experts, find_other_balance
 from patchgen_core.authoring.new.losses import find_losses
 from patchgen_core.authoring.new.model_types import nearest
 from patchgen_core.authoring.new.patches import Finding, function_name
-from patchgen_core.authoring.new.plans import find_plan, stored_experts
+from patchgen_core.authoring.new.plans import find_expert_layout, find_plan
 from patchgen_core.syntax.source import parse_source
 from tests.authoring.modules_to_patch import (
     CONVERSIONS,
@@ -86,10 +86,10 @@ def test_plan_follows_what_builds_what() -> None:
 def test_layout_of_the_hub(operations: str, layout: str) -> None:
     text = CONVERSIONS.replace("{operations}", operations)
     module = upstream(EXPERTS)
-    assert stored_experts(module, parse_source(Path("c.py"), text)).layout == layout
-    assert stored_experts(module, parse_source(Path("c.py"), text.replace('"toy"', '"later"'))).layout == "direct"
+    assert find_expert_layout(module, parse_source(Path("c.py"), text)).name == layout
+    assert find_expert_layout(module, parse_source(Path("c.py"), text.replace('"toy"', '"later"'))).name == "direct"
     more = text.replace('"base": [', '"base": [WeightConverter("conv", "q_conv", operations=[Concatenate(dim=0)]), ')
-    assert stored_experts(module, parse_source(Path("c.py"), more)).layout == ""
+    assert find_expert_layout(module, parse_source(Path("c.py"), more)).name == ""
 
 
 # --- losses ----------------------------------------------------------------------------------------

@@ -304,7 +304,7 @@ def test_a_bad_entry_of_a_list_belongs_to_its_config(work: Workspace) -> None:
         config.additional_imports.append(ImportSpec("fast", ("two three",)))
         """
     )
-    assert work.errors() == "toy/toy_gpu_patch_gen_config.py:4: add_import: 'two three' is not a name to import"
+    assert work.errors() == "toy/toy_gpu_patch_gen_config.py:7: add_import: 'two three' is not a name to import"
 
 
 @pytest.mark.parametrize(

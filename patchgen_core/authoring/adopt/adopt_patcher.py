@@ -58,8 +58,8 @@ def adopt(
     """Write a patch config that does what a monkey patch does.
 
     The patcher runs on upstream's module in a process of its own, and all that it changes is found by comparing. The
-    config is generated once, and what the contract rules find in the replacements, which was so
-    under the monkey patch as well, is allowed in the config and told in the notes.
+    config is generated once, and what the contract rules find in the replacements, which was so under the monkey
+    patch as well, is allowed in the config and told in the notes.
 
     Args:
         model: a model type, such as ``llama``, or upstream's modeling module.
@@ -83,16 +83,15 @@ def adopt(
     _check_free(path, force)
     upstream = find_upstream(run.upstream, project.import_roots)
     about = _about(project, path, upstream, run, _command(model, patcher, arguments, imports))
-
-    source, target_file = read_source(upstream.path), f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
-    config = AdoptedConfig(run, source, target_file)
+    target_file = f"patched_modeling_{path.name.removesuffix(CONFIG_SUFFIX)}.py"
+    config = AdoptedConfig(run, read_source(upstream.path), target_file)
     if not config.changes:
         hint = " ".join(f"{finding.message}." for finding in config.findings) or "Do its arguments switch all off?"
         message = f"{run.patcher} changes nothing of '{run.upstream}' that a config could declare"
         raise PatchgenError(message, hint=hint)
     write_files([(path, config.text(about))])
-    allowed, wrong, notes = examine(project, path)
-    text = normalize([RawText(path, config.text(about, allowed))], project)[0].text
+    allowances, wrong, notes = examine(project, path)
+    text = normalize([RawText(path, config.text(about, allowances))], project)[0].text
     write_files([(path, text)])
     findings, all_notes = (*config.findings, *wrong), (*config.notes, *notes)
     return AdoptResult(path, text, tuple(config.changes), findings, all_notes, run.upstream, run.patcher)
@@ -107,10 +106,10 @@ def _check_free(path: Path, force: bool) -> None:
 
 
 def _command(model: str, patcher: str, arguments: Mapping[str, Any] | None, imports: Sequence[str]) -> str:
-    given = [f"{name}={value}" for name, value in (arguments or {}).items()]
     words = ["patchgen", "adopt", model, "--from", patcher]
     words += [word for name in imports for word in ("--import", name)]
-    return " ".join(map(shlex.quote, [*words, *(["--kwargs", *given] if given else [])]))
+    words += ["--kwargs", *(f"{name}={value}" for name, value in arguments.items())] if arguments else []
+    return " ".join(map(shlex.quote, words))
 
 
 def _about(project: Project, path: Path, upstream: UpstreamModule, run: PatcherRun, command: str) -> list[str]:

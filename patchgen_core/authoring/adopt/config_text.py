@@ -6,9 +6,9 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatchedValue, PatcherRun, UsedName
+from patchgen_core.config.declarations import Allowance
 from patchgen_core.errors import Problem
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition
 from patchgen_core.syntax.source import SourceFile
@@ -16,15 +16,6 @@ from patchgen_core.syntax.source import SourceFile
 _ROUTERS = ("use_kernel_forward_from_hub", "use_kernel_func_from_hub", "use_experts_implementation")
 _MODELING = re.compile(r"\.(\w+)\.modeling_\1$")
 _TAKER = "use_kernelized_func"
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """A contract rule that a replacement breaks, under the monkey patch as well."""
-
-    code: str
-    target: str
-    reason: str
 
 
 class AdoptedConfig:
@@ -54,9 +45,9 @@ class AdoptedConfig:
         self.notes: list[str] = []
         self._declare()
 
-    def text(self, about: Sequence[str], allowed: Sequence[Allowed] = ()) -> str:
+    def text(self, about: Sequence[str], allowances: Sequence[Allowance] = ()) -> str:
         """The config, before it is formatted; its docstring ends with the lines ``about``."""
-        return "\n".join(self._text(about, allowed))
+        return "\n".join(self._text(about, allowances))
 
     # --- changes -----------------------------------------------------------------------------------
 
@@ -153,7 +144,7 @@ class AdoptedConfig:
         options = "keep_decorators=False"
         renamed = {use.name: self._alias(use) for use in value.uses if use.kind == "renamed"}
         options += f", name_map={renamed!r}" if renamed else ""
-        options += "" if change.was else ", add=True"
+        options += ", add=True" if change.is_new else ""
         options += f", description={self.reason!r}"
         if value.module:
             replacement = self._import(value)
@@ -279,7 +270,7 @@ class AdoptedConfig:
 
     # --- text --------------------------------------------------------------------------------------
 
-    def _text(self, about: Sequence[str], allowed: Sequence[Allowed]) -> Iterator[str]:
+    def _text(self, about: Sequence[str], allowances: Sequence[Allowance]) -> Iterator[str]:
         run = self.run
         model = run.upstream.rpartition(".")[2].removeprefix("modeling_")
         yield from _docstring(model, run, self.function, about)
@@ -298,9 +289,9 @@ class AdoptedConfig:
             yield from self.typing.values()
             yield ""
         yield from self.blocks
-        if allowed:
+        if allowances:
             yield f"# What is so under {self.function} as well."
-            yield from (f"config.allow({entry.code!r}, {entry.reason!r}, {entry.target!r})" for entry in allowed)
+            yield from (f"config.allow({entry.code!r}, {entry.reason!r}, {entry.target!r})" for entry in allowances)
             yield ""
         if self.findings:
             yield f"# What {self.function} does beside and this config does not:"

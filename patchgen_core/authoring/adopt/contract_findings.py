@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchgen_core.authoring.adopt.config_text import Allowed
 from patchgen_core.authoring.generated_config import generate_config
 from patchgen_core.build.results import Artifact
+from patchgen_core.config.declarations import Allowance
 from patchgen_core.config.loading import Loader
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 
@@ -22,22 +22,23 @@ _REASONS = {
 """Rules about what a replacement is, which it was before as well, and why their findings are accepted."""
 
 
-def examine(project: Project, path: Path) -> tuple[tuple[Allowed, ...], tuple[Problem, ...], tuple[str, ...]]:
+def examine(project: Project, path: Path) -> tuple[tuple[Allowance, ...], tuple[Problem, ...], tuple[str, ...]]:
     """What an adopted config should allow, what is wrong beside, and a note for each finding that is allowed."""
     try:
         generated = generate_config(Loader(project, SourceCache()), path)
     except PatchgenError as error:
         return (), error.problems, ()
-    allowed: dict[tuple[str, str], Allowed] = {}
+    allowances: dict[tuple[str, str], Allowance] = {}
     wrong, notes = [], []
     for problem in generated.errors:
         target = _target(generated.artifact, problem) if generated.artifact is not None else ""
         if target and problem.code in _REASONS:
-            allowed.setdefault((problem.code, target), Allowed(problem.code, target, _REASONS[problem.code]))
+            allowance = Allowance(problem.code, _REASONS[problem.code], target, Location(str(path)))
+            allowances.setdefault((problem.code, target), allowance)
             notes.append(f"allowed: {problem.title}")
         else:
             wrong.append(problem)
-    return tuple(allowed.values()), tuple(wrong), tuple(notes)
+    return tuple(allowances.values()), tuple(wrong), tuple(notes)
 
 
 def _target(artifact: Artifact, problem: Problem) -> str:

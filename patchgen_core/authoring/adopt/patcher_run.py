@@ -56,7 +56,7 @@ class AttributeChange:
     Attributes:
         label: its dotted name.
         cls: the upstream module's class that holds it; empty for the module's own, and for what lies elsewhere.
-        was: what was there before, as messages name it; empty for nothing.
+        is_new: whether there was nothing of its name before.
         value: None when it is gone.
     """
 
@@ -64,7 +64,7 @@ class AttributeChange:
     name: str
     cls: str
     is_upstream: bool
-    was: str
+    is_new: bool
     value: PatchedValue | None
 
     @property

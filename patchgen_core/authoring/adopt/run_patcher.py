@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from patchgen_core.authoring.adopt.patcher_run import AttributeChange, PatcherRequest, PatcherRun
-from patchgen_core.authoring.adopt.values import describe, shortly
+from patchgen_core.authoring.adopt.values import describe
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_core.monkey_patch import MONKEY_PATCHER
 from patchgen_core.runtime.namespaces import MISSING, Change
@@ -168,5 +168,5 @@ def _describe_change(change: Change, module: types.ModuleType, bound: Mapping[st
     owner = change.owner
     cls = owner.__qualname__ if isinstance(owner, type) and owner.__module__ == module.__name__ else ""
     value = None if change.after is MISSING else describe(change.after, bound, home)
-    was = "" if change.before is MISSING else shortly(change.before)
-    return AttributeChange(change.label, str(change.name), cls, bool(cls) or owner is module, was, value)
+    is_upstream, is_new = bool(cls) or owner is module, change.before is MISSING
+    return AttributeChange(change.label, str(change.name), cls, is_upstream, is_new, value)

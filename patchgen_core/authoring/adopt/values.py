@@ -34,7 +34,7 @@ def describe(value: Any, bound: Mapping[str, Any], home: str) -> PatchedValue:
         home: the patcher's module, where else the value may have a name.
     """
     wrapper, inner = _unwrapped(value)
-    shown = shortly(inner)
+    shown = name_of(inner)
     if isinstance(inner, types.ModuleType):
         return PatchedValue("module", shown, module=inner.__name__)
     module, name = _import_path(inner, home)
@@ -51,7 +51,7 @@ def describe(value: Any, bound: Mapping[str, Any], home: str) -> PatchedValue:
     return PatchedValue(kind, shown, module, name, source, tuple(_uses(replacement, bound)))
 
 
-def shortly(value: Any) -> str:
+def name_of(value: Any) -> str:
     """A value as a message names it."""
     _, inner = _unwrapped(value)
     if isinstance(inner, (type, types.FunctionType, types.BuiltinFunctionType)):

@@ -86,12 +86,12 @@ def _patch(upstream: UpstreamSource, cls: ast.ClassDef, generic: SourceFile) -> 
     target = f"{cls.name}.forward"
     decorators = tuple(last_name(d) for d in function.decorator_list)
     homes = homes_of(generic, GENERIC_MODULE)
-    used = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)}
-    imports = tuple((name, homes[name]) for name in sorted(used) if name in homes and name not in upstream.names)
+    missing = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} - upstream.source.index.names
+    imports = tuple((name, homes[name]) for name in sorted(missing) if name in homes)
     block: tuple[str, ...] = ()
-    if "logger" in used and "logger" not in upstream.names:
+    if "logger" in missing:
         block = ("logger = logging.get_logger(__name__)",)
-        imports += () if "logging" in upstream.names else (("logging", "transformers.utils"),)
+        imports += () if "logging" in upstream.source.index.names else (("logging", "transformers.utils"),)
     return NewPatch(
         target,
         "Op slot for the loss of sequence classification",

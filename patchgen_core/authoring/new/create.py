@@ -106,10 +106,10 @@ def _write_texts(
     module_patches, auto_parts = find_patches(types, upstream, objections)
     if not module_patches.patches:
         raise _nothing(upstream.model.module, module_patches.left)
-    plan, stored = find_plan_and_layout(types, upstream, module_patches, auto_parts)
+    plan, layout = find_plan_and_layout(types, upstream, module_patches, auto_parts)
     package = project.module_name(config).rpartition(".")[0]
     release = find_upstream(upstream.model.module, project.import_roots)
-    texts = FileTexts(upstream, module_patches, package, plan, stored, release)
+    texts = FileTexts(upstream, module_patches, package, plan, layout, release)
     files = [RawText(config, config_text(texts)), RawText(config.parent / "__init__.py", init_text(texts))]
     if texts.has_converter:
         files.append(RawText(config.parent / "checkpoint_tensor_converter.py", converter_text(texts)))

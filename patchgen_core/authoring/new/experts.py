@@ -98,11 +98,11 @@ def find_other_balance(upstream: UpstreamSource) -> Iterator[Unpatched]:
 def _shape(function: Function, names: tuple[str, ...]) -> str:
     """A function's tree with its names numbered, so that those of locals and parameters do not count."""
     known = {name: f"p{number}" for number, name in enumerate(names)}
-    body = [_Numbered(known).visit(copy.deepcopy(statement)) for statement in without_docstring(function)]
+    body = [_NumberedNames(known).visit(copy.deepcopy(statement)) for statement in without_docstring(function)]
     return "\n".join(ast.unparse(statement) for statement in body)
 
 
-class _Numbered(ShortFunctional):
+class _NumberedNames(ShortFunctional):
     def __init__(self, known: dict[str, str]) -> None:
         self.known = known
 

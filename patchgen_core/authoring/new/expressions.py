@@ -14,7 +14,7 @@ _DEPTH = 4
 
 
 @dataclass(frozen=True)
-class Computed:
+class ReturnValue:
     """What a function returns, in its parameters without ``self``."""
 
     node: ast.expr
@@ -31,56 +31,59 @@ def parameters_of(function: Function) -> tuple[str, ...]:
     return tuple(p.name for p in read_parameters(function) if p.name != "self")
 
 
-def computed(function: Function, methods: Mapping[str, Function] | None = None, depth: int = 0) -> Computed | None:
+def return_value(
+    function: Function, methods: Mapping[str, Function] | None = None, depth: int = 0
+) -> ReturnValue | None:
     """What a function without branches returns; None when it is more than assignments and a return.
 
     What the class's other ``methods`` compute is put in where they are called; ``depth`` counts the calls around.
     """
-    known: dict[str, ast.expr] = {}
+    values: dict[str, ast.expr] = {}
+    substitution = _Substitution(values, methods or {}, depth)
     for statement in without_docstring(function):
-        if isinstance(statement, ast.Return) and statement.value is not None:
-            put_in = _PutIn(known, methods or {}, depth)
-            return Computed(put_in.visit(copy.deepcopy(statement.value)), parameters_of(function))
-        if not _assign(statement, known, methods or {}, depth):
+        value = getattr(statement, "value", None)
+        value = substitution.visit(copy.deepcopy(value)) if isinstance(value, ast.expr) else None
+        if value is not None and isinstance(statement, ast.Return):
+            return ReturnValue(value, parameters_of(function))
+        if value is None or not _assign(statement, value, values):
             return None
     return None
 
 
-def _assign(statement: ast.stmt, known: dict[str, ast.expr], methods: Mapping[str, Function], depth: int) -> bool:
-    """Take an assignment to names over into what is known."""
+def _assign(statement: ast.stmt, value: ast.expr, values: dict[str, ast.expr]) -> bool:
+    """Note the value that an assignment gives to names; whether it is one, and of names alone."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target, value = statement.targets[0], statement.value
-    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        target, value = statement.target, statement.value
+        target = statement.targets[0]
+    elif isinstance(statement, ast.AnnAssign):
+        target = statement.target
     else:
         return False
-    value = _PutIn(known, methods, depth).visit(copy.deepcopy(value))
     if isinstance(target, ast.Name):
-        known[target.id] = value
+        values[target.id] = value
         return True
     if not isinstance(target, ast.Tuple) or not all(isinstance(name, ast.Name) for name in target.elts):
         return False
     if isinstance(value, ast.Tuple) and len(value.elts) == len(target.elts):
-        values: list[ast.expr] = list(value.elts)
+        parts: list[ast.expr] = list(value.elts)
     else:
-        values = [ast.Subscript(value, ast.Constant(n), ast.Load()) for n in range(len(target.elts))]
-    known.update((name.id, each) for name, each in zip(target.elts, values) if isinstance(name, ast.Name))
+        parts = [ast.Subscript(value, ast.Constant(n), ast.Load()) for n in range(len(target.elts))]
+    values.update((name.id, part) for name, part in zip(target.elts, parts) if isinstance(name, ast.Name))
     return True
 
 
-class _PutIn(ast.NodeTransformer):
+class _Substitution(ast.NodeTransformer):
     """Puts values in place of names and of attributes of ``self``, and what a method computes in place of its call."""
 
-    def __init__(self, known: Mapping[str, ast.expr], methods: Mapping[str, Function], depth: int) -> None:
-        self.known, self.methods, self.depth = known, methods, depth
+    def __init__(self, values: Mapping[str, ast.expr], methods: Mapping[str, Function], depth: int) -> None:
+        self.values, self.methods, self.depth = values, methods, depth
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return copy.deepcopy(self.known.get(node.id, node))
+        return copy.deepcopy(self.values.get(node.id, node))
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         name = own_attribute(node)
-        return copy.deepcopy(self.known.get(f"self.{name}", node)) if name else node
+        return copy.deepcopy(self.values.get(f"self.{name}", node)) if name else node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -88,11 +91,11 @@ class _PutIn(ast.NodeTransformer):
         method = self.methods.get(name) if name else None
         if method is None or node.keywords or self.depth >= _DEPTH:
             return node
-        inner = computed(method, self.methods, self.depth + 1)
+        inner = return_value(method, self.methods, self.depth + 1)
         if inner is None or len(inner.parameters) != len(node.args):
             return node
         arguments = dict(zip(inner.parameters, node.args))
-        result: ast.AST = _PutIn(arguments, {}, self.depth).visit(inner.node)
+        result: ast.AST = _Substitution(arguments, {}, self.depth).visit(inner.node)
         return result
 
 
@@ -109,7 +112,7 @@ def normal(node: ast.expr, names: Mapping[str, str] | None = None) -> str:
     and products are sorted. ``names`` are other ones for names, and for attributes written as ``self.name``.
     """
     values = {old: ast.parse(new, mode="eval").body for old, new in (names or {}).items()}
-    return ast.unparse(_Normal().visit(_PutIn(values, {}, 0).visit(copy.deepcopy(node))))
+    return ast.unparse(_Normal().visit(_Substitution(values, {}, 0).visit(copy.deepcopy(node))))
 
 
 class ShortFunctional(ast.NodeTransformer):

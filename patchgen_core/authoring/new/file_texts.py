@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen_core.authoring.new.function_text import mark
 from patchgen_core.authoring.new.module import UpstreamSource, homes_of
 from patchgen_core.authoring.new.patches import SLOTS, ModulePatches, NewPatch, NewSlot, Unpatched, function_name
-from patchgen_core.authoring.new.plans import ExpertPlan, Stored
+from patchgen_core.authoring.new.plans import ExpertLayout, ExpertPlan
 from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.upstream.module import UpstreamModule
 
@@ -105,7 +105,7 @@ class FileTexts:
 
     Attributes:
         package: the package of the model's folder, with dots.
-        stored: how the hub stores experts; None without experts.
+        expert_layout: how the hub stores experts; None without experts.
         release: the module with distribution and version, from which ``upstream`` was read.
     """
 
@@ -113,7 +113,7 @@ class FileTexts:
     module_patches: ModulePatches
     package: str
     plan: ExpertPlan | None
-    stored: Stored | None
+    expert_layout: ExpertLayout | None
     release: UpstreamModule
 
     @property
@@ -129,7 +129,7 @@ class FileTexts:
     @property
     def has_converter(self) -> bool:
         """Whether there is a converter to write."""
-        return self.stored is not None and self.stored.layout in _FACTORIES
+        return self.expert_layout is not None and self.expert_layout.name in _FACTORIES
 
     @property
     def slots(self) -> list[NewSlot]:
@@ -302,8 +302,8 @@ def _base_class(texts: FileTexts) -> str:
 
 def converter_text(texts: FileTexts) -> str:
     """``checkpoint_tensor_converter.py``."""
-    assert texts.stored is not None
-    kind, factory, says = _FACTORIES[texts.stored.layout]
+    assert texts.expert_layout is not None
+    kind, factory, says = _FACTORIES[texts.expert_layout.name]
     return _CONVERTER.lstrip().format(says=says, kind=kind, factory=factory, name=texts.name)
 
 

@@ -45,18 +45,15 @@ class FunctionText:
 
     def text(self, name: str) -> str:
         """The function at the top level, under another name and without decorators."""
-        kept, inside = [], string_lines(self.node)
-        keep: set[int] = set()
+        lines: list[str] = []
+        inside, unmoved = string_lines(self.node), set[int]()
         for line in range(self.first, self.last + 1):
-            kept += self._before.get(line, [])
-            if line in self._instead:
-                kept += self._instead[line]
-            else:
-                if line in inside:
-                    keep.add(len(kept))
-                kept.append(self.source.lines[line - 1])
-            kept += self._after.get(line, [])
-        moved = shift(kept, self.indent, "", keep)
+            lines += self._before.get(line, [])
+            if line in inside and line not in self._instead:
+                unmoved.add(len(lines))
+            lines += self._instead.get(line, self.lines_of(line, line))
+            lines += self._after.get(line, [])
+        moved = shift(lines, self.indent, "", unmoved)
         moved[0] = re.sub(rf"^((?:async )?def ){re.escape(self.node.name)}\b", rf"\g<1>{name}", moved[0])
         return "\n".join(moved).rstrip() + "\n"
 

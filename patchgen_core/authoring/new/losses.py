@@ -84,13 +84,13 @@ def _patch_loss(upstream: UpstreamSource, cls: ast.ClassDef, text: FunctionText)
     _check_after(body, region)
     first, last = text.source.comment_line(body[region.first]), text.source.last_line(body[region.last])
     nones = [s.lineno for s in body[: region.last] if ast.unparse(s) == "loss = None"]
-    kept = [line for number, line in enumerate(text.lines_of(first, last), first) if number not in nones]
-    kept = [line for n, line in enumerate(kept) if line or n == 0 or kept[n - 1]]
+    own = [line for number, line in enumerate(text.lines_of(first, last), first) if number not in nones]
+    own = [line for n, line in enumerate(own) if line or n == 0 or own[n - 1]]
     lines = [*([] if any(line < first for line in nones) else ["loss = None"]), "logits = None", mark(1)]
     lines += [f"if labels is not None and {CAUSAL.name}.has_kernel:"]
     lines += [f"    {line}" for line in _kernel_call(upstream, cls, text.node, region)]
     lines += ["else:", f"    {mark(1)}"]
-    new = [text.inner + line for line in lines] + [f"    {line}" if line.strip() else "" for line in kept]
+    new = [text.inner + line for line in lines] + [f"    {line}" if line.strip() else "" for line in own]
     text.instead(first, last, new)
 
 
@@ -251,8 +251,8 @@ def _check_after(body: Sequence[ast.stmt], region: _Region) -> None:
     for statement in body[region.last + 1 :]:
         passed = {id(k.value) for call in calls(statement) for k in call.keywords}
         passed |= {id(e) for n in ast.walk(statement) if isinstance(n, ast.Tuple) for e in n.elts}
-        read = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-        odd = [n.id for n in read if n.id in assigned and (n.id != "logits" or id(n) not in passed)]
+        loads = [n for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        odd = [n.id for n in loads if n.id in assigned and (n.id != "logits" or id(n) not in passed)]
         if odd:
             raise _Unfit(f"it uses '{odd[0]}' below the loss as well")
 

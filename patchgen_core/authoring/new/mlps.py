@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from patchgen_core.authoring.new.expressions import computed, methods_of, own_attribute
+from patchgen_core.authoring.new.expressions import methods_of, own_attribute, return_value
 from patchgen_core.authoring.new.module import UpstreamSource, assignments
 from patchgen_core.authoring.new.patches import GEGLU, SWIGLU, Finding, NewSlot, Unpatched, patch_forward
 from patchgen_core.syntax.nodes import Function, last_name, without_docstring
@@ -24,7 +24,7 @@ _CHANGES = {
 
 
 @dataclass(frozen=True)
-class _Gated:
+class _GatedMlp:
     """The attributes of a gated MLP, and its argument; ``act`` is a call of torch's where no attribute is called."""
 
     down: str
@@ -65,9 +65,9 @@ def find_mlps(upstream: UpstreamSource) -> Iterator[Finding]:
             yield patch_forward(cls, f"Op slot for {_TITLES[slot]}", slot, _CHANGES[slot], text, lines)
 
 
-def _gated(function: Function) -> _Gated | None:
+def _gated(function: Function) -> _GatedMlp | None:
     """The parts of ``self.down(self.act(self.gate(x)) * self.up(x))``."""
-    value = computed(function)
+    value = return_value(function)
     if value is None or len(value.parameters) != 1:
         return None
     down, product = _applied(value.node)
@@ -79,7 +79,7 @@ def _gated(function: Function) -> _Gated | None:
         up, second = _applied(right)
         arguments = [getattr(node, "id", "") for node in (first, second)]
         if act and gate and up and arguments == [value.parameters[0]] * 2:
-            return _Gated(down, act, gate, up, value.parameters[0])
+            return _GatedMlp(down, act, gate, up, value.parameters[0])
     return None
 
 
@@ -92,7 +92,7 @@ def _applied(node: ast.AST | None, torch_too: bool = False) -> tuple[str, ast.ex
     return own_attribute(node.func), node.args[0] if own_attribute(node.func) else None
 
 
-def _activation(upstream: UpstreamSource, cls: ast.ClassDef, gated: _Gated) -> _Activation:
+def _activation(upstream: UpstreamSource, cls: ast.ClassDef, gated: _GatedMlp) -> _Activation:
     """What ``self.act_fn`` is: an entry of transformers' table, or torch's own module or function."""
     if gated.act in _FUNCTIONS:
         return _Activation("silu")
@@ -136,7 +136,7 @@ def _fields(cls: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _lines(
-    upstream: UpstreamSource, cls: ast.ClassDef, gated: _Gated, activation: _Activation, slot: NewSlot
+    upstream: UpstreamSource, cls: ast.ClassDef, gated: _GatedMlp, activation: _Activation, slot: NewSlot
 ) -> list[str]:
     """The lines that call the kernel; the activation is asked for where a configuration may name another one."""
     x = gated.argument
@@ -158,8 +158,8 @@ def _lines(
 def _why_not(upstream: UpstreamSource, cls: ast.ClassDef, function: Function) -> str:
     """Why an MLP is none of those that are patched; empty for other classes."""
     text = "\n".join(ast.unparse(statement) for statement in without_docstring(function))
-    made = " ".join(ast.unparse(value) for init in upstream.inits(cls) for _, value in assignments(init))
-    acts = any(word in f"{made} {text}" for word in ("ACT2FN", "ACT2CLS", "silu", "gelu", "SiLU", "GELU"))
+    parts = " ".join(ast.unparse(value) for init in upstream.inits(cls) for _, value in assignments(init))
+    acts = any(word in f"{parts} {text}" for word in ("ACT2FN", "ACT2CLS", "silu", "gelu", "SiLU", "GELU"))
     if not acts or not ("MLP" in cls.name or "Mlp" in cls.name or "FeedForward" in cls.name):
         return ""
     if "gate_up_proj" in text or (".chunk(2" in text and "*" in text):

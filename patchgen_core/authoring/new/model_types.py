@@ -78,11 +78,6 @@ class ModelTypes:
         known = self._tables.get("CONFIG_MAPPING_NAMES", {})
         return sorted(name for name in known if self._classes(name))
 
-    @property
-    def with_language_heads(self) -> list[str]:
-        """The model types with a head for causal language modeling or for conditional generation."""
-        return [name for name in self.names if any(name in self._tables.get(table, {}) for table in _HEADS)]
-
     def find(self, name: str) -> ModelType:
         """A model type.
 

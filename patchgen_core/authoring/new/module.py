@@ -11,6 +11,7 @@ from typing import TypeVar
 from patchgen_core.authoring.new.expressions import calls, methods_of, own_attribute
 from patchgen_core.authoring.new.function_text import FunctionText
 from patchgen_core.authoring.new.model_types import ModelType
+from patchgen_core.syntax.exports import exported_names, has_listing
 from patchgen_core.syntax.forms import resolved
 from patchgen_core.syntax.nodes import Function, last_name
 from patchgen_core.syntax.source import SourceFile
@@ -46,11 +47,6 @@ class UpstreamSource:
         for source in self.configurations:
             yield from (node for node in source.tree.body if isinstance(node, ast.ClassDef))
 
-    @cached_property
-    def names(self) -> set[str]:
-        """Every name that the module binds."""
-        return self.source.index.names
-
     def forwards(self) -> Iterator[tuple[ast.ClassDef, FunctionText]]:
         """The classes with a forward of their own, unless all of it is on one line, where nothing can be put in."""
         for cls in self.classes.values():
@@ -68,10 +64,6 @@ class UpstreamSource:
                 yield current
                 todo += [self.classes[name] for name in map(last_name, current.bases) if name in self.classes]
 
-    def method(self, cls: ast.ClassDef, name: str) -> Function | None:
-        """A method of a class, or the one that it inherits within the module."""
-        return next((methods_of(c)[name] for c in self.ancestry(cls) if name in methods_of(c)), None)
-
     def inits(self, cls: ast.ClassDef) -> Iterator[Function]:
         """The ``__init__`` of a class and of those it derives from."""
         return (methods_of(c)["__init__"] for c in self.ancestry(cls) if "__init__" in methods_of(c))
@@ -86,24 +78,14 @@ class UpstreamSource:
             for argument in init.args.args:
                 if argument.arg == "config" and argument.annotation is not None:
                     return {last_name(argument.annotation)} - {""}
-        makers = [c for c in self.classes.values() if cls.name in self._made_by(c) and c.name not in (*seen, cls.name)]
-        return {name for maker in makers for name in self.configs_of(maker, (*seen, cls.name))}
-
-    def _made_by(self, cls: ast.ClassDef) -> set[str]:
-        """The names that the ``__init__`` of a class calls."""
-        init = methods_of(cls).get("__init__")
-        return {last_name(call.func) for call in calls(init)} if init is not None else set()
+        seen = (*seen, cls.name)
+        makers = [c for c in self.classes.values() if c.name not in seen and cls.name in _calls_of_init(c)]
+        return {name for maker in makers for name in self.configs_of(maker, seen)}
 
     @cached_property
     def in_use(self) -> set[str]:
         """The classes and functions that lead from what the module exports."""
-        exported = {
-            entry.value
-            for node in self.source.tree.body
-            if isinstance(node, (ast.Assign, ast.AugAssign)) and "__all__" in ast.unparse(node).split("=")[0]
-            for entry in ast.walk(node.value)
-            if isinstance(entry, ast.Constant) and isinstance(entry.value, str)
-        }
+        exported = exported_names(self.source.tree, self.source.index) if has_listing(self.source.index) else []
         heads = {name for name in self.classes if "For" in name or name in self.model.classes}
         return self.leads_to(*exported, *heads, *self._reads.get("", ()))
 
@@ -126,6 +108,12 @@ class UpstreamSource:
             reached |= todo
             todo = {read for name in todo for read in self._reads.get(name, ())} - reached
         return reached
+
+
+def _calls_of_init(cls: ast.ClassDef) -> set[str]:
+    """The names that the ``__init__`` of a class calls."""
+    init = methods_of(cls).get("__init__")
+    return {last_name(call.func) for call in calls(init)} if init is not None else set()
 
 
 def homes_of(source: SourceFile, module: str) -> dict[str, str]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from patchgen_core.authoring.new.expressions import (
-    Computed,
-    computed,
+    ReturnValue,
     methods_of,
     normal,
     own_attribute,
+    return_value,
     template,
 )
 from patchgen_core.authoring.new.function_text import FunctionText
@@ -82,7 +82,7 @@ def _candidates(upstream: UpstreamSource) -> Iterator[tuple[ast.ClassDef, Functi
 
 def _classify_norm(cls: ast.ClassDef, function: Function) -> tuple[str, str, str]:
     """The kind of a norm, empty for another one; the name of its argument, and of its epsilon."""
-    value = computed(function, methods_of(cls))
+    value = return_value(function, methods_of(cls))
     if value is None or len(value.parameters) != 1:
         return "", "", ""
     eps = _epsilon(value)
@@ -91,7 +91,7 @@ def _classify_norm(cls: ast.ClassDef, function: Function) -> tuple[str, str, str
     return next((kind for kind, forms in kinds if text in forms), ""), value.parameters[0], eps
 
 
-def _epsilon(value: Computed) -> str:
+def _epsilon(value: ReturnValue) -> str:
     """The one attribute that the expression reads beside its weight."""
     names = {own_attribute(node) for node in ast.walk(value.node)} - {"", "weight"}
     return names.pop() if len(names) == 1 else ""
@@ -108,6 +108,6 @@ def _why_not(cls: ast.ClassDef, function: Function) -> str:
         return "it takes the mean off before it scales: it is no RMSNorm"
     if "self.weight" not in "".join(ast.unparse(f) for name, f in own.items() if name != "__init__"):
         return "it has no weight, which rms_norm multiplies by"
-    if computed(function, own) is None:
+    if return_value(function, own) is None:
         return "it does more than to scale and to multiply by its weight"
     return "it casts or scales in another order than rms_norm/standard and one_plus_weight"

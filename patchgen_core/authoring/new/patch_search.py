@@ -13,7 +13,13 @@ from patchgen_core.authoring.new.model_types import ModelType, ModelTypes
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.norms import find_norms
 from patchgen_core.authoring.new.patches import EXPERTS, ModulePatches, NewPatch, Unpatched, share_texts
-from patchgen_core.authoring.new.plans import CONVERSION_MODULE, ExpertPlan, Stored, find_plan, stored_experts
+from patchgen_core.authoring.new.plans import (
+    CONVERSION_MODULE,
+    ExpertLayout,
+    ExpertPlan,
+    find_expert_layout,
+    find_plan,
+)
 from patchgen_core.authoring.new.rotary import find_rotary
 
 
@@ -46,17 +52,20 @@ def find_patches(
 
 def find_plan_and_layout(
     types: ModelTypes, upstream: UpstreamSource, result: ModulePatches, auto_parts: AutoParts
-) -> tuple[ExpertPlan | None, Stored | None]:
+) -> tuple[ExpertPlan | None, ExpertLayout | None]:
     """Where the patched experts stand, and how the hub stores them; what cannot be told goes to what is left."""
     experts = [patch.owner for patch in result.patches if EXPERTS in patch.slots]
     if not experts:
         return None, None
-    plan, stored = find_plan(upstream, experts, auto_parts), stored_experts(upstream, types.source(CONVERSION_MODULE))
+    plan, layout = (
+        find_plan(upstream, experts, auto_parts),
+        find_expert_layout(upstream, types.source(CONVERSION_MODULE)),
+    )
     if plan is None:
         reason = "the module's text does not tell the names of the experts' parameters in each of its heads"
         result.left.append(Unpatched("'parallel_plan.py'", reason, "plan"))
-    if not stored.layout:
-        reason = f"transformers converts checkpoints by {', '.join(stored.operations)}, which no ready converter does"
+    if not layout.name:
+        reason = f"transformers converts checkpoints by {', '.join(layout.operations)}, which no ready converter does"
         own = f"{reason}: write one of your own"
         result.left.append(Unpatched("'checkpoint_tensor_converter.py'", own, "converter"))
-    return plan, stored
+    return plan, layout

@@ -73,17 +73,17 @@ def _built(value: ast.expr) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Stored:
+class ExpertLayout:
     """How the hub stores the experts of a model type, and what transformers does to load them.
 
-    The layout is "per_expert", "transposed" or "direct", and empty when the conversion is none of these.
+    The name is "per_expert", "transposed" or "direct", and empty when the conversion is none of these.
     """
 
-    layout: str
+    name: str
     operations: tuple[str, ...] = ()
 
 
-def stored_experts(upstream: UpstreamSource, conversions: SourceFile) -> Stored:
+def find_expert_layout(upstream: UpstreamSource, conversions: SourceFile) -> ExpertLayout:
     """How experts are stored, by the text of transformers' conversion mapping."""
     entries = _entries(conversions.tree)
     tables = dict(table for node in conversions.tree.body for table in read_table(node))
@@ -94,17 +94,18 @@ def stored_experts(upstream: UpstreamSource, conversions: SourceFile) -> Stored:
         converters = list(_converters(entries, key, ()))
         if any("experts" in ast.unparse(converter) for converter in converters):
             return _classify(converters)
-    return Stored("direct")
+    return ExpertLayout("direct")
 
 
-def _classify(converters: list[ast.Call]) -> Stored:
-    done = [o.id for c in converters for call in calls(c) for o in [call.func] if isinstance(o, ast.Name)]
-    operations = tuple(dict.fromkeys(name for name in done if name != "WeightConverter"))
+def _classify(converters: list[ast.Call]) -> ExpertLayout:
+    functions = (call.func for converter in converters for call in calls(converter))
+    names = (function.id for function in functions if isinstance(function, ast.Name))
+    operations = tuple(dict.fromkeys(name for name in names if name != "WeightConverter"))
     if not all("experts" in ast.unparse(converter) for converter in converters):
-        return Stored("", operations)  # there is more to convert than the experts
+        return ExpertLayout("", operations)  # there is more to convert than the experts
     if set(operations) <= {"MergeModulelist", "Concatenate"} and "MergeModulelist" in operations:
-        return Stored("per_expert", operations)
-    return Stored("transposed" if operations == ("Transpose",) else "", operations)
+        return ExpertLayout("per_expert", operations)
+    return ExpertLayout("transposed" if operations == ("Transpose",) else "", operations)
 
 
 def _entries(tree: ast.Module) -> dict[str, list[ast.expr]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from patchgen_core.authoring.new.expressions import calls, computed, normal, template
+from patchgen_core.authoring.new.expressions import calls, normal, return_value, template
 from patchgen_core.authoring.new.function_text import FunctionText, marked
 from patchgen_core.authoring.new.module import UpstreamSource
 from patchgen_core.authoring.new.patches import ROTARY, Finding, NewPatch, Unpatched
@@ -50,7 +50,7 @@ def _why_not(upstream: UpstreamSource, function: Function) -> str:
     names = _parameters(function)
     if function.body[0].lineno == function.lineno:
         return "it stands on one line"
-    value = computed(function)
+    value = return_value(function)
     if len(names) < 4 or not isinstance(getattr(value, "node", None), ast.Tuple):
         return "it does not return queries and keys rotated by cos and sin"
     text = ast.unparse(function)
@@ -75,7 +75,7 @@ def _why_not(upstream: UpstreamSource, function: Function) -> str:
 
 def _how(half: Function | None) -> str:
     """Why a function is not the one that rotates by halves; empty when it is."""
-    value = computed(half) if half is not None else None
+    value = return_value(half) if half is not None else None
     if value is None or len(value.parameters) != 1:
         return "what it rotates by is not in the module"
     if normal(value.node, {value.parameters[0]: "x"}) == _BY_HALVES:
