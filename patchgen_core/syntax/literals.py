@@ -66,12 +66,15 @@ class Literals:
         if isinstance(node, ast.Name):
             return self._name(node, scope, chosen, depth)
         if isinstance(node, ast.Subscript):
-            holder = self._reduce(Located(node.value, scope), chosen, depth + 1)
-            return self._follow(_entry(holder, node.slice), chosen, depth) if isinstance(holder, Located) else holder
+            return self._follow(self._part(Located(node.value, scope), node.slice, chosen, depth), chosen, depth)
         return place
 
-    def _follow(self, place: Located | None, chosen: _Chosen, depth: int) -> _Reduced:
-        return None if place is None else self._reduce(place, chosen, depth + 1)
+    def _follow(self, place: _Reduced, chosen: _Chosen, depth: int) -> _Reduced:
+        return self._reduce(place, chosen, depth + 1) if isinstance(place, Located) else place
+
+    def _part(self, holder: _Reduced, key: ast.expr, chosen: _Chosen, depth: int) -> _Reduced:
+        literal = self._follow(holder, chosen, depth)
+        return _entry(literal, key) if isinstance(literal, Located) else literal
 
     def _name(self, node: ast.Name, scope: Scope, chosen: _Chosen, depth: int) -> _Reduced:
         home = scope.find(node.id) or _top(scope)
@@ -80,26 +83,22 @@ class Literals:
             return None
         if binding.value is None:
             return self._parameter(node.id, home, chosen, depth)
-        held: _Reduced = Located(binding.value, home)
+        place: _Reduced = Located(binding.value, home)
         if binding.is_item:
-            held = self._item(binding.value, home, chosen, depth)
-        elif binding.index is None:
-            return self._follow(Located(binding.value, home), chosen, depth)
-        if isinstance(held, Located) and binding.index is not None:
-            held = self._reduce(held, chosen, depth + 1)
-            held = _entry(held, ast.Constant(binding.index)) if isinstance(held, Located) else held
-        return self._follow(held, chosen, depth) if isinstance(held, Located) else held
+            place = self._item(binding.value, home, chosen, depth)
+        if binding.index is not None:
+            place = self._part(place, ast.Constant(binding.index), chosen, depth)
+        return self._follow(place, chosen, depth)
 
     def _item(self, looped: ast.expr, scope: Scope, chosen: _Chosen, depth: int) -> _Reduced:
         if looped in chosen:
             option = chosen[looped]
             return option if isinstance(option, Located) else None
-        method = ""
-        node = looped
+        method, node = "", looped
         if isinstance(looped, ast.Call) and isinstance(looped.func, ast.Attribute) and not looped.args:
             method, node = looped.func.attr, looped.func.value
-        held = self._reduce(Located(node, scope), chosen, depth + 1)
-        return _Choice(looped, tuple(_items(held, method))) if isinstance(held, Located) else held
+        literal = self._reduce(Located(node, scope), chosen, depth + 1)
+        return _Choice(looped, tuple(_items(literal, method))) if isinstance(literal, Located) else literal
 
     def _parameter(self, name: str, home: Scope, chosen: _Chosen, depth: int) -> _Reduced:
         function = home.node
