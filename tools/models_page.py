@@ -61,24 +61,13 @@ class Row:
 
 def find_rows(project: Project) -> list[Row]:
     """The configs of the project and the checks that the gate has for each, in their order."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "pytest_patchgen",
-        "--collect-only",
-        "-q",
-        str(project.search_root),
-    ]
+    command = [sys.executable, "-m", "pytest", "-p", "pytest_patchgen", "--collect-only", "-q", project.search_root]
     env = {**os.environ, "PYTEST_ADDOPTS": ""}
-    done = subprocess.run(
-        [*command, str(project.search_root)], cwd=ROOT, env=env, capture_output=True, text=True, check=True
-    )
+    collection = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     items: dict[str, list[str]] = {}
-    for line in done.stdout.splitlines():
-        path, found, name = line.partition("::")
-        if found:
+    for line in collection.stdout.splitlines():
+        path, separator, name = line.partition("::")
+        if separator:
             items.setdefault(path, []).append(name)
     loader = Loader(project, SourceCache())
     rows = []

@@ -43,7 +43,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import find_upstream
-from tools import judged
+from tools import sweep_findings
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -127,22 +127,22 @@ def sweep(module: str, folder: Path, every_method: bool = False) -> Result:
     together = problem("own", targets)
     if together:
         alone = [(target, problem(f"own{number}", [target])) for number, target in enumerate(targets)]
-        result.failures = [f"{target.name}: {found}" for target, found in alone if found]
+        result.failures = [f"{target.name}: {message}" for target, message in alone if message]
         result.failures = result.failures or [f"all patches together: {together}"]
     return result
 
 
-def contracts(module: str, folder: Path) -> list[judged.Found]:
+def contracts(module: str, folder: Path) -> list[sweep_findings.SweepFinding]:
     """Run (c) over one module."""
     text = find_upstream(module).path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    found = []
+    findings = []
     for mode, targets in (("none", []), ("own", choose_targets(tree, every_method=True))):
         config = folder / f"{module.rpartition('.')[2]}_c_{mode}_patch_gen_config.py"
         config.write_text(config_text(module, text, tree, targets), encoding="utf-8")
         loaded, sources = load(config, folder)
-        found += judged.examine(mode, project_of(folder), loaded, sources)
-    return found
+        findings += sweep_findings.examine(mode, project_of(folder), loaded, sources)
+    return findings
 
 
 def project_of(folder: Path) -> Project:
@@ -183,11 +183,11 @@ def difference(expected: Any, made: Any) -> str:
     """The first place where two trees differ, in one line; empty when they are the same."""
     if isinstance(expected, ast.AST) and type(expected) is type(made):
         pairs = ((getattr(expected, name, None), getattr(made, name, None)) for name in expected._fields)
-        found = next((found for pair in pairs if (found := difference(*pair))), "")
+        inner = next(filter(None, (difference(*pair) for pair in pairs)), "")
         line = getattr(expected, "lineno", None)
-        return f"upstream's line {line}: {found}" if found and line and "upstream's line" not in found else found
+        return f"upstream's line {line}: {inner}" if inner and line and "upstream's line" not in inner else inner
     if isinstance(expected, list) and isinstance(made, list):
-        return next((found for pair in zip_longest(expected, made) if (found := difference(*pair))), "")
+        return next(filter(None, (difference(*pair) for pair in zip_longest(expected, made))), "")
     same = type(expected) is type(made) and expected == made
     return "" if same else f"expected {_shown(expected)}, got {_shown(made)}"
 
@@ -212,8 +212,8 @@ def top_level(node: ast.AST) -> Iterator[ast.AST]:
 def kind_of(method: Method) -> str:
     """What the decorators make of a method; ``async`` comes first."""
     marks = [ast.unparse(decorator).rpartition(".")[2] for decorator in method.decorator_list]
-    found = next((mark for mark in SPECIAL if mark in marks), "decorated" if marks else "plain")
-    return "async" if isinstance(method, ast.AsyncFunctionDef) else found
+    kind = next((mark for mark in SPECIAL if mark in marks), "decorated" if marks else "plain")
+    return "async" if isinstance(method, ast.AsyncFunctionDef) else kind
 
 
 def own_methods(cls: ast.ClassDef) -> list[Method]:
@@ -365,9 +365,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         one = partial(sweep, folder=folder, every_method=options.every_method)
         results = list(pool.map(one, modules, chunksize=4))
         print(report(results, time.monotonic() - started, options.jobs), flush=True)
-        found = [entry for part in pool.map(partial(contracts, folder=folder), modules, chunksize=4) for entry in part]
-    print(judged.report(found, len(modules)))
-    is_bad = any(result.unpatched or result.failures for result in results) or judged.unexpected(found)
+        parts = pool.map(partial(contracts, folder=folder), modules, chunksize=4)
+        findings = [finding for part in parts for finding in part]
+    print(sweep_findings.report(findings, len(modules)))
+    is_bad = any(result.unpatched or result.failures for result in results) or sweep_findings.unexpected(findings)
     return 1 if is_bad else 0
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.errors import Location, PatchgenError, closest
+from patchgen_core.errors import Location, PatchgenError, did_you_mean
 from patchgen_core.models.config_tree import declared_fields, make_default
 from patchgen_core.models.shrinking import shrink
 
@@ -44,8 +44,7 @@ def toy_config_for(model_type: str, overrides: Mapping[str, Any] | None = None) 
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     if model_type not in CONFIG_MAPPING:
-        near = closest(model_type, CONFIG_MAPPING)
-        hint = f"Did you mean '{near}'?" if near else "transformers.CONFIG_MAPPING lists those there are."
+        hint = did_you_mean(model_type, CONFIG_MAPPING) or "transformers.CONFIG_MAPPING lists those there are."
         raise PatchgenError(f"transformers has no model type '{model_type}'", hint=hint)
     return make_toy_config(CONFIG_MAPPING[model_type], overrides)
 

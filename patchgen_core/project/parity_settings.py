@@ -44,8 +44,7 @@ def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> Pari
     problems = []
     for key, value in table.items():
         if key not in KEYS:
-            near = closest(key, KEYS)
-            hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(KEYS)}."
+            hint = did_you_mean(key, KEYS) or f"Known keys: {', '.join(KEYS)}."
             problems.append(Problem(f"[tool.patchgen.parity] has no key '{key}'", at(key), hint))
         elif wrong := _wrong(key, value, root):
             message = f"[tool.patchgen.parity] {key} must be {wrong[0]}, not {value!r}"

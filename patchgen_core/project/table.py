@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.errors import Location, PatchgenError, Problem, closest, display_path
+from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean, display_path
 from patchgen_core.project.import_name import refuse_other_patchgen
 from patchgen_core.project.parity_settings import ParitySettings, read_settings
 from patchgen_core.project.project import Project
@@ -45,8 +45,7 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
 
     for key, value in table.items():
         if key not in types:
-            near = closest(key, types)
-            hint = f"Did you mean '{near}'?" if near else f"Known keys: {', '.join(types)}."
+            hint = did_you_mean(key, types) or f"Known keys: {', '.join(types)}."
             problems.append(Problem(f"[tool.patchgen] has no key '{key}'", at(key), hint))
         elif key == "parity":
             values[key] = _parity(path, value, problems)

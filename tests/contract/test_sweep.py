@@ -12,7 +12,7 @@ from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.source import read_source
 from patchgen_core.upstream.module import find_upstream
 from tests.syntax.compiled import loaded
-from tools import judged
+from tools import sweep_findings
 from tools.sweep import (
     Absolute,
     Result,
@@ -27,6 +27,7 @@ from tools.sweep import (
     report,
     sweep,
 )
+from tools.sweep_findings import SweepFinding
 
 pytestmark = pytest.mark.torch
 
@@ -58,7 +59,7 @@ def test_generating_gives_back_upstreams_tree(module: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("module", SAMPLE)
 def test_rules_find_nothing_in_upstreams_own_code(module: str, tmp_path: Path) -> None:
     found = contracts(f"transformers.models.{module}", tmp_path)
-    assert [str(entry) for entry in judged.unexpected(found)] == []
+    assert [str(entry) for entry in sweep_findings.unexpected(found)] == []
     assert {entry.mode for entry in found} == {"own"}
 
 
@@ -163,28 +164,28 @@ imported for real: b.modeling_b, config 'own': it iterates over b.C
     )
 
 
-DEBERTA = judged.KNOWN[0]
+DEBERTA = sweep_findings.KNOWN[0]
 FINDINGS = [
-    judged.Found("none", DEBERTA.code, f"a.{DEBERTA.module}", 7, f"upstream's own: 'x' {DEBERTA.part}: it takes (y)"),
-    judged.Found("own", DEBERTA.code, f"a.{DEBERTA.module}", 9, f"'x' {DEBERTA.part}: it takes (y)"),
-    judged.Found("own", "PG214", "a.modeling_a", 3, "'A.f' is upstream's own"),
-    judged.Found("own", "PG214", "a.modeling_a", 5, "'A.g' is upstream's own"),
+    SweepFinding("none", DEBERTA.code, f"a.{DEBERTA.module}", 7, f"upstream's own: 'x' {DEBERTA.part}: it takes (y)"),
+    SweepFinding("own", DEBERTA.code, f"a.{DEBERTA.module}", 9, f"'x' {DEBERTA.part}: it takes (y)"),
+    SweepFinding("own", "PG214", "a.modeling_a", 3, "'A.f' is upstream's own"),
+    SweepFinding("own", "PG214", "a.modeling_a", 5, "'A.g' is upstream's own"),
 ]
 WRONG = [
-    judged.Found("none", "PG214", "a.modeling_a", 3, "an import that nothing uses"),
-    judged.Found("own", DEBERTA.code, f"a.{DEBERTA.module}", 11, "'x' calls 'y'"),
-    judged.Found("own", DEBERTA.code, "a.modeling_a", 11, DEBERTA.part),
-    judged.Found("own", judged.CRASH, "a.modeling_a", 0, "IndexError"),
+    SweepFinding("none", "PG214", "a.modeling_a", 3, "an import that nothing uses"),
+    SweepFinding("own", DEBERTA.code, f"a.{DEBERTA.module}", 11, "'x' calls 'y'"),
+    SweepFinding("own", DEBERTA.code, "a.modeling_a", 11, DEBERTA.part),
+    SweepFinding("own", sweep_findings.CRASH, "a.modeling_a", 0, "IndexError"),
 ]
 
 
 def test_findings_are_told_from_what_is_known() -> None:
-    assert judged.unexpected(FINDINGS) == []
-    assert judged.unexpected([*WRONG, *FINDINGS]) == WRONG
+    assert sweep_findings.unexpected(FINDINGS) == []
+    assert sweep_findings.unexpected([*WRONG, *FINDINGS]) == WRONG
 
 
 def test_findings_are_listed_by_rule() -> None:
-    rows = judged.report([*WRONG, *FINDINGS], 2).split("\n")
+    rows = sweep_findings.report([*WRONG, *FINDINGS], 2).split("\n")
     assert rows == [
         "(c) contracts: 4 findings to look into in 2 files, without a patch and with own text",
         "    PG202",
@@ -196,7 +197,7 @@ def test_findings_are_listed_by_rule() -> None:
         "        modeling_a:0 (own) IndexError",
         f"    PG202 defect of transformers: modeling_deberta:7 (none), modeling_deberta:9 (own): {DEBERTA.part}: "
         f"{DEBERTA.why}",
-        f"    PG214 2 times: {judged.LITERAL['PG214']}",
+        f"    PG214 2 times: {sweep_findings.LITERAL['PG214']}",
     ]
 
 
@@ -204,8 +205,8 @@ def test_a_rule_that_raises_is_a_finding(tmp_path: Path) -> None:
     config = tmp_path / "toy_patch_gen_config.py"
     config.write_text('from patchgen import PatchConfig\nconfig = PatchConfig("transformers.nothing", "a.py")\n')
     loaded, sources = load(config, tmp_path)
-    found = judged.examine("none", project_of(tmp_path), loaded, sources)
-    assert [(entry.code, entry.module) for entry in found] == [(judged.CRASH, "transformers.nothing")]
+    found = sweep_findings.examine("none", project_of(tmp_path), loaded, sources)
+    assert [(entry.code, entry.module) for entry in found] == [(sweep_findings.CRASH, "transformers.nothing")]
     assert "upstream has no module 'transformers.nothing'" in found[0].message
 
 
@@ -215,7 +216,7 @@ def test_command_fails_for_findings_that_are_not_known(
     arguments = ["--files", "modeling_deberta", "--jobs", "1"]
     assert main(arguments) == 0
     assert f"PG202 defect of transformers: {DEBERTA.module}:" in capsys.readouterr().out
-    monkeypatch.setattr(judged, "KNOWN", ())
+    monkeypatch.setattr(sweep_findings, "KNOWN", ())
     assert main(arguments) == 1
     assert "(c) contracts: 2 findings to look into in 1 files" in capsys.readouterr().out
 

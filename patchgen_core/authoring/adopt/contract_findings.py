@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from patchgen_core.authoring.generated_config import generate_config
-from patchgen_core.build.results import Artifact
+from patchgen_core.authoring.generated_config import GeneratedConfig, generate_config
 from patchgen_core.config.declarations import Allowance
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import Location, PatchgenError, Problem
@@ -28,20 +27,15 @@ def examine(project: Project, path: Path) -> tuple[tuple[Allowance, ...], tuple[
         generated = generate_config(Loader(project, SourceCache()), path)
     except PatchgenError as error:
         return (), error.problems, ()
-    allowances: dict[tuple[str, str], Allowance] = {}
-    wrong, notes = [], []
-    for problem in generated.errors:
-        target = _target(generated.artifact, problem) if generated.artifact is not None else ""
-        if target and problem.code in _REASONS:
-            allowance = Allowance(problem.code, _REASONS[problem.code], target, Location(str(path)))
-            allowances.setdefault((problem.code, target), allowance)
-            notes.append(f"allowed: {problem.title}")
-        else:
-            wrong.append(problem)
-    return tuple(allowances.values()), tuple(wrong), tuple(notes)
+    targets = {problem: _target(generated, problem) for problem in generated.errors if problem.code in _REASONS}
+    allowed = [problem for problem in generated.errors if targets.get(problem)]
+    entries = (Allowance(p.code, _REASONS[p.code], targets[p], Location(str(path))) for p in allowed)
+    wrong = (problem for problem in generated.errors if problem not in allowed)
+    return tuple(dict.fromkeys(entries)), tuple(wrong), tuple(f"allowed: {problem.title}" for problem in allowed)
 
 
-def _target(artifact: Artifact, problem: Problem) -> str:
+def _target(generated: GeneratedConfig, problem: Problem) -> str:
     """The target of the patch whose declaration a problem points at; empty when that is not one patch."""
-    targets = [patch.dotted for patch in artifact.plan.patches if patch.patch.location == problem.location]
+    patches = generated.artifact.plan.patches if generated.artifact is not None else ()
+    targets = [patch.dotted for patch in patches if patch.patch.location == problem.location]
     return targets[0] if len(targets) == 1 else ""

@@ -61,7 +61,7 @@ LITERAL = {
 
 
 @dataclass(frozen=True)
-class Found:
+class SweepFinding:
     """What a rule found in one module.
 
     Attributes:
@@ -94,7 +94,7 @@ class Found:
         return f"{self.module.rpartition('.')[2]}:{self.line} ({self.mode}) {self.message}"
 
 
-def examine(mode: str, project: Project, loaded: LoadedConfig, sources: SourceCache) -> list[Found]:
+def examine(mode: str, project: Project, loaded: LoadedConfig, sources: SourceCache) -> list[SweepFinding]:
     """What all rules say of a config's raw result."""
     module = loaded.config.source_module
     try:
@@ -103,19 +103,22 @@ def examine(mode: str, project: Project, loaded: LoadedConfig, sources: SourceCa
         artifact = Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
         verdict = Contracts(project, sources).examine(artifact, Path(loaded.path))
     except Exception:  # one file's failure must not end the sweep
-        return [Found(mode, CRASH, module, 0, traceback.format_exc(limit=-3).strip().replace("\n", "\n    "))]
+        return [SweepFinding(mode, CRASH, module, 0, traceback.format_exc(limit=-3).strip().replace("\n", "\n    "))]
     problems = (*verdict.errors, *verdict.warnings)
-    return [Found(mode, p.code, module, p.generated.location.line if p.generated else 0, p.message) for p in problems]
+    return [
+        SweepFinding(mode, p.code, module, p.generated.location.line if p.generated else 0, p.message)
+        for p in problems
+    ]
 
 
-def unexpected(found: Iterable[Found]) -> list[Found]:
+def unexpected(findings: Iterable[SweepFinding]) -> list[SweepFinding]:
     """What is neither a known defect of transformers nor true of any patch."""
-    return [entry for entry in found if entry.known is None and not entry.is_literal]
+    return [entry for entry in findings if entry.known is None and not entry.is_literal]
 
 
-def report(found: Sequence[Found], files: int) -> str:
+def report(findings: Sequence[SweepFinding], files: int) -> str:
     """Every finding by rule: those to look into first, then the known ones, then counts of what any patch gets."""
-    wrong = unexpected(found)
+    wrong = unexpected(findings)
     rows = [
         f"(c) contracts: {len(wrong):,} findings to look into in {files:,} files, without a patch and with own text"
     ]
@@ -123,10 +126,12 @@ def report(found: Sequence[Found], files: int) -> str:
         rows += [f"    {code}", *(f"        {entry}" for entry in wrong if entry.code == code)]
     for known in KNOWN:
         places = [
-            f"{entry.module.rpartition('.')[2]}:{entry.line} ({entry.mode})" for entry in found if entry.known == known
+            f"{entry.module.rpartition('.')[2]}:{entry.line} ({entry.mode})"
+            for entry in findings
+            if entry.known == known
         ]
         if places:
             rows.append(f"    {known.code} defect of transformers: {', '.join(places)}: {known.part}: {known.why}")
-    literal = Counter(entry.code for entry in found if entry.is_literal and entry.known is None)
+    literal = Counter(entry.code for entry in findings if entry.is_literal and entry.known is None)
     rows += [f"    {code} {count:,} times: {LITERAL[code]}" for code, count in sorted(literal.items())]
     return "\n".join(rows)
