@@ -57,10 +57,8 @@ def find_plan_and_layout(
     experts = [patch.owner for patch in result.patches if EXPERTS in patch.slots]
     if not experts:
         return None, None
-    plan, layout = (
-        find_plan(upstream, experts, auto_parts),
-        find_expert_layout(upstream, types.source(CONVERSION_MODULE)),
-    )
+    plan = find_plan(upstream, experts, auto_parts)
+    layout = find_expert_layout(upstream, types.source(CONVERSION_MODULE))
     if plan is None:
         reason = "the module's text does not tell the names of the experts' parameters in each of its heads"
         result.left.append(Unpatched("'parallel_plan.py'", reason, "plan"))
