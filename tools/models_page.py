@@ -85,17 +85,17 @@ def page(rows: Sequence[Row], results: Iterable[Mapping[str, object]]) -> str:
 
 def _measured(results: Iterable[Mapping[str, object]]) -> dict[str, tuple[dict[str, float], float]]:
     """By config: the largest error of every implementation, and the seconds of all checks."""
-    found: dict[str, tuple[dict[str, float], float]] = {}
+    measurements: dict[str, tuple[dict[str, float], float]] = {}
     for result in results:
-        errors, seconds = found.get(str(result["config"]), ({}, 0.0))
+        errors, seconds = measurements.get(str(result["config"]), ({}, 0.0))
         name = re.search(r"\[(.+)\]", str(result["item"]))
         figures = result["figures"]
         assert isinstance(figures, dict)
         shares = [value for key, value in figures.items() if key.endswith(_SHARE)]
         if name and shares and result["check"] == "parity":
             errors[name[1]] = max(shares)
-        found[str(result["config"])] = errors, seconds + float(str(result["seconds"]))
-    return found
+        measurements[str(result["config"])] = errors, seconds + float(str(result["seconds"]))
+    return measurements
 
 
 def _table(rows: Sequence[Row], measured: Mapping[str, tuple[dict[str, float], float]]) -> str:
@@ -142,10 +142,10 @@ def gate_results() -> list[dict[str, object]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "pytest", "-p", "pytest_patchgen", "-q", f"--patchgen-report={report}"]
-        done = subprocess.run([*command, "examples/zoo"], cwd=ROOT, env={**os.environ, "PYTEST_ADDOPTS": ""})
-        if done.returncode:
+        gate = subprocess.run([*command, "examples/zoo"], cwd=ROOT, env={**os.environ, "PYTEST_ADDOPTS": ""})
+        if gate.returncode:
             raise SystemExit(
-                f"the gate over the zoo ended with {done.returncode}: the page says what a green one does"
+                f"the gate over the zoo ended with {gate.returncode}: the page says what a green one does"
             )
         results: list[dict[str, object]] = json.loads(report.read_text(encoding="utf-8"))["results"]
     return results

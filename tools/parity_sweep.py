@@ -67,8 +67,8 @@ def report(gate: dict) -> int:
     statuses = Counter(record["status"] for record in gate["results"])
     for record in gate["results"]:
         if record["status"] != "clean":
-            said = [error["message"] for error in record["errors"]] or [record["reason"]]
-            print(f"{record['config']:48} {record['status']}: {said[0]}")
+            messages = [error["message"] for error in record["errors"]] or [record["reason"]]
+            print(f"{record['config']:48} {record['status']}: {messages[0]}")
     print(", ".join(f"{count} {status}" for status, count in statuses.most_common()))
     return 0 if set(statuses) <= {"clean"} else 1
 

@@ -35,14 +35,14 @@ def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[
     """Upstream's modules as a release has them; those that it lacks are left out."""
     sources = SourceCache()
     library = Library(replace(project, upstream=(release.folder,)), sources)
-    found = {}
+    modules_by_name = {}
     for module in modules:
         try:
             upstream = find_upstream(module, (release.folder,))
         except PatchgenError:
             continue
-        found[module] = ReleaseModule(upstream, sources.get(upstream.path), library, release.origin)
-    return found
+        modules_by_name[module] = ReleaseModule(upstream, sources.get(upstream.path), library, release.origin)
+    return modules_by_name
 
 
 if __name__ == "__main__":

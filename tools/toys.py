@@ -81,9 +81,9 @@ def main(arguments: Sequence[str]) -> int:
     outcomes: list[Outcome] = []
     for task, (names, _) in TASKS.items():
         wanted = sorted(name for name in names if any(fnmatch.fnmatch(name, pattern) for pattern in options.models))
-        done = [_measured(task, name, options) for name in wanted]
-        print(f"{task}: {sum(not outcome.failed for outcome in done)} of {len(done)} run forward and backward")
-        outcomes += done
+        measured = [_measured(task, name, options) for name in wanted]
+        print(f"{task}: {sum(not outcome.failed for outcome in measured)} of {len(measured)} run forward and backward")
+        outcomes += measured
     good = [outcome for outcome in outcomes if not outcome.failed]
     for name in dict.fromkeys(name for outcome in good for name in outcome.batches):
         run = sum(name in outcome.batches for outcome in good)
@@ -145,21 +145,21 @@ def measure(task: str, name: str, verbose: bool = False) -> Outcome:
         model = build(config, attn_implementation="eager")
         random_state(model)
         stage = "forward"
-        made = make_batches(ToyModel(model.train(), KINDS[task]))
-        if not made.batches:
-            return Outcome(stage, "; ".join(made.refused))
+        toys = make_batches(ToyModel(model.train(), KINDS[task]))
+        if not toys.batches:
+            return Outcome(stage, "; ".join(toys.refused))
         stage = "backward"
-        for batch in made.batches:
+        for batch in toys.batches:
             loss_of(model, batch).backward()
         start = time.perf_counter()  # without imports
-        loss_of(build(config, attn_implementation="eager"), made.batches[0]).backward()
+        loss_of(build(config, attn_implementation="eager"), toys.batches[0]).backward()
         seconds = time.perf_counter() - start
     except Exception as error:
         if verbose:
             traceback.print_exc(limit=-2)
         return Outcome(stage, _shown(error))
-    names = tuple(batch.name for batch in made.batches)
-    return Outcome("", "", names, made.refused, sum(p.numel() for p in model.parameters()), seconds)
+    names = tuple(batch.name for batch in toys.batches)
+    return Outcome("", "", names, toys.refused, sum(p.numel() for p in model.parameters()), seconds)
 
 
 def loss_of(model: Any, batch: ToyBatch) -> torch.Tensor:

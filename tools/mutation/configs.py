@@ -68,15 +68,15 @@ class Config:
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """What it replaces with code of its own."""
-        found = []
+        pieces = []
         for index, text in enumerate(self.statements):
             node = ast.parse(text).body[0]
             for decorator in node.decorator_list if isinstance(node, DEFINITIONS) else ():
                 call = decorator.func.attr if is_config_call(decorator) else ""
                 if call in _REPLACING:
                     target = decorator.args[0].value
-                    found.append(Piece(target, call, index, text))
-        return tuple(found)
+                    pieces.append(Piece(target, call, index, text))
+        return tuple(pieces)
 
     @cached_property
     def reader(self) -> Reader:
@@ -92,18 +92,18 @@ class Config:
         """The config's text with some of its statements changed, and more below it."""
         changes = changes or {}
         replaced = {piece.index for piece in self.pieces} if self.is_alone else set()
-        kept = [n for n in range(len(self.statements)) if n in changes or n not in replaced]
-        return "\n\n".join([*(changes.get(n, self.statements[n]) for n in kept), more]) + "\n"
+        staying = [n for n in range(len(self.statements)) if n in changes or n not in replaced]
+        return "\n\n".join([*(changes.get(n, self.statements[n]) for n in staying), more]) + "\n"
 
 
 def split(text: str) -> tuple[str, ...]:
     """The top-level statements of a module, as text."""
     lines = text.split("\n")
-    found = []
+    texts = []
     for node in ast.parse(text).body:
         first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-        found.append("\n".join(lines[first - 1 : node.end_lineno]))
-    return tuple(found)
+        texts.append("\n".join(lines[first - 1 : node.end_lineno]))
+    return tuple(texts)
 
 
 def is_config_call(node: ast.AST) -> bool:

@@ -53,11 +53,11 @@ class Reader:
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
-        found: dict[str, list[ast.AST]] = {}
+        functions: dict[str, list[ast.AST]] = {}
         for node in top_level(tree):
             if isinstance(node, DEFINITIONS):
-                found.setdefault(node.name, []).append(node)
-        single = {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1}
+                functions.setdefault(node.name, []).append(node)
+        single = {name: nodes[0] for name, nodes in functions.items() if len(nodes) == 1}
         self.classes = {name: node for name, node in single.items() if isinstance(node, ast.ClassDef)}
         self.functions = {name: node for name, node in single.items() if isinstance(node, METHODS)}
         self.tables = {
@@ -72,15 +72,15 @@ class Reader:
     @cached_property
     def calls(self) -> list[Evident]:
         """Every evident call."""
-        return [found for node, place in self._places() for found in self._callees(node, place)]
+        return [callee for node, place in self._places() for callee in self._callees(node, place)]
 
     def line_of(self, cls: str) -> list[str]:
         """A class and its bases in this module, in the order they are searched."""
-        found = [cls]
+        line = [cls]
         for base in self.classes[cls].bases:
             if isinstance(base, ast.Name) and base.id in self.classes:
-                found += [name for name in self.line_of(base.id) if name not in found]
-        return found
+                line += [name for name in self.line_of(base.id) if name not in line]
+        return line
 
     def method(self, cls: str, name: str, after: bool = False) -> tuple[str, Method] | None:
         """The definition of a method that an instance of a class has, and whose it is."""
@@ -136,9 +136,9 @@ class Reader:
         self, call: ast.Call, place: Place, function: ast.Attribute, holders: list[tuple[str, bool, bool]]
     ) -> Iterator[Evident]:
         for cls, on_instance, after in holders:
-            found = self.method(cls, function.attr, after)
-            if found is not None:
-                owner, node = found
+            definition = self.method(cls, function.attr, after)
+            if definition is not None:
+                owner, node = definition
                 marks = {ast.unparse(d) for d in node.decorator_list}
                 if not marks & {"property", "cached_property"}:
                     bound = (on_instance or "classmethod" in marks) and "staticmethod" not in marks
@@ -149,15 +149,22 @@ class Reader:
                     yield from self._forward(call, place, held)
 
     def _forward(self, call: ast.Call, place: Place, cls: str) -> Iterator[Evident]:
-        found = self.method(cls, "forward")
-        if found is not None:
-            dotted = f"{found[0]}.forward"
-            yield Evident(call, place.owner, dotted, dotted, found[1], _signature(found[1], bound=True))
+        definition = self.method(cls, "forward")
+        if definition is not None:
+            dotted = f"{definition[0]}.forward"
+            yield Evident(call, place.owner, dotted, dotted, definition[1], _signature(definition[1], bound=True))
 
     def _construction(self, call: ast.Call, place: Place, cls: str) -> Iterator[Evident]:
-        found = self.method(cls, "__init__")
-        if found is not None:
-            yield Evident(call, place.owner, f"{found[0]}.__init__", cls, found[1], _signature(found[1], bound=True))
+        definition = self.method(cls, "__init__")
+        if definition is not None:
+            yield Evident(
+                call,
+                place.owner,
+                f"{definition[0]}.__init__",
+                cls,
+                definition[1],
+                _signature(definition[1], bound=True),
+            )
         elif any("dataclass" in ast.unparse(d) for d in self.classes[cls].decorator_list):
             bases = {ast.unparse(b) for name in self.line_of(cls) for b in self.classes[name].bases}
             if bases <= {*self.classes, "ModelOutput"}:
@@ -177,7 +184,7 @@ class Reader:
 
     def held(self, cls: str, attribute: str) -> list[str]:
         """The classes of this module that an attribute may hold an instance of, or a list of instances."""
-        found: list[str] = []
+        names: list[str] = []
         for owner in self.line_of(cls):
             for method in own_methods(self.classes[owner]):
                 for node in ast.walk(method):
@@ -185,26 +192,26 @@ class Reader:
                         if isinstance(target, ast.Attribute) and ast.unparse(target) == f"self.{attribute}":
                             value = getattr(node, "value", None)
                             place = Place(owner, (method,))
-                            found += self._mentioned(value, place) if isinstance(value, ast.expr) else []
-            if found:
+                            names += self._mentioned(value, place) if isinstance(value, ast.expr) else []
+            if names:
                 break
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(names))
 
     def _mentioned(self, value: ast.expr, place: Place, depth: int = 0) -> list[str]:
         """The classes that are called in an expression, by name or out of a table; not in the arguments of one."""
-        found: list[str] = []
+        names: list[str] = []
         waiting: list[ast.AST] = [value]
         while waiting:
             node = waiting.pop(0)
             called = [n for n in ast.walk(node.func) if isinstance(n, ast.Name)] if isinstance(node, ast.Call) else []
             classes = [cls for name in called for cls in self._named_classes(name, place)]
-            found += classes
+            names += classes
             waiting += [] if classes else ast.iter_child_nodes(node)
-        if not found and isinstance(value, (ast.Name, ast.IfExp)) and depth < _DEPTH:
+        if not names and isinstance(value, (ast.Name, ast.IfExp)) and depth < _DEPTH:
             for name in (n for n in ast.walk(value) if isinstance(n, ast.Name)):
                 for source, _, _ in self._sources(name.id, place):
-                    found += self._mentioned(source, place, depth + 1)
-        return found
+                    names += self._mentioned(source, place, depth + 1)
+        return names
 
     def _named_classes(self, name: ast.Name, place: Place) -> list[str]:
         """The classes that a name stands for: one itself, a table's, or those that a local name may be."""
@@ -229,24 +236,24 @@ class Reader:
         if isinstance(node, ast.Name):
             if node.id == "self" and not self._sources("self", place):
                 return [place.cls] if place.cls in self.classes else []
-            found = [kind for source in self._sources(node.id, place) for kind in self._item(*source, place, depth)]
+            kinds = [kind for source in self._sources(node.id, place) for kind in self._item(*source, place, depth)]
         elif isinstance(node, ast.Attribute):
-            found = [k for cls in self.kinds(node.value, place, depth + 1) for k in self.held(cls, node.attr)]
+            kinds = [k for cls in self.kinds(node.value, place, depth + 1) for k in self.held(cls, node.attr)]
         elif isinstance(node, ast.Subscript):
-            found = self.kinds(node.value, place, depth + 1)
+            kinds = self.kinds(node.value, place, depth + 1)
         elif isinstance(node, ast.IfExp):
-            found = [k for entry in (node.body, node.orelse) for k in self.kinds(entry, place, depth + 1)]
+            kinds = [k for entry in (node.body, node.orelse) for k in self.kinds(entry, place, depth + 1)]
         elif isinstance(node, ast.Call):
             name = ast.unparse(node.func)
             if isinstance(node.func, ast.Name) and node.func.id in self.classes:
-                found = [node.func.id]
+                kinds = [node.func.id]
             elif name.rpartition(".")[2] in _SAME_ITEMS and len(node.args) == 1:
-                found = self.kinds(node.args[0], place, depth + 1)
+                kinds = self.kinds(node.args[0], place, depth + 1)
             else:
-                found = []
+                kinds = []
         else:
-            found = []
-        return list(dict.fromkeys(found))
+            kinds = []
+        return list(dict.fromkeys(kinds))
 
     def _item(self, value: ast.expr, index: int | None, is_item: bool, place: Place, depth: int) -> list[str]:
         """What is unpacked from an expression: as a whole, or one place of the tuples that it yields."""
@@ -273,7 +280,7 @@ class Reader:
 
 
 def _assigned(function: ast.AST) -> dict[str, list[tuple[ast.expr, int | None, bool]]]:
-    found: dict[str, list[tuple[ast.expr, int | None, bool]]] = {}
+    sources: dict[str, list[tuple[ast.expr, int | None, bool]]] = {}
     for node in ast.walk(function):
         pairs: list[tuple[ast.expr, ast.expr, bool]] = []
         if isinstance(node, ast.Assign):
@@ -284,12 +291,12 @@ def _assigned(function: ast.AST) -> dict[str, list[tuple[ast.expr, int | None, b
             pairs = [(node.target, node.iter, True)]
         for target, value, is_item in pairs:
             if isinstance(target, ast.Name):
-                found.setdefault(target.id, []).append((value, None, is_item))
+                sources.setdefault(target.id, []).append((value, None, is_item))
             elif isinstance(target, ast.Tuple):
                 for index, entry in enumerate(target.elts):
                     if isinstance(entry, ast.Name):
-                        found.setdefault(entry.id, []).append((value, index, is_item))
-    return found
+                        sources.setdefault(entry.id, []).append((value, index, is_item))
+    return sources
 
 
 # --- what Python refuses -------------------------------------------------------------------------------
@@ -315,13 +322,13 @@ def signature(arguments: ast.arguments, bound: bool) -> inspect.Signature:
     namespace: dict[str, object] = {}
     tree = ast.fix_missing_locations(ast.Module([plain], []))
     exec(compile(tree, "<signature>", "exec"), namespace)
-    found = inspect.signature(namespace["f"])
-    parameters = list(found.parameters.values())
+    signature = inspect.signature(namespace["f"])
+    parameters = list(signature.parameters.values())
     is_first = bool(parameters) and parameters[0].kind in (
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     )
-    return found.replace(parameters=parameters[1:]) if bound and is_first else found
+    return signature.replace(parameters=parameters[1:]) if bound and is_first else signature
 
 
 def is_refused(call: ast.Call, taken: inspect.Signature) -> bool:

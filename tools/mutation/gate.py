@@ -108,8 +108,8 @@ def own_text_config(model: str, folder: Path) -> tuple[Project, Path]:
     base, generator = own_text(model, folder / model)
     path = folder / model / f"{model}_patch_gen_config.py"
     idle = {p.index for p in base.pieces if p.call != "replace_function" and not _RUN.search(p.target)}
-    kept = [text for number, text in enumerate(base.statements) if number not in idle and "OpSlot" not in text]
-    path.write_text("\n\n".join(kept) + "\n", encoding="utf-8")
+    statements = [text for number, text in enumerate(base.statements) if number not in idle and "OpSlot" not in text]
+    path.write_text("\n\n".join(statements) + "\n", encoding="utf-8")
     return replace(generator.project, kernels=()), path
 
 
