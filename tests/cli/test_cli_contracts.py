@@ -243,7 +243,8 @@ def test_generation_tells_what_the_rules_find_in_it(work: Workspace) -> None:
     work.config(DEFECTS)
     done = work.patchgen(MODULE)
     summary = f"contracts: 1 error, 1 warning.\n{RULE}"
-    assert (done.returncode, done.stdout) == (0, f"{SIGNATURE}{NO_EFFECT}wrote    {GENERATED}\n{summary}")
+    wrote = "".join(f"wrote    {name}\n" for name in (GENERATED, GENERATED.removesuffix(".py") + ".diff"))
+    assert (done.returncode, done.stdout) == (0, f"{SIGNATURE}{NO_EFFECT}{wrote}{summary}")
     assert (work.root / GENERATED).exists()
     assert f"         {ALLOWED}\nsame     {GENERATED}\n" in work.patchgen(MODULE, "-v").stdout
 
@@ -267,7 +268,8 @@ def test_generation_as_json(defective: Workspace) -> None:
 
 
 def test_generation_without_findings_says_nothing_of_rules(gated: Workspace) -> None:
-    assert gated.patchgen(MODULE, "-o", "out").stdout == "wrote    out/patched_modeling_toy_gpu.py\n"
+    names = ("patched_modeling_toy_gpu.py", "patched_modeling_toy_gpu.diff")
+    assert gated.patchgen(MODULE, "-o", "out").stdout == "".join(f"wrote    out/{name}\n" for name in names)
 
 
 def test_names_that_nothing_binds_stop_a_generation_with_their_code(gated: Workspace) -> None:
