@@ -204,7 +204,7 @@ def _with_ruff_inputs(outcome: Outcome, draft: _Draft, reader: InputReader, is_s
     return replace(outcome, inputs=inputs, uncacheable=uncacheable)
 
 
-def _finish_one(draft: _Draft, result: Normalized, base: str, keeps_diff: bool) -> Outcome:
+def _finish_one(draft: _Draft, result: Normalized, base: str, has_diffs: bool) -> Outcome:
     outcome, plan = draft.outcome, draft.plan
     problems = _complaints(draft, result)
     if problems:
@@ -214,7 +214,7 @@ def _finish_one(draft: _Draft, result: Normalized, base: str, keeps_diff: bool) 
     diff_path = outcome.output.with_suffix(".diff")
     name = f"generated/{plan.config.target_file}"
     diff = unified_diff(base, text, f"{plan.upstream.module.replace('.', '/')}.py", name)
-    artifact = Artifact(plan, outcome.output, text, diff_path, diff, base, keeps_diff)
+    artifact = Artifact(plan, outcome.output, text, diff_path, diff, base, has_diffs and outcome.output == draft.home)
     return replace(outcome, artifact=artifact)
 
 

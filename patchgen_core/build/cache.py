@@ -230,7 +230,8 @@ def _result(selection: Selection, path: Path, config: dict[str, Any], inputs: di
     """The verdict that a config's files are what they should be; None when they are not."""
     module = (selection.output or selection.project.output_folder(path)) / config["target"]
     diff = module.with_suffix(".diff")
-    files = [module, diff] if selection.project.diffs or os.path.exists(diff) else [module]
+    has_diff = (selection.project.diffs and selection.output is None) or os.path.exists(diff)
+    files = [module, diff] if has_diff else [module]
     if [file_digest(file) for file in files] != config["files"][: len(files)]:
         return None
     outcome = Outcome(path, config["label"], output=module, line=config["line"], loading="stubbed", inputs=inputs)

@@ -28,8 +28,8 @@ class Project:
         legacy_patches_prefix: package whose modules may be named ``patches.<name>`` for short, and that
             may hold configs under other file names.
         ruff_extra_ignore: ruff rules to ignore in generated files, beside the project's own.
-        diffs: whether every generated module has its ``.diff`` beside it. If not, only one that is there is kept
-            current.
+        diffs: whether every generated module that is checked in has its ``.diff`` beside it. If not, only one that
+            is there is kept current.
         ruff_isolated: normalize with ruff's defaults, whatever ruff settings the project has.
         real_imports: modules that configs get for real instead of as stubs while they are loaded.
         optional_packages: packages that only some machines have. Where one is not installed, generated modules
