@@ -66,6 +66,7 @@ def cold(root: Path) -> dict[str, float]:
     from patchgen_core.build import artifacts, cache, normalize
     from patchgen_core.checks.checked_in import compare as drift
     from patchgen_core.config import loading
+    from patchgen_core.syntax import diffs
 
     clocks.imported()
     clocks.add(loading.Loader, "load", "loading configs")
@@ -74,7 +75,7 @@ def cold(root: Path) -> dict[str, float]:
     clocks.add(artifacts, "generate", "generating")
     clocks.add(artifacts, "normalize", "ruff: writing and reading files")
     clocks.add(normalize, "run_ruff", _ruff)
-    clocks.add(artifacts, "unified_diff", "making diffs")
+    clocks.add(diffs, "unified_diff", "making diffs")
     clocks.add(drift, "compare", "comparing")
     clocks.add(drift, "find_orphans", "looking for orphans")
     clocks.add(cache.Cache, "keep", "keeping results")

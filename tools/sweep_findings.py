@@ -100,7 +100,7 @@ def examine(mode: str, project: Project, loaded: LoadedConfig, sources: SourceCa
     try:
         plan = make_plan(loaded.config, find_upstream(module), sources, loaded.modules, loaded.label)
         path = project.output_folder(loaded.path) / loaded.config.target_file
-        artifact = Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
+        artifact = Artifact(plan, path, generate(plan).text, lambda: plan.source.text)
         verdict = Contracts(project, sources).examine(artifact, Path(loaded.path))
     except Exception:  # one file's failure must not end the sweep
         return [SweepFinding(mode, CRASH, module, 0, traceback.format_exc(limit=-3).strip().replace("\n", "\n    "))]

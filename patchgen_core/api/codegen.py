@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType, ModuleType
 
@@ -81,7 +81,7 @@ def generate_and_write(
     """
     project = selection.project
     loader, reader = Loader(project, SourceCache()), InputReader(project)
-    outcomes = make_artifacts(selection, loader, progress)
+    outcomes = make_artifacts(replace(selection, with_diffs=save_diff or dry_run), loader, progress)
     problems = [problem for outcome in outcomes for problem in outcome.problems]
     if problems:
         raise PatchgenError.from_problems(problems)

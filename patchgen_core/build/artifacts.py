@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from patchgen_core.config.input_recording import Input, input_name
 from patchgen_core.config.loading import LoadedConfig, Loader
 from patchgen_core.errors import Location, PatchgenError, Problem, display_path, excerpt
 from patchgen_core.project.project import Project
-from patchgen_core.syntax.diffs import unified_diff
 from patchgen_core.syntax.header import seal
 from patchgen_core.syntax.source import SourceCache, parse_source
 from patchgen_core.upstream.module import find_upstream
@@ -53,7 +53,7 @@ def make_artifacts(
         entries += _draft(selection, path, loader)
         if progress is not None:
             progress(number + 1, len(paths))
-    return _finish_drafts(selection.project, entries)
+    return _finish_drafts(selection, entries)
 
 
 def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: SourceCache) -> list[Outcome]:
@@ -63,12 +63,13 @@ def make_outcomes(project: Project, configs: Iterable[LoadedConfig], sources: So
     """
     selection = Selection(project)
     outcomes = (_loaded_outcome(project, loaded) for loaded in configs)
-    return _finish_drafts(project, [_generate(selection, outcome, sources) for outcome in outcomes])
+    return _finish_drafts(selection, [_generate(selection, outcome, sources) for outcome in outcomes])
 
 
-def _finish_drafts(project: Project, entries: list[Outcome | _Draft]) -> list[Outcome]:
+def _finish_drafts(selection: Selection, entries: list[Outcome | _Draft]) -> list[Outcome]:
     entries = _reject_collisions(entries)
-    finished = iter(_finish(project, [entry for entry in entries if isinstance(entry, _Draft)]))
+    drafts = [entry for entry in entries if isinstance(entry, _Draft)]
+    finished = iter(_finish(selection.project, drafts, selection.with_diffs))
     return [next(finished) if isinstance(entry, _Draft) else entry for entry in entries]
 
 
@@ -159,31 +160,64 @@ def _real_output(outcome: Outcome) -> str:
 # --- normalizing -----------------------------------------------------------------------------------
 
 
-def _finish(project: Project, drafts: Sequence[_Draft]) -> list[Outcome]:
-    """Normalize every draft, and upstream as the base of its diff, in one batch."""
+def _finish(project: Project, drafts: Sequence[_Draft], with_diffs: bool) -> list[Outcome]:
+    """Normalize every draft in one batch, and upstream as the base of each diff that is sure to be needed."""
     if not drafts:
         return []
+    bases = _Bases(project, [draft for draft in drafts if with_diffs or _has_diff(project, draft)])
     texts = [RawText(draft.home, draft.raw.text) for draft in drafts]
-    bases: dict[tuple[Path, Path], int] = {}
-    for draft in drafts:
-        key = (draft.plan.source.path, draft.home.parent)
-        if key not in bases:
-            bases[key] = len(texts)
-            # its name is upstream's: settings by file name then treat it alike, whichever configs are made
-            home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
-            texts.append(RawText(home, absolute_upstream(draft.plan)))
     before = InputReader(project)
     states = [_read_ruff_inputs(before, draft) for draft in drafts]
-    normalized = normalize(texts, project)
+    normalized = normalize([*texts, *bases.raw_texts()], project)
+    bases.take(normalized[len(texts) :])
     after = InputReader(project)
-    outcomes = [
-        _finish_one(draft, result, normalized[bases[draft.plan.source.path, draft.home.parent]].text, project.diffs)
-        for draft, result in zip(drafts, normalized)
-    ]
+    outcomes = [_finish_one(draft, result, bases) for draft, result in zip(drafts, normalized)]
     return [
         _with_ruff_inputs(outcome, draft, after, _read_ruff_inputs(after, draft) == state)
         for outcome, draft, state in zip(outcomes, drafts, states)
     ]
+
+
+def _has_diff(project: Project, draft: _Draft) -> bool:
+    """Whether a diff belongs beside a module that is checked in, or is there."""
+    output = draft.outcome.output
+    return _keeps_diff(project, draft) or (output is not None and output.with_suffix(".diff").exists())
+
+
+def _keeps_diff(project: Project, draft: _Draft) -> bool:
+    return project.diffs and draft.outcome.output == draft.home
+
+
+class _Bases:
+    """Upstream's texts as the bases of diffs: those of some drafts, and any other when it is asked for."""
+
+    def __init__(self, project: Project, wanted: Iterable[_Draft]) -> None:
+        self.project = project
+        self._wanted = {self._key(draft): self._raw_text(draft) for draft in wanted}
+        self._texts: dict[tuple[Path, Path], str] = {}
+
+    def raw_texts(self) -> list[RawText]:
+        """What is to be normalized with the modules."""
+        return list(self._wanted.values())
+
+    def take(self, normalized: Iterable[Normalized]) -> None:
+        """Note what became of these."""
+        self._texts |= {key: result.text for key, result in zip(self._wanted, normalized)}
+
+    def read(self, draft: _Draft) -> str:
+        """The base of a draft's diff; a PatchgenError where ruff cannot run."""
+        key = self._key(draft)
+        if key not in self._texts:
+            self._texts[key] = normalize([self._raw_text(draft)], self.project)[0].text
+        return self._texts[key]
+
+    def _key(self, draft: _Draft) -> tuple[Path, Path]:
+        return draft.plan.source.path, draft.home.parent
+
+    def _raw_text(self, draft: _Draft) -> RawText:
+        # its name is upstream's: settings by file name then treat it alike, whichever configs are made
+        home = draft.home.with_name(f"patched_{draft.plan.source.path.stem}__upstream.py")
+        return RawText(home, absolute_upstream(draft.plan))
 
 
 def _read_ruff_inputs(reader: InputReader, draft: _Draft, *texts: str) -> dict[Input, Any]:
@@ -204,17 +238,14 @@ def _with_ruff_inputs(outcome: Outcome, draft: _Draft, reader: InputReader, is_s
     return replace(outcome, inputs=inputs, uncacheable=uncacheable)
 
 
-def _finish_one(draft: _Draft, result: Normalized, base: str, has_diffs: bool) -> Outcome:
+def _finish_one(draft: _Draft, result: Normalized, bases: _Bases) -> Outcome:
     outcome, plan = draft.outcome, draft.plan
     problems = _complaints(draft, result)
     if problems:
         return replace(outcome, problems=problems)
     assert outcome.output is not None
-    text = seal(result.text)
-    diff_path = outcome.output.with_suffix(".diff")
-    name = f"generated/{plan.config.target_file}"
-    diff = unified_diff(base, text, f"{plan.upstream.module.replace('.', '/')}.py", name)
-    artifact = Artifact(plan, outcome.output, text, diff_path, diff, base, has_diffs and outcome.output == draft.home)
+    keeps_diff = _keeps_diff(bases.project, draft)
+    artifact = Artifact(plan, outcome.output, seal(result.text), partial(bases.read, draft), keeps_diff)
     return replace(outcome, artifact=artifact)
 
 

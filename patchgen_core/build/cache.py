@@ -222,7 +222,7 @@ def _config(outcome: Outcome) -> dict[str, Any]:
         "label": outcome.label,
         "line": outcome.line,
         "target": artifact.plan.config.target_file,
-        "files": [text_digest(text) for _, text in artifact.files],
+        "files": [text_digest(text) for _, text in artifact.output()],
     }
 
 

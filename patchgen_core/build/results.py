@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,20 +47,36 @@ class Cause:
 
 @dataclass(frozen=True)
 class Artifact:
-    """The files of one config, as they should be; ``diff`` is of upstream against ``text``.
+    """The files of one config, as they should be.
 
     Attributes:
-        base: upstream's text as the diff has it: what the project would generate without a patch, no header.
+        read_base: gives ``base``, which many runs need not.
         keeps_diff: whether the project has the diff checked in beside the module.
     """
 
     plan: Plan
     path: Path
     text: str
-    diff_path: Path
-    diff: str
-    base: str
+    read_base: Callable[[], str] = field(compare=False, repr=False)
     keeps_diff: bool = False
+
+    @property
+    def diff_path(self) -> Path:
+        """Where the diff goes: beside the module."""
+        return self.path.with_suffix(".diff")
+
+    @cached_property
+    def base(self) -> str:
+        """Upstream's text as the diff has it: what the project would generate without a patch, no header."""
+        return self.read_base()
+
+    @cached_property
+    def diff(self) -> str:
+        """The unified diff of upstream against ``text``."""
+        from patchgen_core.syntax.diffs import unified_diff
+
+        upstream = f"{self.plan.upstream.module.replace('.', '/')}.py"
+        return unified_diff(self.base, self.text, upstream, f"generated/{self.plan.config.target_file}")
 
     @property
     def files(self) -> tuple[tuple[Path, str], ...]:
@@ -69,7 +86,7 @@ class Artifact:
     def output(self, save_diff: bool = False) -> tuple[tuple[Path, str], ...]:
         """The files that belong on disk: the diff when it is asked for here or by the project, or one is there."""
         has_diff = save_diff or self.keeps_diff or self.diff_path.exists()
-        return self.files if has_diff else self.files[:1]
+        return self.files if has_diff else ((self.path, self.text),)
 
 
 @dataclass(frozen=True)

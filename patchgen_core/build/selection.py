@@ -17,12 +17,14 @@ class Selection:
         configs: config files; None for all of the project's.
         name: the variable to take from each file; None for all configs that the file makes.
         output: output folder instead of ``generated/`` beside each config. Changes no byte of the result.
+        with_diffs: make ready for the diffs of all, and not only for those that belong on disk.
     """
 
     project: Project
     configs: Sequence[Path] | None = None
     name: str | None = None
     output: Path | None = None
+    with_diffs: bool = False
 
     @property
     def is_whole(self) -> bool:

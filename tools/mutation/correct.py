@@ -72,7 +72,7 @@ class Generator:
         upstream = self.upstream(loaded.config.source_module)
         plan = make_plan(loaded.config, upstream, self.sources, loaded.modules, loaded.label)
         path = self.folder / "generated" / loaded.config.target_file
-        return Artifact(plan, path, generate(plan).text, path.with_suffix(".diff"), "", plan.source.text)
+        return Artifact(plan, path, generate(plan).text, lambda: plan.source.text)
 
     def errors(self, text: str) -> list[str]:
         """What all error rules say of a config."""

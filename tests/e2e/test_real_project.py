@@ -1,0 +1,107 @@
+"""A project that nobody here tuned for, written for the reference's generator: checked, moved over, checked again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from patchgen_core.build.results import DriftReport
+from patchgen_core.build.selection import Selection
+from patchgen_core.checks.checked_in.compare import check
+from patchgen_core.project.project import Project
+from tools.real_project import REAL, find_upstream_release, make_real_project
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+CONFIGS = {"0.1.11": 24, "0.1.12": 29}
+RUN = """
+import atexit
+import sys
+
+from patchgen_core.cli.main import run
+
+heavy = ("torch", "transformers", "libcst", "veomni")
+atexit.register(lambda: print(*(name for name in heavy if name in sys.modules), file=sys.stderr))
+run()
+"""
+REGENERATED = "made by another generator: regenerate once"
+REST = "the rest is comments, annotations, layout and order"
+TWICE = "the config's decorator is upstream's own as well: there it stands twice, here once"
+OMNI = "Qwen3OmniMoePreTrainedModel._init_weights changed"
+DIFFERENT = {
+    ("0.1.11", "qwen3_omni_moe_gpu"): (OMNI, TWICE),
+    ("0.1.12", "qwen3_omni_moe_gpu"): (OMNI, TWICE),
+    ("0.1.12", "qwen3_omni_moe_npu"): (OMNI, TWICE),
+}
+"""What differs in code from what is checked in, by release and config, and why. All else is the same code."""
+
+
+@dataclass(frozen=True)
+class Real:
+    """A release of the project as it is checked in, and what a check of it finds out."""
+
+    version: str
+    project: Project
+    report: DriftReport
+
+    def patchgen(self, *arguments: str) -> tuple[int, str, str]:
+        """The exit code of the command, what it prints, and the heavy modules that it imports."""
+        env = {**os.environ, "PYTHONPATH": str(find_upstream_release(self.version).folder), "COLUMNS": "200"}
+        command = [sys.executable, "-c", RUN, *arguments]
+        done = subprocess.run(command, cwd=self.project.base, env=env, capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr.strip()
+
+    def texts(self) -> dict[Path, str]:
+        """The files in the folders of generated ones."""
+        files = self.project.search_root.glob("**/generated/*")
+        return {path: path.read_text(encoding="utf-8") for path in files if path.is_file()}
+
+
+@pytest.fixture(scope="module", params=REAL)
+def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Real:
+    project = make_real_project(request.param, tmp_path_factory.mktemp("real"))
+    return Real(request.param, project, check(Selection(project), artifacts=True))
+
+
+def name_of(label: str) -> str:
+    """The model and the device of a config."""
+    return label.rpartition(".")[2].removesuffix("_patch_gen_config")
+
+
+def test_every_config_loads_without_a_real_import_and_generates(real: Real) -> None:
+    outcomes = [result.outcome for result in real.report.results]
+    assert len(outcomes) == CONFIGS[real.version]
+    assert [str(problem) for outcome in outcomes for problem in outcome.problems] == []
+    assert [f"{o.label}: {o.loading_reason}" for o in outcomes if o.loading != "stubbed"] == []
+
+
+def test_the_code_is_what_is_checked_in_but_for_what_is_explained(real: Real) -> None:
+    causes = {
+        name_of(result.outcome.label): " | ".join(map(str, result.causes))
+        for result in real.report.results
+        if result.status != "clean"
+    }
+    same = dict.fromkeys(causes, f"{REGENERATED}; only comments, annotations, layout and order differ")
+    different = {name: what for (version, name), (what, _) in DIFFERENT.items() if version == real.version}
+    assert causes == same | {name: f"{REGENERATED}; {what}; {REST}" for name, what in different.items()}
+    assert len(causes) == CONFIGS[real.version]
+    assert not real.report.orphans
+
+
+def test_one_fix_moves_everything_over_and_no_check_imports_anything(real: Real) -> None:
+    code, output, heavy = real.patchgen("--check", "--no-cache")
+    assert (code, heavy) == (1, ""), output
+    before = set(real.texts())
+    code, output, heavy = real.patchgen("--check", "--fix")
+    assert (code, heavy) == (0, ""), output
+    fixed = real.texts()
+    assert set(fixed) == before
+    for arguments in (["--check"], ["--check", "--no-cache"], ["--check", "--fix"]):
+        clean = f"{CONFIGS[real.version]} configs: {CONFIGS[real.version]} clean.\n"
+        assert real.patchgen(*arguments) == (0, clean, "")
+    assert real.texts() == fixed
