@@ -118,7 +118,7 @@ def text_of_blocks(config_text: str) -> str:
     those and the blocks that it adds."""
     try:
         tree = ast.parse(config_text)
-    except SyntaxError:  # the check of its drift says so
+    except (SyntaxError, ValueError):  # the check of its drift says so
         return ""
     lines = [ast.unparse(statement) for statement in tree.body if isinstance(statement, (ast.Import, ast.ImportFrom))]
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
