@@ -131,6 +131,28 @@ def test_renamed_to_what_is_something_else_is_an_error(work: Workspace) -> None:
     assert weights(work, renamed + both) == {message: "error"}
 
 
+def test_renamed_that_is_passed_by_name_is_a_warning(work: Workspace) -> None:
+    both = override("Attention.forward", "self, x, mask=None, types=None, cache=None, **kwargs")
+    renamed = override("Model.shift", "self, mask, types")
+    model = override("Model.forward", "self, ids, cache=None", "return self.shift(ids, types=cache)")
+    message = "'Model.shift' calls 'types' what upstream's calls 'cache'"
+    assert weights(work, renamed + both + model) == {message: "warning"}
+
+
+@pytest.mark.parametrize(
+    ("call", "weight"),
+    [
+        pytest.param("self.shift(cache=cache, mask=ids)", "warning", id="by name"),
+        pytest.param("self.shift(cache, ids)", "warning", id="in our order"),
+        pytest.param("self.shift(ids, cache)", "error", id="in upstream's order"),
+    ],
+)
+def test_moved_is_an_error_where_a_call_passes_it_in_upstreams_order(work: Workspace, call: str, weight: str) -> None:
+    moved = override("Model.shift", "self, cache, mask")
+    model = override("Model.forward", "self, ids, cache=None", f"return {call}")
+    assert weights(work, moved + model) == {"'Model.shift' has 'cache' in another place than upstream's": weight}
+
+
 @pytest.mark.parametrize(
     ("call", "weight"),
     [

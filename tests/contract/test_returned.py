@@ -66,3 +66,36 @@ def test_more_values_for_callers_that_ask_for_them_are_a_warning(work: Workspace
     )
     result = examine(work, select=["PG223"])
     assert [len(result.errors), len(result.warnings)] == ([1, 0] if weight == "error" else [0, 1])
+
+
+LAYER = """
+
+class Layer:
+    def __init__(self, config):
+        self.attention = Attention()
+
+    def forward(self, x):
+        x, _ = self.attention(x)
+        return x
+"""
+FOUR = "@config.override_method('Attention.forward')\ndef f(self, x, short=False):\n    return x, x, x, x\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        pytest.param("x, _, _, _ = self.attention(x)\n    return x", 0, id="unpacked so"),
+        pytest.param("x, _ = self.attention(x)\n    return x", 1, id="unpacked as upstream's"),
+        pytest.param("return self.attention(x)", 1, id="not unpacked"),
+    ],
+)
+def test_number_that_each_caller_of_the_config_unpacks_is_right(work: Workspace, body: str, count: int) -> None:
+    work.upstream(UPSTREAM + LAYER)
+    work.config(f"{FOUR}\n@config.override_method('Layer.forward')\ndef g(self, x):\n    {body}\n")
+    assert len(found(work, "PG223")) == count
+
+
+def test_upstreams_caller_counts_on_upstreams_number(work: Workspace) -> None:
+    work.upstream(UPSTREAM + LAYER)
+    work.config(FOUR)
+    assert len(found(work, "PG223")) == 1

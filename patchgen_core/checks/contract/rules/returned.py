@@ -44,8 +44,24 @@ def check(subject: Subject) -> Iterator[Finding]:
                 values = "1 value" if count == 1 else f"{count} values"
                 message = f"'{replaced.dotted}' returns {values} where upstream's returns {usual}"
                 hint = "Callers unpack upstream's: return as many, None for what there is not."
+                if _is_unpacked(subject, replaced.dotted, count):
+                    continue
                 is_more = fits_elsewhere and count > max(lengths)  # as callers that ask for more unpack it
                 yield Finding(message, hint, value, replaced.dotted, weight="warning" if is_more else None)
+
+
+def _is_unpacked(subject: Subject, dotted: str, count: int) -> bool:
+    """Whether all callers stand in the module, are the config's own and unpack so many values."""
+    calls = subject.callers.calls_of(dotted)
+    if not subject.callers.are_known(dotted) or not all(subject.is_own(call.owner) for call in calls):
+        return False
+    for call in calls:
+        function = subject.generated.function(call.owner)
+        assigned = [s for s in ast.walk(function) if isinstance(s, ast.Assign)] if function is not None else []
+        targets = [target for s in assigned if s.value is call.node for target in s.targets]
+        if not any(isinstance(target, ast.Tuple) and len(target.elts) == count for target in targets):
+            return False
+    return bool(calls)
 
 
 def _return_values(function: Function) -> list[ast.expr]:
@@ -64,7 +80,8 @@ RULE = Rule(
         "Upstream's attention returns its output and the weights, and the layer around it unpacks two values. An "
         "override that returns the output alone fails there - or does not: a tensor unpacks along its first "
         "dimension, so with a batch of two the layer goes on with the first sample and nobody is told. More values "
-        "than upstream's are a warning where another branch returns as many as upstream's."
+        "than upstream's are a warning where another branch returns as many as upstream's; a number that all callers, "
+        "the config's own, unpack is right."
     ),
     failing=Example(
         """

@@ -40,21 +40,22 @@ def _judged(
     subject: Subject, replaced: Replaced, upstream: Function, change: SignatureChange
 ) -> tuple[Severity | None, str]:
     """How much a change matters to those who call the function, and what to do; None when nobody can notice."""
-    if change.kind in ("binding", "moved"):
+    if change.kind == "binding":
         return "error", _HINT
+    callers = subject.callers
     ours, theirs = both_signatures(replaced, upstream)
-    calls = subject.callers.calls_of(replaced.dotted)
-    if change.kind == "inserted":
+    calls, are_known = callers.calls_of(replaced.dotted), callers.are_known(replaced.dotted)
+    reaching = []
+    if change.kind in ("inserted", "moved", "renamed"):
         place = [parameter.name for parameter in ours.positional].index(change.names[0])
         reaching = [call for call in calls if _counts_on_upstream(subject, call, ours, theirs, place)]
+    if change.kind == "inserted" or (change.kind == "moved" and are_known):
         if not reaching:
             return "warning", _LAST_HINT
         return "error", f"'{reaching[0].owner}' passes so many by position. {_HINT}"
     lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
-    is_safe = subject.callers.are_known(replaced.dotted) and all(
-        _fits(subject, call, ours, change, lost) for call in calls
-    )
-    if not is_safe or (change.kind == "renamed" and _differ(subject, change.theirs, change.names[0])):
+    is_safe = are_known and all(_fits(subject, call, ours, change, lost) for call in calls)
+    if not is_safe or (change.kind == "renamed" and reaching and _differ(subject, change.theirs, change.names[0])):
         return "error", _HINT
     return (None, "") if change.kind in ("required", "star") else ("warning", _SAFE_HINT)
 
