@@ -229,7 +229,7 @@ TABLE = {
     ),
     "relative import that leads out": (
         '@config.replace_function("rotate")\ndef f(x, y):\n    from ......far import near\n    return near',
-        "@5 relative import ......far leads out of package 'proj.models.toy'",
+        "@5 relative import 'from ......far import near' leads out of package 'proj.models.toy.generated'",
     ),
     "undefined name in a function": (
         '@config.replace_function("rotate")\ndef f(x, y):\n    return missing(x)',
