@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.build.inputs import InputReader, ruff_inputs, upstream_state
+from patchgen_core.build.inputs import InputReader, imported_modules, ruff_inputs, upstream_state
 from patchgen_core.build.normalize import Complaint, Normalized, RawText, normalize
 from patchgen_core.build.results import Artifact, Outcome, Progress
 from patchgen_core.build.selection import Selection
@@ -167,14 +167,15 @@ def _finish(project: Project, drafts: Sequence[_Draft], with_diffs: bool) -> lis
     bases = _Bases(project, [draft for draft in drafts if with_diffs or _has_diff(project, draft)])
     texts = [RawText(draft.home, draft.raw.text) for draft in drafts]
     before = InputReader(project)
-    states = [_read_ruff_inputs(before, draft) for draft in drafts]
+    imported = [imported_modules(draft.raw.text) if draft.outcome.inputs is not None else set() for draft in drafts]
+    states = [_read_ruff_inputs(before, draft, names) for draft, names in zip(drafts, imported)]
     normalized = normalize([*texts, *bases.raw_texts()], project)
     bases.take(normalized[len(texts) :])
     after = InputReader(project)
     outcomes = [_finish_one(draft, result, bases) for draft, result in zip(drafts, normalized)]
     return [
-        _with_ruff_inputs(outcome, draft, after, _read_ruff_inputs(after, draft) == state)
-        for outcome, draft, state in zip(outcomes, drafts, states)
+        _with_ruff_inputs(outcome, draft, after, names, _read_ruff_inputs(after, draft, names) == state)
+        for outcome, draft, names, state in zip(outcomes, drafts, imported, states)
     ]
 
 
@@ -220,18 +221,21 @@ class _Bases:
         return RawText(home, absolute_upstream(draft.plan))
 
 
-def _read_ruff_inputs(reader: InputReader, draft: _Draft, *texts: str) -> dict[Input, Any]:
+def _read_ruff_inputs(reader: InputReader, draft: _Draft, imported: Set[str]) -> dict[Input, Any]:
     """What ruff sees beside a draft's text, unless nobody asks what the result depends on."""
     if draft.outcome.inputs is None:
         return {}
-    return {each: reader.read(*each) for each in ruff_inputs(reader, draft.home, draft.raw.text, *texts)}
+    return {each: reader.read(*each) for each in ruff_inputs(reader, draft.home, imported)}
 
 
-def _with_ruff_inputs(outcome: Outcome, draft: _Draft, reader: InputReader, is_same: bool) -> Outcome:
+def _with_ruff_inputs(
+    outcome: Outcome, draft: _Draft, reader: InputReader, imported: Set[str], is_same: bool
+) -> Outcome:
     """The outcome with what ruff saw while it worked on it: the same before and afterwards."""
     if outcome.inputs is None or outcome.artifact is None:
         return outcome
-    inputs = {**outcome.inputs, **_read_ruff_inputs(reader, draft, outcome.artifact.text)}
+    imported = imported | imported_modules(outcome.artifact.text)
+    inputs = {**outcome.inputs, **_read_ruff_inputs(reader, draft, imported)}
     uncacheable = outcome.uncacheable or (
         "" if is_same else "ruff's settings or the project's folders change while it is made"
     )

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -121,13 +121,16 @@ def _module_kind(stem: str) -> str:
     return f"{kind}n" if any(name.endswith((".py", ".pyi")) for name in inside) else f"{kind}d"
 
 
-def ruff_inputs(reader: InputReader, module: Path, *texts: str) -> list[Input]:
-    """What ruff sees beside a module's texts before and after: its settings there, and where imported modules lie."""
+def imported_modules(text: str) -> set[str]:
+    """The dotted names in the imports of a module's text."""
+    return {name for names in _IMPORT.findall(text) for name in re.findall(r"[\w.]+", "".join(names))}
+
+
+def ruff_inputs(reader: InputReader, module: Path, imported: Iterable[str]) -> list[Input]:
+    """What ruff sees beside a module's text: its settings there, and where the modules lie that are imported before
+    ruff works on the text and afterwards."""
     folder = reader.name_of(module.parent) or ""
-    modules = {
-        name for text in texts for names in _IMPORT.findall(text) for name in re.findall(r"[\w.]+", "".join(names))
-    }
-    return [("ruff", folder), ("own", f"{folder}:{' '.join(sorted(modules))}")]
+    return [("ruff", folder), ("own", f"{folder}:{' '.join(sorted(imported))}")]
 
 
 def upstream_state(module: UpstreamModule, contents: str) -> list[Any]:

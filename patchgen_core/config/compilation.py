@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import TypeGuard
+from weakref import WeakKeyDictionary
 
 from patchgen_core.config.input_recording import OWN
 from patchgen_core.config.replacement import PATCH_DECORATORS
@@ -16,14 +17,18 @@ from patchgen_core.project.project import Project
 from patchgen_core.syntax.index import ImportStatement
 from patchgen_core.syntax.source import SourceFile
 
+_CODES: WeakKeyDictionary[SourceFile, types.CodeType] = WeakKeyDictionary()
+
 
 def compiled(source: SourceFile) -> types.CodeType:
-    """A config's code.
+    """A config's code, made once for all configs that import from it.
 
     Patches declared under ``if TYPE_CHECKING:`` count, so such a block runs. Annotations stay unevaluated:
     nothing needs their values, and a replacement's may use names that only upstream's module has.
     """
-    return _compile(_with_type_checking(source.tree), source)
+    if source not in _CODES:
+        _CODES[source] = _compile(_with_type_checking(source.tree), source)
+    return _CODES[source]
 
 
 def compiled_for_real(source: SourceFile, project: Project) -> types.CodeType:
