@@ -67,12 +67,20 @@ class Package:
         self.homes = {name: path for name, path in classes if counts[name] == 1}
 
     def patches(self) -> Iterator[MonkeyPatch]:
-        """Every assignment of a function to a method of a class of transformers; the first of each target."""
+        """Every assignment of a function to a method of a class of transformers; the first of each target.
+
+        A class counts where the module names the model's folder: others may have a class of that name.
+        """
         seen: set[str] = set()
+        texts = {module: ast.unparse(tree) for module, tree in self.trees.items()}
         for module, tree in self.trees.items():
             for node, around in _assignments(tree, (tree,)):
                 cls, method, value = _parts(node)
-                if cls not in self.homes or f"{cls}.{method}" in seen:
+                if (
+                    cls not in self.homes
+                    or f"{cls}.{method}" in seen
+                    or self.homes[cls].parent.name not in texts[module]
+                ):
                     continue
                 function = self._function(module, value, around)
                 if function is not None:

@@ -191,3 +191,33 @@ def test_lost_keywords_that_nobody_passes_are_no_finding(work: Workspace) -> Non
     attention = override("Attention.forward", "self, x, mask=None")
     assert weights(work, layer) == {}
     assert weights(work, attention) == {"'Attention.forward' loses **kwargs of upstream's": "error"}
+
+
+HEAD = """
+class HeadForCausalLM(PreTrainedModel, GenerationMixin):
+    def __init__(self, config):
+        super().__init__(config)
+        self.layer = Layer(config)
+
+    def forward(self, x, mask=None, size=0, **kwargs):
+        return self.layer(x, mask=mask)
+{prepares}
+"""
+PREPARES = "\n    def prepare_inputs_for_generation(self, x, mask=None, **kwargs):\n        return {}\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "prepares", "weight"),
+    [
+        pytest.param("self.layer(x, **kwargs)", PREPARES, "warning", id="taken and prepared"),
+        pytest.param("self.layer(x, **kwargs)", "", "error", id="refused by generate()"),
+        pytest.param("self.layer(x, mask=x, **kwargs)", PREPARES, "error", id="passed twice"),
+        pytest.param("self.other(x, **kwargs)", PREPARES, "error", id="unknown function"),
+    ],
+)
+def test_dropped_where_the_keywords_hand_it_on_is_a_warning(
+    work: Workspace, call: str, prepares: str, weight: str
+) -> None:
+    config = override("HeadForCausalLM.forward", "self, x, *, size=0, **kwargs", f"return {call}")
+    message = "'HeadForCausalLM.forward' drops the parameter 'mask' of upstream's, which only **kwargs takes now"
+    assert weights(work, config, UPSTREAM + HEAD.format(prepares=prepares))[message] == weight

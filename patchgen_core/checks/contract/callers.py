@@ -68,7 +68,7 @@ class Callers:
             called = {id(call.node.func) for call in self._by_callee[dotted]}
             return all(id(use.node) in called or use.moment == "annotation" for use in self._module.uses.get(name, ()))
         if method in ("forward", "__init__"):
-            return not self._is_for_users(name)
+            return not self.is_for_users(name)
         return method not in self._handed_on and method not in self._library.called_names(self._package)
 
     @cached_property
@@ -103,7 +103,7 @@ class Callers:
             return False
         return all(self.supplies(outer, len(outer.node.args), name, depth - 1) for outer in self.calls_of(call.owner))
 
-    def _is_for_users(self, name: str) -> bool:
+    def is_for_users(self, name: str) -> bool:
         """Whether a class is a model that trainers and ``generate()`` call."""
         node = self._module.cls(name)
         line = self._inference.bases(Class(self._module, node)) if node is not None else ()

@@ -53,11 +53,33 @@ def _judged(
         if not reaching:
             return "warning", _LAST_HINT
         return "error", f"'{reaching[0].owner}' passes so many by position. {_HINT}"
+    named = {change.theirs} if change.kind == "renamed" else set(change.names)
+    if change.kind in ("renamed", "dropped") and named <= _handed_on(subject, replaced, ours) and not reaching:
+        return "warning", "What it hands its **kwargs on to takes them. Name them all the same if you can."
     lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
     is_safe = are_known and all(_fits(subject, call, ours, change, lost) for call in calls)
     if not is_safe or (change.kind == "renamed" and reaching and _differ(subject, change.theirs, change.names[0])):
         return "error", _HINT
     return (None, "") if change.kind in ("required", "star") else ("warning", _SAFE_HINT)
+
+
+def _handed_on(subject: Subject, replaced: Replaced, ours: Signature) -> set[str]:
+    """The parameters that a function hands on to others in its ``**kwargs``, and that these take.
+
+    ``generate()`` refuses what a model with a head takes so, unless the class prepares it.
+    """
+    names: set[str] = set()
+    for call, callees in subject.callers.evident if ours.kwargs_name else ():
+        stars = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
+        if call.owner == replaced.dotted and ours.kwargs_name in map(last_name, stars):
+            taken = [{parameter.name for parameter in callee.signature.parameters} for callee in callees]
+            passed = {keyword.arg for keyword in call.node.keywords}
+            names |= (set.intersection(*taken) if taken else set()) - passed
+    name, _, method = replaced.dotted.partition(".")
+    if method != "forward" or not subject.callers.is_for_users(name):
+        return names
+    prepares = subject.generated.function(f"{name}.prepare_inputs_for_generation")
+    return names & {parameter.name for parameter in read_parameters(prepares)} if prepares is not None else set()
 
 
 def _counts_on_upstream(subject: Subject, call: Call, ours: Signature, theirs: Signature, place: int) -> bool:
