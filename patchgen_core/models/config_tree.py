@@ -64,9 +64,18 @@ def make_default(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
 
 
 def construct(config_class: type[PreTrainedConfig], values: Mapping[str, Any]) -> PreTrainedConfig:
-    """``config_class(**values)``; PatchgenError when the class refuses them."""
+    """``config_class(**values)``; PatchgenError when the class refuses them.
+
+    Classes of older releases take their parts as mappings alone, and lose those that are configurations already.
+    """
+    from transformers import PreTrainedConfig
+
+    parts = {name: value for name, value in values.items() if isinstance(value, PreTrainedConfig)}
     try:
-        return config_class(**values)
+        config = config_class(**values)
+        if all(getattr(config, name, None) is not None for name in parts):
+            return config
+        return config_class(**{**values, **{name: part.to_dict() for name, part in parts.items()}})
     except Exception as error:  # whatever a configuration class says no with
         reason = " ".join(str(error).split())
         raise PatchgenError(

@@ -24,6 +24,8 @@ kernel that runs here."""
 
 Placements = Mapping[str, Mapping[str, Any]]
 """Placements of parameters by pattern, by mesh dimension."""
+PlanReader = tuple[type, Callable[[Any], Placements]]
+"""A class of parallel plans, and what reads one."""
 Bind = Callable[[ModuleType], AbstractContextManager[Iterable[str]]]
 """Binds an implementation in a generated module for as long as the context lasts, and yields the names of what it
 bound."""
@@ -58,7 +60,7 @@ class ModelSetup:
 
     def __init__(self) -> None:
         self.slot_classes: list[SlotClass] = []
-        self.plan_readers: list[tuple[type, Callable[[Any], Placements]]] = []
+        self.plan_readers: list[PlanReader] = []
         self.implementations: dict[str, Bind] = {}
         self._contexts: list[Callable[[], AbstractContextManager[Any]]] = []
 

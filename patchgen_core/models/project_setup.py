@@ -37,7 +37,8 @@ def run_setups(references: Iterable[str]) -> ModelSetup:
 
 def _origin(error: BaseException) -> str:
     """Where an error was raised, if that is not the file of the set-up."""
-    place, frames = place_of(error), traceback.extract_tb(error.__traceback__)
+    place = place_of(error)
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith("<frozen")]
     if place is None or not frames or frames[-1].filename == place.file:
         return ""
     return f"Raised in {display_path(frames[-1].filename)}, line {frames[-1].lineno}."

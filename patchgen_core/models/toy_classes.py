@@ -183,8 +183,16 @@ OF_CLASS: Mapping[str, Mapping[str, Any]] = {
 """Sizes, in the words of :mod:`patchgen_core.models.toy_sizes`, for fields of one class; for a configuration below it,
 which is of another family's class, a mapping of values."""
 
-MULTIMODAL_ROPE = frozenset({"PaddleOCRTextConfig"})
-"""Classes with ``mrope_section`` in their rotary parameters that do not tell so."""
+MULTIMODAL_ROPE = frozenset(
+    {
+        "PaddleOCRTextConfig",
+        "Qwen2VLTextConfig",
+        "Qwen2_5_VLTextConfig",
+        "Qwen2_5OmniTextConfig",
+        "Qwen2_5OmniTalkerConfig",
+    }
+)
+"""Classes with ``mrope_section`` in their rotary parameters that do not tell so, in some release."""
 
 PALETTES: Mapping[str, Palette] = {
     # of the same width as their encoders

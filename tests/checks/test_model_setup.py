@@ -148,3 +148,45 @@ def test_a_set_up_that_fails_is_told_once_with_its_line(acme: Acme, text: str, l
     file = "acme/testing.py" if line else "pyproject.toml"
     assert problem.location.file == str(acme.root / file)
     assert problem.location.line == (line or 5)
+
+
+PLAN = """
+from torch.distributed.tensor import Shard
+
+import acme_cluster  # only the cluster has it
+
+
+class Plan:
+    def __init__(self, rules):
+        self.rules = rules
+
+
+def get_parallel_plan():
+    return Plan({"model.layers.*.mlp.down_proj.weight": Shard(0)})
+"""
+CLUSTER = """
+import sys
+from types import ModuleType
+
+
+def setup(models):
+    sys.modules["acme_cluster"] = ModuleType("acme_cluster")
+    {more}
+"""
+READING = """from acme.models.llama.parallel_plan import Plan
+    models.add_plans(Plan, lambda plan: {"tp": plan.rules})"""
+
+
+def test_a_plan_of_the_projects_own_class_is_read_as_its_set_up_says(acme: Acme) -> None:
+    """The ranks that the plan is applied on need the set-up as well: the generated module imports what it brings."""
+    acme.config('config.add_import("acme_cluster")\\n')
+    acme.write("acme/models/llama/parallel_plan.py", PLAN)
+    acme.set_up(CLUSTER.format(more=""))
+    (result,) = acme.gate("plan").values()
+    assert "no ParallelPlan" in result.errors[0].message
+    assert "add_plans" in result.errors[0].hint
+
+    acme.set_up(CLUSTER.format(more=READING))
+    (result,) = acme.gate("plan").values()
+    assert (result.status, result.errors) == ("clean", ())
+    assert result.figures["LlamaForCausalLM: distributed"] == 2

@@ -94,7 +94,8 @@ def _check(
     comparison.notes += [f"{name} is skipped: {reason}" for name, reason in comparison.skipped.items()]
     if not comparison.parts and not comparison.problems:
         if comparison.skipped:
-            return make_result(skipped="; ".join(dict.fromkeys(comparison.skipped.values())), notes=comparison.notes)
+            reasons = comparison.lacking or "; ".join(dict.fromkeys(comparison.skipped.values()))
+            return make_result(skipped=reasons, notes=comparison.notes)
         reasons = "; ".join([*(warning.message for warning in comparison.warnings), *comparison.notes])
         raise PatchgenError(f"no toy batch runs upstream's {heads[0].name}: {reasons}", hint=_BATCH)
     if not comparison.problems:  # a model that stopped half-way reaches less

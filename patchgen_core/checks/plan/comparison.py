@@ -32,12 +32,20 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
 from patchgen_core.checks.imports.module_text import give_text, given_texts
-from patchgen_core.checks.model_process.answering import check_heads, import_models, import_module, one_function
+from patchgen_core.checks.model_process.answering import (
+    check_heads,
+    import_models,
+    import_module,
+    model_setup,
+    one_function,
+)
 from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, quote_some
 from patchgen_core.models.environment import use_loopback
+from patchgen_core.models.model_setup import PlanReader
 from patchgen_core.models.optional_packages import raise_if_missing
+from patchgen_core.models.project_setup import run_setups
 from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.parallel_plan.plan import ParallelPlan
 from patchgen_core.workers.phases import phase
@@ -60,6 +68,7 @@ class _RankTask:
     plan: ParallelPlan
     sizes: Mapping[str, int]
     time_limit: float
+    setups: tuple[str, ...] = ()
 
 
 def check_request(request: ModelRequest) -> CheckResult:
@@ -67,7 +76,8 @@ def check_request(request: ModelRequest) -> CheckResult:
     subject: BesideRequest = request.subject
     module = import_module(subject.beside)
     make = one_function(module, lambda name: name == "get_parallel_plan", "get_parallel_plan()")
-    return check_heads(subject, lambda cls: check_plan(cls, _plan_for(make, cls)))
+    readers, setups = tuple(model_setup(request).plan_readers), request.setups
+    return check_heads(subject, lambda cls: check_plan(cls, _plan_for(make, cls), readers=readers, setups=setups))
 
 
 def _plan_for(make: Callable[..., Any], cls: type) -> Any:
@@ -88,6 +98,8 @@ def check_plan(
     config: PreTrainedConfig | None = None,
     sizes: Mapping[str, int] | None = None,
     time_limit: float = 120.0,
+    readers: Sequence[PlanReader] = (),
+    setups: tuple[str, ...] = (),
 ) -> CheckResult:
     """Check a plan against a model class: first :meth:`ParallelPlan.check` on the meta device, then for real.
 
@@ -106,22 +118,34 @@ def check_plan(
         config: the config to build it with; by default a toy config, for which the sizes are shortened as above.
         sizes: the number of ranks of each dimension of the plan; by default two for each.
         time_limit: seconds that the ranks may take.
+        readers: classes of the project's own plans, and what reads them.
+        setups: references of functions that set up models, which every rank calls as this process did.
     """
-    if not isinstance(plan, ParallelPlan):
-        message = f"get_parallel_plan() returns {plan!r}, no ParallelPlan"
-        return make_result((Problem(message, hint="Return patchgen_core.parallel_plan.ParallelPlan(...)."),))
     try:
-        chosen = plan.resolve_sizes(sizes)
+        read = read_plan(plan, readers)
+        chosen = read.resolve_sizes(sizes)
         if config is not None:
-            return _check(_RankTask(model_class, config, plan, chosen, time_limit), ())
+            return _check(_RankTask(model_class, config, read, chosen, time_limit, setups), readers, ())
         toy, short = _toy(model_class), _shortened(chosen)
         note = f"sizes {chosen} are checked as {short}, for which the toy config has experts enough"
-        return _check(_RankTask(model_class, toy, plan, short, time_limit), () if short == chosen else (note,))
+        task = _RankTask(model_class, toy, read, short, time_limit, setups)
+        return _check(task, readers, () if short == chosen else (note,))
     except PatchgenError as error:
         return make_result(error.problems)
 
 
-def _check(run: _RankTask, notes: tuple[str, ...]) -> CheckResult:
+def read_plan(plan: object, readers: Sequence[PlanReader]) -> ParallelPlan:
+    """A plan of this package's class, or of one that a set-up says how to read; a PatchgenError for anything else."""
+    if isinstance(plan, ParallelPlan):
+        return plan
+    for plan_class, read in readers:
+        if isinstance(plan, plan_class):
+            return ParallelPlan(read(plan))
+    hint = "Return patchgen_core.parallel_plan.ParallelPlan(...), or have a set-up read it (ModelSetup.add_plans)."
+    raise PatchgenError(f"get_parallel_plan() returns {plan!r}, no ParallelPlan", hint=hint)
+
+
+def _check(run: _RankTask, readers: Sequence[PlanReader], notes: tuple[str, ...]) -> CheckResult:
     try:
         with torch.device("meta"):
             model = run.model_class(copy.deepcopy(run.config))
@@ -129,7 +153,7 @@ def _check(run: _RankTask, notes: tuple[str, ...]) -> CheckResult:
         raise_if_missing(error)
         message = f"{run.model_class.__name__} cannot be built on the meta device: {_describe_error(error)}"
         return make_result((Problem(message),), notes=notes)
-    own = _own_plan(model, run.plan)
+    own = _own_plan(model, run.plan, readers)
     problems, notes = (*run.plan.check(model, run.sizes), *own.errors), (*notes, *own.notes)
     parameters = dict(model.named_parameters())
     figures = {"parameters": float(len(parameters))}
@@ -152,14 +176,16 @@ def _shortened(sizes: Mapping[str, int]) -> dict[str, int]:
     return {dim: next((n for n in range(2, size) if size % n == 0), size) for dim, size in sizes.items()}
 
 
-def _own_plan(model: nn.Module, plan: ParallelPlan) -> CheckResult:
+def _own_plan(model: nn.Module, plan: ParallelPlan, readers: Sequence[PlanReader]) -> CheckResult:
     """What the model's own ``get_parallel_plan()`` says, beside the plan of the project."""
     name = type(model).__name__
     method = getattr(model, "get_parallel_plan", None)
     if method is None:
         return make_result(notes=(f"{name} has no get_parallel_plan(): a trainer has to be given the plan",))
     try:
-        own = method()
+        own = read_plan(method(), readers)
+    except PatchgenError as error:
+        return make_result([replace(problem, message=f"{name}: {problem.message}") for problem in error.problems])
     except Exception as error:
         raise_if_missing(error)
         return make_result((Problem(f"{name}.get_parallel_plan() fails: {_describe_error(error)}"),))
@@ -181,7 +207,9 @@ def _apply_on_ranks(run: _RankTask) -> Iterator[Problem]:
             with phase("starting ranks"):  # the first ones wait for torch and transformers
                 for rank in range(prod(run.sizes.values())):
                     ranks.append(
-                        context.Process(target=_rank, args=(rank, packed, given_texts(), folder), daemon=True)
+                        context.Process(
+                            target=_rank, args=(rank, run.setups, packed, given_texts(), folder), daemon=True
+                        )
                     )
                     ranks[-1].start()
             with phase("ranks"):
@@ -278,13 +306,16 @@ def _describe_error(error: BaseException) -> str:
 # --- a rank, from inside ---------------------------------------------------------------------------
 
 
-def _rank(rank: int, packed: bytes, texts: Sequence[tuple[str, str, str]], folder: Path) -> None:
+def _rank(
+    rank: int, setups: tuple[str, ...], packed: bytes, texts: Sequence[tuple[str, str, str]], folder: Path
+) -> None:
     """The life of a rank: leaves ``result-<rank>``, or ``error-<rank>`` and exit code 1."""
     _redirect(folder / f"output-{rank}")
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     use_loopback()
     try:
+        run_setups(setups)
         for text in texts:
             give_text(*text)
         run: _RankTask = pickle.loads(packed)
