@@ -107,7 +107,7 @@ class Row:
 
 
 def _short(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}"
+    return "" if value is None else f"{value:.3g}" if abs(value) >= 0.001 else "0"
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,8 @@ from pathlib import Path
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
 from patchgen_core.upstream.releases import Release
-from tools.releases import find_release
+from tools.releases import NEEDED, REAL, find_release
 
-REAL = {"0.1.11": "5.2.0", "0.1.12": "5.9.0"}
-"""The project's releases, each with the release of transformers that its files were made from."""
 PYPROJECT = """[tool.patchgen]
 search_root = "veomni/models/transformers"
 package_prefix = "veomni.models.transformers"
@@ -43,6 +41,12 @@ FORWARDS = {"__init__.py": "from patchgen import *\n", "patch_spec.py": "from pa
 def find_upstream_release(version: str) -> Release:
     """The release of transformers that a release of the project is made for."""
     return find_release(REAL[version])
+
+
+def find_needed() -> list[Path]:
+    """The folders of what the project's own modules import beside upstream."""
+    releases = (find_release(version, distribution) for distribution, version in NEEDED.items())
+    return [release.folder for release in releases if release.origin != "installed"]
 
 
 def make_real_project(version: str, folder: Path) -> Project:

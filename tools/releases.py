@@ -21,6 +21,21 @@ FOLDER = ROOT / ".venv" / "releases"
 """Where they are kept: as long as the environment."""
 
 
+REAL = {"0.1.11": "5.2.0", "0.1.12": "5.9.0"}
+"""The releases of the real project, VeOmni, each with the release of transformers that its files were made from."""
+NEEDED = {
+    "anyio": "4.16.0",
+    "h11": "0.16.0",
+    "httpcore": "1.0.9",
+    "httpx": "0.28.1",
+    "huggingface-hub": "1.23.0",
+    "psutil": "7.2.2",
+    "sniffio": "1.3.1",
+    "tokenizers": "0.22.2",
+}
+"""What these import that this environment has not, or has in a release that they refuse."""
+
+
 def find_releases(distribution: str = "transformers") -> Releases:
     """Finds releases; what is missing is downloaded."""
     return Releases(FOLDER, distribution)
@@ -46,7 +61,8 @@ def sides(project: Project, release: Release, modules: tuple[str, ...]) -> dict[
 
 
 if __name__ == "__main__":
-    wanted = [("transformers", version) for version in ("5.2.0", *RELEASES)]
-    wanted += [("veomni", version) for version in ("0.1.11", "0.1.12")]
+    wanted = [(version, "transformers") for version in dict.fromkeys((*REAL.values(), *RELEASES))]
+    wanted += [(version, "veomni") for version in REAL]
+    wanted += [(version, distribution) for distribution, version in NEEDED.items()]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda release: find_release(*reversed(release)), wanted))
+        list(pool.map(lambda release: find_release(*release), wanted))
