@@ -22,15 +22,17 @@ def run_setups(references: Iterable[str]) -> ModelSetup:
     setup = ModelSetup()
     for reference in references:
         function = load_function(reference, _SETUP)
+        place, _, name = reference.rpartition(":")
+        label = f"{display_path(place) if place.endswith('.py') else place}:{name}"
         try:
             function(setup) if inspect.signature(function).parameters else function()
         except PatchgenError as error:
             first = error.problems[0]
-            message = f"the set-up '{reference}' fails: {first.message}"
+            message = f"the set-up '{label}' fails: {first.message}"
             raise PatchgenError(message, place_of(error), first.hint) from error
         except (Exception, SystemExit) as error:
             text = " ".join(str(error).split())
-            message = f"the set-up '{reference}' raises {type(error).__name__}: {text}".rstrip(": ")
+            message = f"the set-up '{label}' raises {type(error).__name__}: {text}".rstrip(": ")
             raise PatchgenError(message, place_of(error), _origin(error)) from error
     return setup
 

@@ -312,3 +312,35 @@ def pytest_report_header(config):
 
     return " ".join(["builders", *config.stash[RUN_STATE].session.settings.toy_batches])
 """
+
+
+def test_a_conftest_sets_up_models(pytester: pytest.Pytester, work: Workspace) -> None:
+    """The function is run in the process of models: pytest itself has not what it brings."""
+    work.write("pyproject.toml", SETTINGS)
+    work.config(
+        MLP.format(code="import acme_cluster; assert acme_cluster"),
+        "toy/toy_gpu_patch_gen_config.py",
+        PREAMBLE.format(name="toy"),
+    )
+    fix(work.check())
+    arguments = ("--patchgen-checks=parity", "--patchgen-device=cpu")
+    result = run(pytester, work, *arguments)
+    result.stdout.fnmatch_lines(["*raises ModuleNotFoundError: No module named 'acme_cluster'*"])
+
+    hook = """
+    import sys
+    from types import ModuleType
+
+    def stand_in(models):
+        sys.modules["acme_cluster"] = ModuleType("acme_cluster")
+
+    def pytest_patchgen_setup(config):
+        return [stand_in]
+    """
+    work.write("conftest.py", hook)
+    run(pytester, work, *arguments).assert_outcomes(passed=1)
+
+    work.write("conftest.py", hook.replace("sys.modules[", "sys.nodules["))
+    result = run(pytester, work, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*conftest.py:6: the set-up 'conftest.py:stand_in' raises AttributeError:*"])
