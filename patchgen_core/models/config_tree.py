@@ -66,7 +66,7 @@ def make_default(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
 def construct(config_class: type[PreTrainedConfig], values: Mapping[str, Any]) -> PreTrainedConfig:
     """``config_class(**values)``; PatchgenError when the class refuses them.
 
-    Classes of older releases take their parts as mappings alone, and lose those that are configurations already.
+    Some classes, such as those of older releases, take their parts as mappings alone.
     """
     from transformers import PreTrainedConfig
 
@@ -75,13 +75,21 @@ def construct(config_class: type[PreTrainedConfig], values: Mapping[str, Any]) -
         config = config_class(**values)
         if all(getattr(config, name, None) is not None for name in parts):
             return config
-        return config_class(**{**values, **{name: part.to_dict() for name, part in parts.items()}})
     except Exception as error:  # whatever a configuration class says no with
-        reason = " ".join(str(error).split())
-        raise PatchgenError(
-            f"no toy config can be made of {config_class.__name__}: {reason}",
-            hint="Give one: toy_config=... in the patch config, or <toy_root>/<model_type>_toy/config.json.",
-        ) from error
+        if not parts:
+            raise _refused(config_class, error) from error
+    try:
+        return config_class(**{**values, **{name: part.to_dict() for name, part in parts.items()}})
+    except Exception as error:
+        raise _refused(config_class, error) from error
+
+
+def _refused(config_class: type, error: Exception) -> PatchgenError:
+    reason = " ".join(str(error).split())
+    return PatchgenError(
+        f"no toy config can be made of {config_class.__name__}: {reason}",
+        hint="Give one: toy_config=... in the patch config, or <toy_root>/<model_type>_toy/config.json.",
+    )
 
 
 def declared_fields(config_class: type[PreTrainedConfig]) -> tuple[str, ...]:

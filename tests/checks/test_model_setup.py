@@ -164,6 +164,10 @@ class Plan:
 def get_parallel_plan():
     return Plan({"model.layers.*.mlp.down_proj.weight": Shard(0)})
 """
+BRINGING = """
+config.add_import("acme_cluster")
+config.add_post_import_block("CLUSTER = acme_cluster.__name__")
+"""
 CLUSTER = """
 import sys
 from types import ModuleType
@@ -179,7 +183,7 @@ READING = """from acme.models.llama.parallel_plan import Plan
 
 def test_a_plan_of_the_projects_own_class_is_read_as_its_set_up_says(acme: Acme) -> None:
     """The ranks that the plan is applied on need the set-up as well: the generated module imports what it brings."""
-    acme.config('config.add_import("acme_cluster")\n')
+    acme.config(BRINGING)
     acme.write("acme/models/llama/parallel_plan.py", PLAN)
     acme.set_up(CLUSTER.format(more=""))
     (result,) = acme.gate("plan").values()
