@@ -188,6 +188,14 @@ def test_a_model_that_returns_the_same_plan_needs_no_note() -> None:
     assert check_plan(WithPlan, SMALL, SmallConfig()).notes == ()
 
 
+def test_a_model_that_the_projects_plan_is_not_for_may_have_its_own() -> None:
+    whole = ParallelPlan({"ep": {"language_model.experts.gate_up_proj": Shard(0)}})
+    verdict = check_plan(WithPlan, whole, SmallConfig())
+    assert verdict.errors == ()
+    assert verdict.notes == ("WithPlan has a plan of its own: that of parallel_plan.py is for others",)
+    assert "matches no parameter" in told(check_plan(Small, whole, SmallConfig()))
+
+
 def test_a_model_that_returns_another_plan_is_red() -> None:
     other = ParallelPlan({"ep": {"experts.*": Shard(0)}})
     message = told(check_plan(WithPlan, other, SmallConfig()))

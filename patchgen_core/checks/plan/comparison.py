@@ -40,6 +40,7 @@ from patchgen_core.checks.model_process.answering import (
     one_function,
 )
 from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
+from patchgen_core.checks.plan.model_plan import choose_plan, read_plan, summarize_error
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, quote_some
 from patchgen_core.models.environment import use_loopback
@@ -134,27 +135,17 @@ def check_plan(
         return make_result(error.problems)
 
 
-def read_plan(plan: object, readers: Sequence[PlanReader]) -> ParallelPlan:
-    """A plan of this package's class, or of one that a set-up says how to read; a PatchgenError for anything else."""
-    if isinstance(plan, ParallelPlan):
-        return plan
-    for plan_class, read in readers:
-        if isinstance(plan, plan_class):
-            return ParallelPlan(read(plan))
-    hint = "Return patchgen_core.parallel_plan.ParallelPlan(...), or have a set-up read it (ModelSetup.add_plans)."
-    raise PatchgenError(f"get_parallel_plan() returns {plan!r}, no ParallelPlan", hint=hint)
-
-
 def _check(run: _RankTask, readers: Sequence[PlanReader], notes: tuple[str, ...]) -> CheckResult:
     try:
         with torch.device("meta"):
             model = run.model_class(copy.deepcopy(run.config))
     except Exception as error:
         raise_if_missing(error)
-        message = f"{run.model_class.__name__} cannot be built on the meta device: {_describe_error(error)}"
+        message = f"{run.model_class.__name__} cannot be built on the meta device: {summarize_error(error)}"
         return make_result((Problem(message),), notes=notes)
-    own = _own_plan(model, run.plan, readers)
-    problems, notes = (*run.plan.check(model, run.sizes), *own.errors), (*notes, *own.notes)
+    plan, own = choose_plan(model, run.plan, readers)
+    run = replace(run, plan=plan)
+    problems, notes = (*plan.check(model, run.sizes), *own.errors), (*notes, *own.notes)
     parameters = dict(model.named_parameters())
     figures = {"parameters": float(len(parameters))}
     if problems:
@@ -174,25 +165,6 @@ def _toy(model_class: type[PreTrainedModel]) -> PreTrainedConfig:
 def _shortened(sizes: Mapping[str, int]) -> dict[str, int]:
     """The smallest prime factor of each size: what divides by the size divides by it."""
     return {dim: next((n for n in range(2, size) if size % n == 0), size) for dim, size in sizes.items()}
-
-
-def _own_plan(model: nn.Module, plan: ParallelPlan, readers: Sequence[PlanReader]) -> CheckResult:
-    """What the model's own ``get_parallel_plan()`` says, beside the plan of the project."""
-    name = type(model).__name__
-    method = getattr(model, "get_parallel_plan", None)
-    if method is None:
-        return make_result(notes=(f"{name} has no get_parallel_plan(): a trainer has to be given the plan",))
-    try:
-        own = read_plan(method(), readers)
-    except PatchgenError as error:
-        return make_result([replace(problem, message=f"{name}: {problem.message}") for problem in error.problems])
-    except Exception as error:
-        raise_if_missing(error)
-        return make_result((Problem(f"{name}.get_parallel_plan() fails: {_describe_error(error)}"),))
-    if own == plan:
-        return make_result()
-    message = f"{name}.get_parallel_plan() returns another plan than the project's parallel_plan.py: {own!r}"
-    return make_result((Problem(message, hint="Let the method return parallel_plan.get_parallel_plan()."),))
 
 
 # --- the ranks, from outside -----------------------------------------------------------------------
@@ -216,7 +188,7 @@ def _apply_on_ranks(run: _RankTask) -> Iterator[Problem]:
                 in_time = _wait(ranks, run.time_limit)
             codes = [process.exitcode for process in ranks]
         except Exception as error:
-            yield Problem(f"the ranks to apply the plan on cannot be started: {_describe_error(error)}")
+            yield Problem(f"the ranks to apply the plan on cannot be started: {summarize_error(error)}")
             return
         finally:
             _end(ranks)
@@ -298,11 +270,6 @@ def _output(folder: Path, rank: int) -> str:
     return _read(folder / f"output-{rank}")[-_OUTPUT_SHOWN:].rstrip()
 
 
-def _describe_error(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
 # --- a rank, from inside ---------------------------------------------------------------------------
 
 
@@ -332,7 +299,7 @@ def _rank(
         dist.destroy_process_group()
     except BaseException as error:
         traceback.print_exc()
-        (folder / f"error-{rank}").write_text(_describe_error(error), encoding="utf-8")
+        (folder / f"error-{rank}").write_text(summarize_error(error), encoding="utf-8")
         sys.stderr.flush()
         os._exit(1)
     (folder / f"result-{rank}").write_text(json.dumps(messages), encoding="utf-8")
