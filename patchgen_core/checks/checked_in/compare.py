@@ -143,10 +143,6 @@ def _find_rivals(results: _Results) -> set[Path]:
 
 def compare(outcome: Outcome) -> ConfigResult:
     """The verdict on one config."""
-    from patchgen_core.checks.checked_in.causes import explain
-    from patchgen_core.checks.checked_in.other_generator import explain_other_generator
-    from patchgen_core.syntax.header import is_of_another_generator
-
     artifact = outcome.artifact
     if artifact is None:
         return ConfigResult(outcome, "error")
@@ -157,6 +153,10 @@ def compare(outcome: Outcome) -> ConfigResult:
     drifted = tuple(file for file in files if file.old != file.new)
     if not drifted:
         return ConfigResult(outcome, "clean")
+    from patchgen_core.checks.checked_in.causes import explain
+    from patchgen_core.checks.checked_in.other_generator import explain_other_generator
+    from patchgen_core.syntax.header import is_of_another_generator
+
     old, old_diff = files[0].old, files[1].old if len(files) > 1 else None
     if old is None or not is_of_another_generator(old):
         return ConfigResult(outcome, "drifted", explain(artifact, old, old_diff), drifted)
