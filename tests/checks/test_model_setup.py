@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from patchgen_core.checks.kernel.check import uses_kernels
 from patchgen_core.errors import PatchgenError
+from patchgen_core.project.table import load_project
 from tests.checks.acme_project import SETUP, SLOTS, Acme
 
 pytestmark = pytest.mark.torch
@@ -25,6 +27,13 @@ def test_slots_of_another_class_are_not_offered_for_their_name(acme: Acme) -> No
     (result,) = results.values()
     assert result.status == "clean"
     assert result.notes[-1].startswith("slots of acme.kernels:OpSlot are left as they are")
+
+
+def test_kernels_of_this_package_concern_projects_with_its_slots(acme: Acme) -> None:
+    acme.config(SLOTS)
+    assert not uses_kernels(load_project(acme.root))
+    acme.config(SLOTS.replace("acme.kernels", "patchgen_core.ops"))
+    assert uses_kernels(load_project(acme.root))
 
 
 def test_a_set_up_offers_the_kernels_of_the_projects_own_slots(acme: Acme) -> None:

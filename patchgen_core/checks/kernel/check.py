@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.model_process.check import model_process, refuse_device, refuse_setup
 from patchgen_core.checks.model_process.process import KernelName
+from patchgen_core.checks.parity.slots import read_slots, text_of_blocks
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import PatchgenError
+from patchgen_core.files import read_text
+from patchgen_core.ops.slot import OpSlot
 from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
 
 _FUNCTION = "patchgen_core.checks.kernel.comparison:check_request"
 
@@ -29,7 +34,7 @@ class KernelCheck(Check):
     def project_items(self, path: Path) -> Iterator[str]:
         """One item for every kernel that can run here; one that fails when they cannot be told."""
         project = self.session.project(path)
-        if not uses_kernels(project.find_configs(), bool(project.kernels)):
+        if not uses_kernels(project):
             return
         try:
             kernels = self._kernels(project)
@@ -60,9 +65,19 @@ class KernelCheck(Check):
         return f"{self.name}[{'-'.join(kernel)}]"
 
 
-def uses_kernels(configs: Sequence[Path], registers: bool) -> bool:
-    """Whether a project has to do with kernels: it registers some, or a config makes an op slot."""
-    return registers or any(b"OpSlot" in path.read_bytes() for path in configs if path.is_file())
+def uses_kernels(project: Project) -> bool:
+    """Whether a project has to do with kernels: it registers some, or a config makes a slot of this package."""
+    if project.kernels:
+        return True
+    library = Library(project, SourceCache())
+    texts = ((path, read_text(path) or "") for path in project.find_configs())
+    slots = (
+        slot
+        for path, text in texts
+        if OpSlot.__name__ in text
+        for slot in read_slots(text_of_blocks(text), project.module_name(path), library)
+    )
+    return any(slot.is_own for slot in slots)
 
 
 def _largest_error(result: CheckResult) -> Iterator[str]:
