@@ -8,7 +8,7 @@ from types import GeneratorType
 from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from patchgen_core.config.arguments import caller
-from patchgen_core.config.declarations import Helper, ImportSpec, Patch
+from patchgen_core.config.declarations import Allowance, Helper, ImportSpec, Patch, Tolerance
 from patchgen_core.errors import Location
 
 T = TypeVar("T")
@@ -28,6 +28,10 @@ class PlacedPair(tuple[Any, ...]):
     location: Location | None = None
 
 
+_DECLARATIONS = (Patch, ImportSpec, Helper, Allowance, Tolerance)
+_PLACED = (PlacedText, PlacedPair, *_DECLARATIONS)
+
+
 class Entries(list[T]):
     """Entries in the order in which they came, each with the line that it was declared on.
 
@@ -40,9 +44,11 @@ class Entries(list[T]):
         super().__init__(self._placed(values))
 
     def _placed(self, values: Iterable[T]) -> list[T]:
+        ordered = sorted(values, key=str) if isinstance(values, (set, frozenset)) else list(values)
+        if all(map(_is_placed, ordered)):
+            return ordered
         location = caller()
-        ordered = sorted(values, key=str) if isinstance(values, (set, frozenset)) else values
-        return [self._place(value, location) for value in ordered]
+        return [value if _is_placed(value) else self._place(value, location) for value in ordered]
 
     def _like(self, values: Iterable[T]) -> Entries[T]:
         return Entries(values, self._place)
@@ -182,14 +188,18 @@ class EntryField(Generic[T]):
         vars(config)[self.name] = Entries(values, self.place) if isinstance(values, _MANY) else values
 
 
+def _is_placed(value: Any) -> bool:
+    return isinstance(value, _PLACED) and value.location is not None
+
+
 def place_text(value: Any, location: Location) -> Any:
     """A text with its line."""
-    return _at(PlacedText(value), location) if type(value) is str else value
+    return _at(PlacedText(value), location) if isinstance(value, str) else value
 
 
 def place_pair(value: Any, location: Location) -> Any:
     """A pair with its line."""
-    return _at(PlacedPair(value), location) if type(value) is tuple else value
+    return _at(PlacedPair(value), location) if isinstance(value, tuple) else value
 
 
 def _at(value: PlacedText | PlacedPair, location: Location) -> PlacedText | PlacedPair:
@@ -199,8 +209,7 @@ def _at(value: PlacedText | PlacedPair, location: Location) -> PlacedText | Plac
 
 def place_declaration(value: Any, location: Location) -> Any:
     """A declaration with its line."""
-    is_placed = not isinstance(value, (Patch, ImportSpec, Helper)) or value.location is not None
-    return value if is_placed else replace(value, location=location)
+    return replace(value, location=location) if isinstance(value, _DECLARATIONS) else value
 
 
 def place_helper(value: Any, location: Location) -> Any:
