@@ -221,3 +221,19 @@ def test_dropped_where_the_keywords_hand_it_on_is_a_warning(
     config = override("HeadForCausalLM.forward", "self, x, *, size=0, **kwargs", f"return {call}")
     message = "'HeadForCausalLM.forward' drops the parameter 'mask' of upstream's, which only **kwargs takes now"
     assert weights(work, config, UPSTREAM + HEAD.format(prepares=prepares))[message] == weight
+
+
+def test_renamed_that_is_read_from_the_keywords_is_a_warning(work: Workspace) -> None:
+    body = "cache = kwargs.pop('cache', None)\n    return self.layer(ids)"
+    renamed = override("Model.forward", "self, ids, types=None, **kwargs", body)
+    head = override("ModelForCausalLM.forward", "self, ids, mask=None, types=None, cache=None, **kwargs")
+    message = "'Model.forward' calls 'types' what upstream's calls 'cache'"
+    assert weights(work, renamed + head) == {message: "warning"}
+
+
+def test_renamed_that_own_callers_pass_by_name_beside_stars_is_a_warning(work: Workspace) -> None:
+    attention = override("Attention.forward", "self, x, cache=None, **kwargs")
+    message = "'Attention.forward' calls 'cache' what upstream's calls 'mask'"
+    assert weights(work, attention) == {message: "error"}
+    layer = override("Layer.forward", "self, x, mask=None, **kwargs", "return self.attention(x, cache=x, **kwargs)")
+    assert weights(work, attention + layer) == {message: "warning"}

@@ -75,7 +75,7 @@ def _of_upstream_parameters(
                 yield SignatureChange("renamed", message, (renamed[name],), name)
             elif takes_all and name not in passed_beside:
                 continue
-            elif name not in _read_from_kwargs(function, ours.kwargs_name):
+            elif name not in read_from_kwargs(function, ours.kwargs_name):
                 dropped.append(name)
         elif own.required and not parameter.required:
             yield SignatureChange("required", f"requires '{name}', for which upstream's has a default", (name,))
@@ -121,7 +121,8 @@ def _passed_beside(function: Function, kwargs: str) -> set[str]:
     return {keyword.arg for call in handing_on for keyword in call.keywords if keyword.arg is not None}
 
 
-def _read_from_kwargs(function: Function, kwargs: str) -> set[str]:
+def read_from_kwargs(function: Function, kwargs: str) -> set[str]:
+    """The keywords that a function looks up in its ``**kwargs``."""
     names = set()
     for node in ast.walk(function):
         key: ast.expr | None = None

@@ -6,7 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule, Severity, Subject
-from patchgen_core.checks.contract.signature_changes import SignatureChange, both_signatures, signature_changes
+from patchgen_core.checks.contract.signature_changes import (
+    SignatureChange,
+    both_signatures,
+    read_from_kwargs,
+    signature_changes,
+)
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, all_methods, last_name
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import Signature, misfit, read_parameters
@@ -55,7 +60,7 @@ def _judged(
         return "error", f"'{reaching[0].owner}' passes so many by position. {_HINT}"
     named = {change.theirs} if change.kind == "renamed" else set(change.names)
     if change.kind in ("renamed", "dropped") and named <= _handed_on(subject, replaced, ours) and not reaching:
-        return "warning", "What it hands its **kwargs on to takes them. Name them all the same if you can."
+        return "warning", "Its **kwargs are read for it, or handed on. Name it as a parameter all the same if you can."
     lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
     is_safe = are_known and all(_fits(subject, call, ours, change, lost) for call in calls)
     if not is_safe or (change.kind == "renamed" and reaching and _differ(subject, change.theirs, change.names[0])):
@@ -64,11 +69,11 @@ def _judged(
 
 
 def _handed_on(subject: Subject, replaced: Replaced, ours: Signature) -> set[str]:
-    """The parameters that a function hands on to others in its ``**kwargs``, and that these take.
+    """The parameters that a function reads from its ``**kwargs``, or hands on in them to others that take them.
 
     ``generate()`` refuses what a model with a head takes so, unless the class prepares it.
     """
-    names: set[str] = set()
+    names = read_from_kwargs(replaced.node, ours.kwargs_name) if ours.kwargs_name else set()
     for call, callees in subject.callers.evident if ours.kwargs_name else ():
         stars = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
         if call.owner == replaced.dotted and ours.kwargs_name in map(last_name, stars):
@@ -104,6 +109,8 @@ def _fits(subject: Subject, call: Call, ours: Signature, change: SignatureChange
         names = [parameter.name for parameter in ours.positional]
         places = {name: names.index(name) if name in names else len(node.args) for name in change.names}
         return all(subject.callers.supplies(call, place, name) for name, place in places.items())
+    if change.kind == "renamed" and subject.is_own(call.owner) and change.names[0] in {k.arg for k in node.keywords}:
+        return True  # its author knows the name, whatever else the stars hold
     return not has_stars
 
 
