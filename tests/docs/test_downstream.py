@@ -27,6 +27,7 @@ FILES = {
         [tool.patchgen]
         search_root = "acme/models"
         package_prefix = "acme.models"
+        diffs = true
 
         [tool.pytest.ini_options]
         testpaths = ["tests"]
