@@ -375,7 +375,7 @@ def test_orphans_are_listed_and_removed(gated: Workspace, pytester: pytest.Pytes
         "removed  proj/models/toy/generated/patched_modeling_old.diff",
         "removed  proj/models/toy/generated/patched_modeling_old.py",
     ]
-    assert sorted(path.name for path in generated(gated).parent.iterdir()) == [
+    assert sorted(path.name for path in generated(gated).parent.glob("*.*")) == [
         "patched_modeling_toy_gpu.diff",
         "patched_modeling_toy_gpu.py",
     ]

@@ -77,7 +77,7 @@ def test_nothing_selected_is_no_green_run(gated: Workspace, pytester: pytest.Pyt
 
 def test_fixing_rewrites_every_drifted_file_once(work: Workspace, pytester: pytest.Pytester) -> None:
     modules = make_several(work)
-    before = {path: (path.read_bytes(), path.stat().st_ino) for path in work.models.glob("*/generated/*")}
+    before = {path: (path.read_bytes(), path.stat().st_ino) for path in work.models.glob("*/generated/*.*")}
     kept, *drifted = modules
     for path in drifted[:-1]:
         edit(path)
@@ -87,7 +87,7 @@ def test_fixing_rewrites_every_drifted_file_once(work: Workspace, pytester: pyte
     result.assert_outcomes(passed=3 * total + 1)
     rewrote = [line.partition("  ")[2] for line in result.outlines if line.startswith("rewrote ")]
     assert sorted(rewrote) == [path.relative_to(work.root).as_posix() for path in drifted]
-    assert {path: path.read_bytes() for path in work.models.glob("*/generated/*")} == {
+    assert {path: path.read_bytes() for path in work.models.glob("*/generated/*.*")} == {
         path: text for path, (text, _) in before.items()
     }
     assert kept.stat().st_ino == before[kept][1]

@@ -128,15 +128,18 @@ def process_group() -> Iterator[None]:
 pytestmark = pytest.mark.usefixtures("zoo_on_path")
 
 
-MADE: dict[str, Zoo] = {}
+@pytest.fixture(scope="module")
+def zoos(zoo_on_path: None) -> dict[str, Zoo]:
+    """Those that were built so far, with the modules that can be imported now."""
+    return {}
 
 
 @pytest.fixture
-def zoo(request: pytest.FixtureRequest) -> Zoo:
+def zoo(request: pytest.FixtureRequest, zoos: dict[str, Zoo]) -> Zoo:
     name = request.param
-    if name not in MADE:
-        MADE[name] = make(name)
-    return MADE[name]
+    if name not in zoos:
+        zoos[name] = make(name)
+    return zoos[name]
 
 
 def make(name: str) -> Zoo:
