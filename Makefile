@@ -4,9 +4,6 @@ EXTRAS := parity,xdist,dev
 # the oldest that pyproject.toml allows: tests change from one ruff to the other
 OLDEST_RUFF := 0.12.0
 
-# tests and the gate start hundreds of processes: what they import is compiled once
-unexport PYTHONDONTWRITEBYTECODE
-
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
