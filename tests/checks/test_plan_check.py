@@ -471,9 +471,10 @@ def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def _runs(pid: int) -> bool:
+    """Whether a process is there and no zombie; it may end between two looks at it."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat")
+        return not Path("/proc/self").exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
