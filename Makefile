@@ -1,13 +1,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
-EXTRAS := parity,xdist,dev
+EXTRAS := parity,xdist,dev,service
 # the oldest that pyproject.toml allows: tests change from one ruff to the other
 OLDEST_RUFF := 0.12.0
 
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
-.PHONY: gate test tests quick test-core browser releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges bench clean
+.PHONY: gate test tests quick test-core browser server releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -15,14 +15,14 @@ gate: .venv/installed  ## the main job: the gate over examples/zoo
 test: .venv/installed  ## everything that must pass: the tests with the gate over examples/zoo, and beside them the lint
 	$(MAKE) --no-print-directory -j2 tests lint
 
-tests: .venv/installed browser releases
+tests: .venv/installed browser server releases
 	$(BIN)/python -m pytest -p pytest_patchgen -n auto --dist worksteal
 
-quick: .venv/installed browser releases  ## the tests that take little
+quick: .venv/installed browser server releases  ## the tests that take little
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
-test-core: EXTRAS := xdist,dev
-test-core: .venv/installed  ## what takes little and needs neither torch nor transformers
+test-core: EXTRAS := xdist,dev,service
+test-core: .venv/installed server  ## what takes little and needs neither torch nor transformers
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not torch and not browser and not slow"
 
 browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian's chromium where there is none
@@ -33,6 +33,16 @@ browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian
 	{ install || { $$root apt-get update && install; }; } > .venv/browser.log 2>&1; \
 	there > /dev/null && exit; \
 	echo "the tests of the HTML reports need chromium and chromedriver, which apt-get did not install: see .venv/browser.log" >&2; \
+	exit 1
+
+server: .venv/installed  ## PostgreSQL and bubblewrap for the tests of the service: Debian's where there are none
+	@there() { command -v bwrap && { command -v initdb || ls /usr/lib/postgresql/*/bin/initdb; }; }; \
+	there > /dev/null 2>&1 && exit; \
+	root=$$(test "$$(id -u)" = 0 || echo sudo); \
+	install() { $$root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql bubblewrap; }; \
+	{ install || { $$root apt-get update && install; }; } > .venv/server.log 2>&1; \
+	there > /dev/null 2>&1 && exit; \
+	echo "the tests of the service need PostgreSQL and bubblewrap, which apt-get did not install: see .venv/server.log" >&2; \
 	exit 1
 
 releases: .venv/installed  ## the releases of transformers that the tests compare

@@ -37,6 +37,8 @@ Main = Callable[..., int]
 
 _CHECK = "check"
 _COMMANDS = "patchgen_core.cli.commands"
+ENTRY_POINTS = "patchgen.commands"
+"""The group of entry points by which packages add subcommands: ``name = "package.module"``."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -121,7 +123,8 @@ def _main(argv: Sequence[str], project: Project | None, prog: str) -> int:
 
 
 def _find_command(word: str) -> _Subcommand | None:
-    """The module of a subcommand: that of its name in ``commands``; None for another word."""
+    """The module of a subcommand: that of its name in ``commands``, or of a package's entry point; None for another
+    word."""
     if not word.isidentifier() or word.startswith("_"):
         return None
     name = f"{_COMMANDS}.{word}"
@@ -130,7 +133,9 @@ def _find_command(word: str) -> _Subcommand | None:
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
-        return None
+    from importlib.metadata import entry_points
+
+    return next((cast("_Subcommand", entry.load()) for entry in entry_points(group=ENTRY_POINTS, name=word)), None)
 
 
 def _options(arguments: list[str], prog: str) -> argparse.Namespace:

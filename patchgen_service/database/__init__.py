@@ -1,0 +1,1 @@
+"""What the service remembers: its tables, their migrations, and copies of them."""
