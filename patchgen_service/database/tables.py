@@ -199,7 +199,7 @@ class Result(Base):
         config: what reports call it; ``path`` is its file, from the repository's root.
         check: the check's name; ``item`` that of the item, such as ``parity[eager]``.
         status: one of ``patchgen_core.checks.result.Status``.
-        change: ``new``, ``known`` or ``fixed`` beside the baseline; empty for what was and is clean, and while unknown.
+        change: ``new``, ``known`` or ``fixed`` beside the baseline; else empty, as for what was and is clean.
         figures: what was measured, by name.
         data: digest of the whole result, as :func:`patchgen_core.checks.result.pack` makes it, in JSON.
     """
