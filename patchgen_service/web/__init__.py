@@ -1,0 +1,1 @@
+"""What browsers and scripts ask: pages, the API and the webhooks."""

@@ -1,0 +1,92 @@
+"""Pages from templates: everything that is not markup of ours is escaped."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import markupsafe
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from patchgen_core.report.html.markup import Markup, as_markup, tag
+from patchgen_core.report.words import quantity
+from patchgen_service.web.site import Site
+from patchgen_service.web.words import duration, face, time_ago
+
+FOLDER = Path(__file__).parent
+REPORT_FOLDER = Path(__file__).parents[2] / "patchgen_core" / "report" / "html"
+
+
+def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """The response with a template's page; ``values`` are what it shows."""
+    site: Site = request.app.state.site
+    text = _templates().get_template(template).render(request=request, now=site.clock(), **values)
+    return HTMLResponse(text, status)
+
+
+@lru_cache(1)
+def _templates() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters.update(duration=duration, quantity=quantity)
+    environment.globals.update(face=face, badge=_badge, moment=_moment, asset=asset_address)
+    return environment
+
+
+def _finalize(value: object) -> object:
+    """Text of the report's components as it is; other text escaped as they do it, control characters too."""
+    return markupsafe.Markup(as_markup(value)) if isinstance(value, str) and not _is_safe(value) else value
+
+
+def _is_safe(value: str) -> bool:
+    return isinstance(value, markupsafe.Markup)
+
+
+def _badge(state: str) -> Markup:
+    """A state as a word with its sign and colour."""
+    look = face(state)
+    return tag("span", tag("span", look.sign, aria_hidden="true"), f" {look.word}", class_=f"badge t-{look.tone}")
+
+
+def _moment(moment: datetime | None, now: datetime) -> Markup:
+    """A moment as people say it; a pointer that rests on it shows it in full."""
+    if moment is None:
+        return Markup()
+    exact = moment.strftime("%Y-%m-%d %H:%M:%S UTC")
+    return tag("time", time_ago(moment, now), datetime=moment.isoformat(), title=exact)
+
+
+@lru_cache(16)
+def asset_address(name: str) -> str:
+    """The address of a file of the pages, which changes with its content."""
+    return f"/static/{name}?v={hashlib.sha256(read_asset(name)).hexdigest()[:12]}"
+
+
+@lru_cache(16)
+def read_asset(name: str) -> bytes:
+    """A file of the pages; ``report.css`` is the style of the core's reports. A KeyError where there is none."""
+    if name not in ASSETS:
+        raise KeyError(name)
+    return (REPORT_FOLDER / "style.css" if name == "report.css" else FOLDER / "static" / name).read_bytes()
+
+
+ASSETS = {
+    "report.css": "text/css; charset=utf-8",
+    "service.css": "text/css; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "service.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""The files of the pages, with their media types."""
