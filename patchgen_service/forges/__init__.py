@@ -1,0 +1,1 @@
+"""GitHub, GitLab, Forgejo and Gitea: what they send, and what is asked of them."""

@@ -1,0 +1,1 @@
+"""git: mirrors of repositories, their history, checkouts, and commits that are pushed."""
