@@ -51,10 +51,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "patchgen: a check of a patch config")
     if config.getoption("markers", False):
         _describe_marks(config)
-    told = getattr(config, "workerinput", {}).get("patchgen", {})  # by a controller of pytest-xdist
-    config.option.patchgen_checks = told.get("checks", config.option.patchgen_checks)
-    is_asked = told.get("is_asked", _is_asked(config))
-    is_on = told.get("is_on", is_asked or config.getini("patchgen"))
+    controller = getattr(config, "workerinput", {}).get("patchgen", {})  # by a controller of pytest-xdist
+    config.option.patchgen_checks = controller.get("checks", config.option.patchgen_checks)
+    is_asked = controller.get("is_asked", _is_asked(config))
+    is_on = controller.get("is_on", is_asked or config.getini("patchgen"))
     if is_on or any(_is_config(argument) for argument in config.args):
         from pytest_patchgen.reporter import start
 

@@ -86,18 +86,18 @@ def generate_and_write(
     if problems:
         raise PatchgenError.from_problems(problems)
     contracts = Contracts(project, loader.sources)
-    made = [
+    results = [
         (outcome.artifact, contracts.examine(outcome.artifact, outcome.path))
         for outcome in outcomes
         if outcome.artifact is not None
     ]
-    files = [file for artifact, _ in made for file in artifact.output(save_diff)]
+    files = [file for artifact, _ in results for file in artifact.output(save_diff)]
     written = [] if dry_run else write_files(files)
     if cache is not None:
         cache.keep(selection, outcomes, reader)
     return [
         CodegenResult(artifact, tuple(path for path, _ in artifact.files if path in written), verdict)
-        for artifact, verdict in made
+        for artifact, verdict in results
     ]
 
 
@@ -173,7 +173,7 @@ class ModelingCodeGenerator:
 
     def _home(self) -> tuple[Path, str]:
         """The file and the variable that hold the config; where it was made when nothing does."""
-        made = self.config.location.file
+        origin = self.config.location.file
         places = [
             (os.path.abspath(module.__file__ or ""), name)
             for module in list(sys.modules.values())
@@ -181,8 +181,8 @@ class ModelingCodeGenerator:
             for name, value in list(vars(module).items())
             if value is self.config
         ]
-        places.sort(key=lambda place: (place[0] != made, place[1] != DEFAULT_NAME, place))
-        return (Path(places[0][0]), places[0][1]) if places else (Path(made), DEFAULT_NAME)
+        places.sort(key=lambda place: (place[0] != origin, place[1] != DEFAULT_NAME, place))
+        return (Path(places[0][0]), places[0][1]) if places else (Path(origin), DEFAULT_NAME)
 
 
 def _modules_of(path: Path) -> list[tuple[str, ModuleType]]:

@@ -121,10 +121,10 @@ class CheckResult:
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        said = [problem.title for problem in self.errors] or [str(cause) for cause in self.causes]
-        if not said:
+        titles = [problem.title for problem in self.errors] or [str(cause) for cause in self.causes]
+        if not titles:
             return self.reason or self.status
-        return said[0] if len(said) == 1 else f"{said[0]} (and {len(said) - 1} more)"
+        return titles[0] if len(titles) == 1 else f"{titles[0]} (and {len(titles) - 1} more)"
 
 
 def make_result(

@@ -341,9 +341,9 @@ def _cut_some(source: SourceFile, group: list[ast.stmt], cut: list[ast.stmt]) ->
             if number + 1 < len(group):
                 edits.append(Edit(source.start(statement), source.start(group[number + 1]), ""))
             else:
-                kept = next(s for s in reversed(group) if s not in cut)
-                edits = [edit for edit in edits if edit.end <= source.end(kept)]
-                edits.append(Edit(source.end(kept), source.end(statement), ""))
+                last = next(s for s in reversed(group) if s not in cut)
+                edits = [edit for edit in edits if edit.end <= source.end(last)]
+                edits.append(Edit(source.end(last), source.end(statement), ""))
     return edits
 
 

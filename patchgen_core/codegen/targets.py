@@ -147,10 +147,10 @@ class Targets:
     def _resolve_init(self, patch: Patch, nodes: tuple[Definition, ...], replacement: Replacement) -> PlannedPatch:
         for node in nodes:
             decorated = [ast.unparse(decorator) for decorator in node.decorator_list]
-            made = next((d for d in decorated if "dataclass" in d), None)
-            if made and not methods(node, "__init__"):
+            maker = next((d for d in decorated if "dataclass" in d), None)
+            if maker and not methods(node, "__init__"):
                 raise PatchgenError(
-                    f"modify_init: the __init__ of '{patch.target}' is made by its decorator @{made}",
+                    f"modify_init: the __init__ of '{patch.target}' is made by its decorator @{maker}",
                     patch.location,
                     "Use override_method on __post_init__.",
                 )
@@ -172,12 +172,14 @@ class Targets:
                 "Write 'Class.method', or 'Class.name.setter' for a property's setter.",
             )
         accessor = "" if accessor == "getter" else accessor
-        found = [node for node in nodes if methods(node, method, accessor)]
-        if not found:
+        definitions = [node for node in nodes if methods(node, method, accessor)]
+        if not definitions:
             self._check_slip(patch, nodes, method, accessor)
         replacement = self._read(patch, accessor)
         self._refuse_class(patch.target, patch, replacement)
-        return PlannedPatch(patch, tuple(found) or nodes, method, accessor, replacement=replacement, added=not found)
+        return PlannedPatch(
+            patch, tuple(definitions) or nodes, method, accessor, replacement=replacement, added=not definitions
+        )
 
     def _check_slip(self, patch: Patch, nodes: Iterable[Definition], method: str, accessor: str) -> None:
         if accessor:

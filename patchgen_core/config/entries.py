@@ -109,8 +109,8 @@ class Entries(list[T]):
 
     def intersection(self, *others: Iterable[T]) -> Entries[T]:
         """The entries that are in all others as well."""
-        kept = [list(other) for other in others]
-        return self._like(entry for entry in self if all(entry in other for other in kept))
+        lists = [list(other) for other in others]
+        return self._like(entry for entry in self if all(entry in other for other in lists))
 
     def isdisjoint(self, other: Iterable[T]) -> bool:
         """Whether nothing is in both."""

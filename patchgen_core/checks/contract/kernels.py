@@ -33,20 +33,20 @@ class Kernels:
     """The modules that register kernels, and pairs of op and variant; ``ANY`` for what the text does not tell."""
 
     modules: tuple[str, ...] = ()
-    found: frozenset[tuple[str, str]] = frozenset()
+    specs: frozenset[tuple[str, str]] = frozenset()
 
     def has(self, op: str, variant: str) -> bool:
         """Whether a kernel for a slot is registered, or may be."""
-        return any(_can_match(op, o) and _can_match(variant, v) for o, v in self.found)
+        return any(_can_match(op, o) and _can_match(variant, v) for o, v in self.specs)
 
     def variants(self, op: str) -> list[str]:
         """The variants of an op for which there is a kernel."""
-        return sorted({v for o, v in self.found if o == op and v != ANY})
+        return sorted({v for o, v in self.specs if o == op and v != ANY})
 
     @property
     def ops(self) -> set[str]:
         """The ops for which there is a kernel."""
-        return {o for o, _ in self.found if o != ANY}
+        return {o for o, _ in self.specs if o != ANY}
 
 
 @dataclass(frozen=True)

@@ -101,8 +101,8 @@ def _nearest(word: str) -> str:
     if alike[near] < len(near) - 1:
         names = {rule.name: rule.code for rule in EVERY_RULE}
         near = names.get(closest(word, names) or "", "")
-    meant = f"Did you mean '{near}'? " if near else ""
-    return f"{meant}'patchgen rule' lists the rules."
+    suggestion = f"Did you mean '{near}'? " if near else ""
+    return f"{suggestion}'patchgen rule' lists the rules."
 
 
 class Contracts:

@@ -139,8 +139,8 @@ class _Check:
             yield f"the eager kernel raises {type(error).__name__}: {error}", "The case or the eager kernel is wrong."
             return
         try:
-            got = own if self.kernel is self.eager else run_kernel(self.kernel, case, dtype, self.device, gaps=gaps)
-            yield from self._compare(got, own, right, dtype)
+            actual = own if self.kernel is self.eager else run_kernel(self.kernel, case, dtype, self.device, gaps=gaps)
+            yield from self._compare(actual, own, right, dtype)
             if number == 0:
                 yield from self._check_alone(case, own, right, dtype)
         except Exception as error:
@@ -159,36 +159,36 @@ class _Check:
                 yield message, hint or f"This is where {when}."
 
     def _compare(
-        self, got: KernelRun, own: KernelRun, right: KernelRun, dtype: torch.dtype
+        self, actual: KernelRun, own: KernelRun, right: KernelRun, dtype: torch.dtype
     ) -> Iterator[tuple[str, str]]:
-        for name in got.overwritten:
+        for name in actual.overwritten:
             yield f"overwrites {name}", "Whoever else holds that tensor gets wrong values: work on a copy."
-        if got.outputs.keys() != own.outputs.keys():
-            yield f"returns {len(got.outputs)} tensors, eager {len(own.outputs)}", ""
+        if actual.outputs.keys() != own.outputs.keys():
+            yield f"returns {len(actual.outputs)} tensors, eager {len(own.outputs)}", ""
             return
         for name, value in right.outputs.items():
-            yield from self._compare_one(name, got.outputs[name], own.outputs[name], value, dtype)
+            yield from self._compare_one(name, actual.outputs[name], own.outputs[name], value, dtype)
         for name, gradient in right.gradients.items():
             label = f"gradient of {name}"
-            problems = list(self._compare_one(label, got.gradients.get(name), own.gradients[name], gradient, dtype))
+            problems = list(self._compare_one(label, actual.gradients.get(name), own.gradients[name], gradient, dtype))
             yield from problems
-            if name in got.again and not problems:
-                for message, _ in self._compare_one(label, got.again[name], own.gradients[name], gradient, dtype):
+            if name in actual.again and not problems:
+                for message, _ in self._compare_one(label, actual.again[name], own.gradients[name], gradient, dtype):
                     yield f"{message} in a second backward pass", "The first must not overwrite what was saved for it."
 
     def _compare_one(
-        self, name: str, got: Tensor | None, own: Tensor | None, right: Tensor | None, dtype: torch.dtype
+        self, name: str, actual: Tensor | None, own: Tensor | None, right: Tensor | None, dtype: torch.dtype
     ) -> Iterator[tuple[str, str]]:
-        if got is None or own is None or right is None:
-            if (got is None) != (own is None):
-                yield f"the {name} is {'missing' if got is None else 'there'}, unlike eager's", ""
+        if actual is None or own is None or right is None:
+            if (actual is None) != (own is None):
+                yield f"the {name} is {'missing' if actual is None else 'there'}, unlike eager's", ""
             return
-        if got.shape != own.shape or got.dtype != own.dtype:
-            one, other = (f"{tuple(tensor.shape)} of {_dtype_name(tensor.dtype)}" for tensor in (got, own))
+        if actual.shape != own.shape or actual.dtype != own.dtype:
+            one, other = (f"{tuple(tensor.shape)} of {_dtype_name(tensor.dtype)}" for tensor in (actual, own))
             yield f"{name} is {one}, eager's {other}", ""
             return
         is_eager = self.kernel is self.eager
-        ratio, error, allowed = _worst(got, None if is_eager else own, right, dtype, TOLERANCES[dtype])
+        ratio, error, allowed = _worst(actual, None if is_eager else own, right, dtype, TOLERANCES[dtype])
         key = f"{_dtype_name(dtype)} {name}"
         self.figures[key] = max(self.figures.get(key, 0.0), ratio)
         if not ratio <= 1:
@@ -274,7 +274,7 @@ def _outputs(returned: Any) -> dict[str, Tensor]:
 
 
 def _worst(
-    got: Tensor, own: Tensor | None, right: Tensor, dtype: torch.dtype, tolerance: KernelTolerance
+    actual: Tensor, own: Tensor | None, right: Tensor, dtype: torch.dtype, tolerance: KernelTolerance
 ) -> tuple[float, float, float]:
     """The largest error as a share of what is allowed there, the error, and what is allowed."""
     if right.numel() == 0:
@@ -284,7 +284,7 @@ def _worst(
     allowed = tolerance.units * torch.finfo(dtype).eps * torch.maximum(along, _SHARE * size.max())
     if own is not None:
         allowed = allowed + tolerance.multiple * _along(_error(own, right))
-    error = _along(_error(got, right))
+    error = _along(_error(actual, right))
     ratio = (
         torch.where(error == 0, torch.zeros_like(error), error / allowed).nan_to_num(nan=_BEYOND).clamp(max=_BEYOND)
     )

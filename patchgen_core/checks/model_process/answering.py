@@ -131,8 +131,8 @@ def _caught(ask: Callable[[], Any]) -> Any:
 def _trace(error: BaseException) -> str:
     whole = traceback.TracebackException.from_exception(error)
     own = (__file__, importlib.__file__)
-    kept = [at for at in whole.stack if not at.filename.startswith("<frozen") and at.filename not in own]
-    whole.stack = traceback.StackSummary.from_list(kept)
+    frames = [at for at in whole.stack if not at.filename.startswith("<frozen") and at.filename not in own]
+    whole.stack = traceback.StackSummary.from_list(frames)
     return "".join(whole.format())
 
 

@@ -167,7 +167,7 @@ def _last(output: str) -> str:
     dump = _DUMP.search(output)
     if dump is None:
         return "\n".join(output.rstrip().splitlines()[-_LINES_SHOWN:])
-    said = output[: dump.start()].rstrip().splitlines()
+    lines = output[: dump.start()].rstrip().splitlines()
     where = output[dump.start() :].partition("\nExtension modules:")[0].splitlines()
     where = [line for line in where if line and _CALLING not in line]
-    return "\n".join([*said[-_LINES_SHOWN:], *where[:_LINES_SHOWN]])
+    return "\n".join([*lines[-_LINES_SHOWN:], *where[:_LINES_SHOWN]])

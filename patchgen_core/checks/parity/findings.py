@@ -22,11 +22,11 @@ def judge(result: CheckResult, allowances: Sequence[Allowance], chosen: Collecti
     ``chosen`` are the codes that the project wants. The result's ``unused`` are the allowances that nothing came of,
     told only where the whole check ran.
     """
-    kept: list[list[Problem]] = []
+    findings: list[list[Problem]] = []
     notes = list(result.notes)
     used: set[int] = set()
     for problems in (result.errors, result.warnings):
-        kept.append([])
+        findings.append([])
         for problem in problems:
             fitting = [a for a in allowances if a.covers(problem.code, problem.target)]
             used.update(map(id, fitting))
@@ -35,8 +35,8 @@ def judge(result: CheckResult, allowances: Sequence[Allowance], chosen: Collecti
             if fitting:
                 notes.append(f"allowed: {problem.title} ({fitting[0].reason})")
             else:
-                kept[-1].append(problem)
-    errors, warnings = kept
+                findings[-1].append(problem)
+    errors, warnings = findings
     is_whole = not result.reason and all(problem.code in CODES for problem in result.errors)
     idle = [a for a in allowances if a.code in chosen and a.code in CODES and id(a) not in used]
     unused = tuple(map(_nothing, idle)) if is_whole and UNUSED in chosen else ()
@@ -52,14 +52,14 @@ def _nothing(allowance: Allowance) -> Problem:
 
 def unknown_implementations(tolerances: Iterable[Tolerance], offered: Sequence[str]) -> list[Problem]:
     """The tolerances for implementations that a config does not offer."""
-    found = []
+    problems = []
     for tolerance in tolerances:
         name = tolerance.implementation
         if name is not None and offered and name not in offered:
             message = f"tolerate: there is no implementation '{name}' here"
             hint = f"{did_you_mean(name, offered)} Checked here: {', '.join(offered)}.".strip()
-            found.append(Problem(message, tolerance.location, hint, excerpt_at(tolerance.location), UNUSED))
-    return found
+            problems.append(Problem(message, tolerance.location, hint, excerpt_at(tolerance.location), UNUSED))
+    return problems
 
 
 def excerpt_at(location: Location) -> str:

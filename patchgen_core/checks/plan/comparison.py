@@ -327,8 +327,8 @@ def _differences(run: _RankTask, mesh: DeviceMesh) -> Iterator[str]:
     whole = {name: p.detach().clone() for name, p in model.named_parameters(remove_duplicate=False)}
     run.plan.apply(model, mesh)
     yield from _wrong_parts(run, mesh, model, whole)
-    gathered = run.plan.gather(model)
-    lost = [name for name in whole if name not in gathered or not _same(gathered[name], whole[name])]
+    values = run.plan.gather(model)
+    lost = [name for name in whole if name not in values or not _same(values[name], whole[name])]
     if lost:
         were = "is not what it was" if len(lost) == 1 else "are not what they were"
         yield f"gathered from all ranks, {quote_some(lost, _NAMES_SHOWN)} {were}"

@@ -57,8 +57,8 @@ def find_turns(gaps: Mapping[K, Gap], versions: Sequence[str], ask: Ask[K]) -> d
                 turns |= {key: Turn(versions[before], versions[after], after - before == 1) for key in keys}
             else:
                 halves.append((middle, span, keys))
-        asked = _grouped((versions[middle], key) for middle, _, keys in halves for key in keys)
-        answers = ask(asked) if asked else {}
+        questions = _grouped((versions[middle], key) for middle, _, keys in halves for key in keys)
+        answers = ask(questions) if questions else {}
         missing |= {places[version] for version, answer in answers.items() if answer is None}
         spans = _grouped(
             (_half(span, middle, answers[versions[middle]], key), key) for middle, span, keys in halves for key in keys

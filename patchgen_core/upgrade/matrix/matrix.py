@@ -141,7 +141,7 @@ class _Matrix:
         if not gaps:
             return {}
         versions, is_complete = self._between()
-        turns = find_turns(gaps, versions, self._ask if bisect else lambda asked: dict.fromkeys(asked))
+        turns = find_turns(gaps, versions, self._ask if bisect else lambda questions: dict.fromkeys(questions))
         return turns if is_complete else {edge: replace(turn, is_exact=False) for edge, turn in turns.items()}
 
     def _gaps(self) -> Iterator[tuple[Edge, Gap]]:
@@ -173,13 +173,13 @@ class _Matrix:
         others = [version for version in published if not any(same_version(version, known) for known in released)]
         return self._ordered([*self.points, *others]), bool(published) and not self.releases.offline
 
-    def _ask(self, asked: Mapping[str, Collection[Edge]]) -> dict[str, set[Edge] | None]:
+    def _ask(self, questions: Mapping[str, Collection[Edge]]) -> dict[str, set[Edge] | None]:
         """Which configs and patches still, or do not yet, work in some versions."""
-        releases, _ = fetch(self.releases, asked.keys() - self.points.keys(), self.fetching)
+        releases, _ = fetch(self.releases, questions.keys() - self.points.keys(), self.fetching)
         self.points |= {release.version: release for release in releases}
-        had = {version: edges for version, edges in asked.items() if version in self.points}
+        had = {version: edges for version, edges in questions.items() if version in self.points}
         self.pool.check([(self.points[version], {edge[0] for edge in edges}) for version, edges in had.items()])
-        answers: dict[str, set[Edge] | None] = dict.fromkeys(asked)
+        answers: dict[str, set[Edge] | None] = dict.fromkeys(questions)
         for version, edges in had.items():
             answers[version] = {edge for edge in edges if self._works(edge[0], edge[1], version) == edge[2]}
         return answers

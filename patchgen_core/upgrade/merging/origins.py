@@ -56,7 +56,7 @@ def _order(new: NewUse) -> tuple[int, str, int]:
 
 
 def _known_otherwise(
-    ours: Iterable[ValueUse], theirs: Iterable[ValueUse], kept: Container[object]
+    ours: Iterable[ValueUse], theirs: Iterable[ValueUse], unchanged: Container[object]
 ) -> Callable[[ValueUse], bool]:
     """Whether ours has a use but for what upstream changed around it.
 
@@ -65,7 +65,7 @@ def _known_otherwise(
     """
     same = {(use.source, use.target, use.name) for use in ours if _is_class(use.how)}
     named = {(use.target, use.name, use.how) for use in theirs if _is_class(use.how)}
-    replaced = {(use.source, use.name, use.how) for use in ours if use.target not in kept}
+    replaced = {(use.source, use.name, use.how) for use in ours if use.target not in unchanged}
 
     def is_known(use: ValueUse) -> bool:
         is_same = (use.source, use.target, use.name) in same and (use.target, use.name, use.how) in named

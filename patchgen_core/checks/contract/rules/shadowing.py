@@ -32,15 +32,15 @@ def check(subject: Subject) -> Iterator[Finding]:
         if not users or location is None:
             continue
         if name in _BUILTINS and name not in subject.plan.index.names:
-            meant = "the builtin"
+            upstream_meaning = "the builtin"
         elif name in subject.plan.index.imports and name not in subject.plan.dropped:
             statement, alias = subject.plan.index.imports[name][0]
             if source == _meaning(statement, alias, subject.plan.upstream.package):
                 continue
-            meant = f"what upstream's line {statement.lineno} imports"
+            upstream_meaning = f"what upstream's line {statement.lineno} imports"
         else:
             continue
-        message = f"{what} binds '{name}', by which upstream's '{users[0].owner}' means {meant}"
+        message = f"{what} binds '{name}', by which upstream's '{users[0].owner}' means {upstream_meaning}"
         hint = "Give it another name; to replace what upstream imports, add config.drop_import_names as well."
         yield Finding(message, hint, users[0].node, name, location)
 

@@ -65,13 +65,13 @@ def _kernels(subject: Subject, slot: Slot) -> Kernels | None:
     module, name = _origin(subject, slot)
     if module.partition(".")[0] in _OWN:
         return subject.kernels
-    found = subject.library.find(module, name) if module else None
-    if found is None or not isinstance(found[1], ast.ClassDef):
+    definition = subject.library.find(module, name) if module else None
+    if definition is None or not isinstance(definition[1], ast.ClassDef):
         return None
-    if any(_is_own_class(subject, found[0], base) for base in found[1].bases):
+    if any(_is_own_class(subject, definition[0], base) for base in definition[1].bases):
         return subject.kernels
-    kernels = subject.registries.of(found[0])
-    return kernels if kernels.found else None
+    kernels = subject.registries.of(definition[0])
+    return kernels if kernels.specs else None
 
 
 def _origin(subject: Subject, slot: Slot) -> tuple[str, str]:
