@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -27,6 +29,25 @@ class UtcTime(TypeDecorator[datetime]):
         return value if value is None or value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
 
 
+class Figures(TypeDecorator[dict[str, float]]):
+    """Numbers by name. JSON has no word for what is not a number or infinite: those are stored as texts."""
+
+    impl = JSON
+    cache_ok = True
+
+    def process_bind_param(self, value: Mapping[str, float] | None, dialect: Dialect) -> dict[str, Any] | None:
+        """As they are stored."""
+        if value is None:
+            return None
+        return {name: figure if math.isfinite(figure) else str(figure) for name, figure in value.items()}
+
+    def process_result_value(self, value: Mapping[str, Any] | None, dialect: Dialect) -> dict[str, float] | None:
+        """As they are read."""
+        if value is None:
+            return None
+        return {name: float(figure) if isinstance(figure, str) else figure for name, figure in value.items()}
+
+
 class Base(DeclarativeBase):
     """All tables."""
 
@@ -43,7 +64,8 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSON,
         list[str]: JSON,
         dict[str, str]: JSON,
-        dict[str, float]: JSON,
+        dict[str, int]: JSON,
+        dict[str, float]: Figures,
     }
 
 
@@ -66,6 +88,7 @@ class Repository(Base):
         webhook_secret, forge_token: encrypted; empty for none.
         poll_seconds: time between two looks for new commits; 0 for none.
         schedule: cron expression of runs in any case; empty for none.
+        run_count: the number of its newest run.
     """
 
     __tablename__ = "repository"
@@ -90,6 +113,7 @@ class Repository(Base):
     forge_token: Mapped[str] = mapped_column(default="")
     poll_seconds: Mapped[int] = mapped_column(default=0)
     schedule: Mapped[str] = mapped_column(default="")
+    run_count: Mapped[int] = mapped_column(default=0)
     created: Mapped[datetime]
 
 
@@ -111,10 +135,12 @@ class Trigger(Base):
     """What began a run. A delivery is handled once: its id is unique for the repository.
 
     Attributes:
+        before: the commit that the branch was at; empty when that is not known.
+        base: the branch that the commit is to be merged into; empty for a push to ``branch`` itself.
         pull_request: its number on the forge; 0 for none.
         is_fork: whether the commit comes from a fork, to which nothing is written.
         actor: who pushed, pressed or scheduled it.
-        payload: digest of what was received.
+        joined: the run that was there already for this commit; empty where it began one.
     """
 
     __tablename__ = "trigger"
@@ -126,10 +152,12 @@ class Trigger(Base):
     delivery: Mapped[str] = mapped_column(String(200))
     branch: Mapped[str] = mapped_column(default="")
     sha: Mapped[str] = mapped_column(String(64), default="")
+    before: Mapped[str] = mapped_column(String(64), default="")
+    base: Mapped[str] = mapped_column(default="")
     pull_request: Mapped[int] = mapped_column(default=0)
     is_fork: Mapped[bool] = mapped_column(default=False)
     actor: Mapped[str] = mapped_column(default="")
-    payload: Mapped[str] = mapped_column(String(64), default="")
+    joined: Mapped[str] = mapped_column(String(40), default="")
     received: Mapped[datetime]
 
 
@@ -154,35 +182,51 @@ class Run(Base):
     """The gate over one commit of a repository.
 
     Attributes:
-        id: sorts by time; also the id of its job.
+        id: also the id of its job.
+        number: counts the runs of the repository, and is their order: clocks jump.
+        sha: that of its commit.
         transformers: another release than the environment's to run with; empty for its own.
         message: why it ended as it did, in a sentence.
         token: hash of what may hand in its results, and nothing else; empty once it ended.
         baseline_id, baseline_reason: the run that its results are compared with, and why that one.
-        expected: how many items it has; 0 until that is known.
+        previous_id: the nearest complete run before it, red or not: what was red there is not new here.
+        superseded_by: the newer run of its branch because of which it is not carried on.
+        expected: how many items it has; none until that is known. ``expected_by`` has them by project.
+        heard: when a sign of life came from where it runs.
     """
 
     __tablename__ = "run"
-    __table_args__ = (Index(None, "repository_id", "branch", "created"), Index(None, "status"))
+    __table_args__ = (
+        UniqueConstraint("repository_id", "number"),
+        Index(None, "repository_id", "branch", "number"),
+        Index(None, "status"),
+        Index(None, "created"),
+    )
 
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
-    repository_id: Mapped[int] = _key("repository.id")
+    number: Mapped[int]
+    repository_id: Mapped[int] = mapped_column(ForeignKey("repository.id", ondelete="CASCADE"))
     commit_id: Mapped[int] = _key("commit.id")
-    trigger_id: Mapped[int] = _key("trigger.id")
+    trigger_id: Mapped[int] = mapped_column(ForeignKey("trigger.id", ondelete="CASCADE"), unique=True)
     environment_id: Mapped[int | None] = _key("environment.id", ondelete="SET NULL")
+    sha: Mapped[str] = mapped_column(String(64))
     branch: Mapped[str] = mapped_column(default="")
     pull_request: Mapped[int] = mapped_column(default=0)
+    is_fork: Mapped[bool] = mapped_column(default=False)
     transformers: Mapped[str] = mapped_column(default="")
     status: Mapped[str] = mapped_column(String(24), default="pending")
     message: Mapped[str] = mapped_column(default="")
     token: Mapped[str] = mapped_column(String(64), default="")
     baseline_id: Mapped[str | None] = _key("run.id", ondelete="SET NULL")
     baseline_reason: Mapped[str] = mapped_column(default="")
+    previous_id: Mapped[str | None] = _key("run.id", ondelete="SET NULL")
     superseded_by: Mapped[str | None] = mapped_column(String(40))
-    expected: Mapped[int] = mapped_column(default=0)
+    expected: Mapped[int | None]
+    expected_by: Mapped[dict[str, int]] = mapped_column(default=dict)
     worker: Mapped[str] = mapped_column(default="")
     created: Mapped[datetime]
     started: Mapped[datetime | None]
+    heard: Mapped[datetime | None]
     ended: Mapped[datetime | None]
 
     repository: Mapped[Repository] = relationship(lazy="raise")
@@ -195,33 +239,40 @@ class Result(Base):
     """What one item of the gate came to. Handing it in again changes nothing.
 
     Attributes:
+        key: stands for project, path, config and item: the same in every run.
         project: folder of the project in its repository.
         config: what reports call it; ``path`` is its file, from the repository's root.
         check: the check's name; ``item`` that of the item, such as ``parity[eager]``.
         status: one of ``patchgen_core.checks.result.Status``.
+        is_flaky: whether the same commit in the same environment gave another status before or after.
+        is_infrastructure: whether its check could not be done, which says nothing of the config.
         change: ``new``, ``known`` or ``fixed`` beside the baseline; else empty, as for what was and is clean.
         figures: what was measured, by name.
-        data: digest of the whole result, as :func:`patchgen_core.checks.result.pack` makes it, in JSON.
+        data, position: digest of the stored file that holds the whole result, and its place in there.
     """
 
     __tablename__ = "result"
-    __table_args__ = (UniqueConstraint("run_id", "project", "path", "config", "item"), Index(None, "config", "item"))
+    __table_args__ = (UniqueConstraint("run_id", "key"), Index(None, "key"), Index(None, "config", "item"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    run_id: Mapped[str] = _key("run.id")
+    run_id: Mapped[str] = mapped_column(ForeignKey("run.id", ondelete="CASCADE"))
+    key: Mapped[str] = mapped_column(String(64))
     project: Mapped[str] = mapped_column(default=".")
     config: Mapped[str]
     path: Mapped[str]
     line: Mapped[int] = mapped_column(default=0)
-    check: Mapped[str] = mapped_column(String(60))
-    item: Mapped[str] = mapped_column(String(200))
+    check: Mapped[str]
+    item: Mapped[str]
     status: Mapped[str] = mapped_column(String(12))
+    is_flaky: Mapped[bool] = mapped_column(default=False)
+    is_infrastructure: Mapped[bool] = mapped_column(default=False)
     change: Mapped[str] = mapped_column(String(8), default="")
     headline: Mapped[str] = mapped_column(default="")
     causes: Mapped[list[str]] = mapped_column(default=list)
     figures: Mapped[dict[str, float]] = mapped_column(default=dict)
     seconds: Mapped[float] = mapped_column(default=0.0)
     data: Mapped[str] = mapped_column(String(64), default="")
+    position: Mapped[int] = mapped_column(default=0)
     received: Mapped[datetime]
 
 
@@ -272,7 +323,8 @@ class Post(Base):
         subject: what it is about; a newer post of the same subject makes an older, unsent one obsolete.
         key: unique; a post is made once, however often its making is repeated.
         remote: id of what the forge made of it, by which it is edited.
-        attempts: how often it was tried; ``due`` is when it is tried next.
+        attempts: how often it was tried; ``due`` is when it is tried next, or when it is given up that the process
+            that is sending it will say what came of it.
     """
 
     __tablename__ = "post"
@@ -388,3 +440,12 @@ class AuditEntry(Base):
     subject: Mapped[str] = mapped_column(default="")
     repository_id: Mapped[int | None] = _key("repository.id", ondelete="SET NULL")
     details: Mapped[dict[str, Any]] = mapped_column(default=dict)
+
+
+class PeriodicTask(Base):
+    """What is done again and again, and when it was done last."""
+
+    __tablename__ = "periodic_task"
+
+    name: Mapped[str] = mapped_column(String(200), primary_key=True)
+    done: Mapped[datetime]

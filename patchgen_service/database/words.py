@@ -20,6 +20,8 @@ RunStatus = Literal[
 commit in the same environment gave other results. ``infrastructure_error``: the gate itself could not be run."""
 
 UNFINISHED: tuple[RunStatus, ...] = ("pending", "running")
+COMPLETE: tuple[RunStatus, ...] = ("passed", "drifted", "broken", "flaky")
+"""The ends of runs of which every item came to something: with these, later runs can be compared."""
 RED: tuple[RunStatus, ...] = ("drifted", "broken", "timed_out", "infrastructure_error")
 
 TriggerKind = Literal["webhook", "poll", "schedule", "release", "manual", "api", "push", "approval"]
@@ -37,8 +39,14 @@ ApprovalState = Literal["pending", "committed", "proposed", "patch", "refused"]
 by hand, or ``refused`` because the branch had moved or the files are no longer those that were shown."""
 
 PostKind = Literal["status", "check_run", "comment", "pull_request", "webhook", "mail"]
-PostState = Literal["waiting", "sent", "failed", "obsolete"]
-"""``failed``: given up after the last attempt. ``obsolete``: a newer post of the same subject replaced it."""
+PostState = Literal["waiting", "sending", "sent", "failed", "obsolete"]
+"""``sending``: a process has taken it. ``failed``: given up after the last attempt. ``obsolete``: a newer post of the
+same subject replaced it."""
 
-ArtifactKind = Literal["result", "diff", "generated", "report", "log", "payload", "picture"]
-"""What a stored file is; how long it is kept goes by that."""
+ArtifactKind = Literal["result", "diff", "generated", "removed", "report", "log", "picture"]
+"""What a stored file is; how long it is kept goes by that. ``generated``: a file of the repository as it should be, by
+its path; ``removed``: one that should not be there."""
+
+Change = Literal["new", "known", "fixed"]
+"""What a result is beside the baseline. ``new``: red, and was not. ``known``: red, and was already. ``fixed``: green,
+and was red."""

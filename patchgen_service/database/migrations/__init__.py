@@ -1,0 +1,1 @@
+"""The steps from one version's tables to the next's."""

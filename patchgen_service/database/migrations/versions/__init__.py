@@ -1,0 +1,1 @@
+"""A file for each step; :mod:`tools.migration` writes the next."""
