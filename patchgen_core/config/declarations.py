@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from functools import WRAPPER_ASSIGNMENTS
 from typing import Any, Literal
 
@@ -121,6 +122,7 @@ class Tolerance:
         multiple: of the error that eager itself has in the same dtype; 0 for the same bits.
         implementation: the implementation that it is limited to; None for all of them, "eager" among them.
         dtype: the dtype that it is limited to; None for all.
+        head: a pattern of the names of heads that it is limited to; None for all.
     """
 
     multiple: float
@@ -128,7 +130,9 @@ class Tolerance:
     implementation: str | None
     dtype: str | None
     location: Location = field(compare=False)
+    head: str | None = None
 
-    def covers(self, implementation: str, dtype: str) -> bool:
-        """Whether it is about an implementation in a dtype."""
-        return self.implementation in (None, implementation) and self.dtype in (None, dtype)
+    def covers(self, implementation: str, dtype: str, head: str = "") -> bool:
+        """Whether it is about an implementation of a head in a dtype."""
+        is_of_head = self.head is None or fnmatchcase(head, self.head)
+        return is_of_head and self.implementation in (None, implementation) and self.dtype in (None, dtype)

@@ -293,7 +293,13 @@ class PatchConfig:
         self.allowed.append(Allowance(code, reason, target, location))
 
     def tolerate(
-        self, multiple: float, reason: str, *, implementation: str | None = None, dtype: str | None = None
+        self,
+        multiple: float,
+        reason: str,
+        *,
+        implementation: str | None = None,
+        dtype: str | None = None,
+        head: str | None = None,
     ) -> None:
         """Let the patched model be further from Hugging Face eager than parity does by default, or less far.
 
@@ -301,18 +307,19 @@ class PatchConfig:
             multiple: of the error that eager itself has against float64, in the same dtype; 0 for the same bits.
             implementation: the one it is limited to, such as "eager" or "liger_kernel"; all by default.
             dtype: "float32" or "bfloat16"; both by default.
+            head: the model class, or a pattern such as "*ForCausalLM"; all by default.
         """
         location = caller()
         checked = arguments.multiple("tolerate", multiple, location)
         arguments.text("tolerate: reason", reason, location)
-        for name, value in (("implementation", implementation), ("dtype", dtype)):
+        for name, value in (("implementation", implementation), ("dtype", dtype), ("head", head)):
             if value is not None:
                 arguments.text(f"tolerate: {name}", value, location)
         if dtype is not None and dtype not in DTYPES:
             raise PatchgenError(
                 f"tolerate: there is no dtype '{dtype}' in parity", location, did_you_mean(dtype, DTYPES)
             )
-        self.tolerances.append(Tolerance(checked, reason, implementation, dtype, location))
+        self.tolerances.append(Tolerance(checked, reason, implementation, dtype, location, head))
 
     def _add_names(self, call: str, names_so_far: Entries[str], names: tuple[str, ...]) -> None:
         location = caller()

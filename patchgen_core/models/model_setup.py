@@ -29,6 +29,10 @@ PlanReader = tuple[type, Callable[[Any], Placements]]
 Bind = Callable[[ModuleType], AbstractContextManager[Iterable[str]]]
 """Binds an implementation in a generated module for as long as the context lasts, and yields the names of what it
 bound."""
+Inputs = Mapping[str, Any]
+"""Keyword arguments of a model's ``forward``."""
+InputMaker = Callable[[Any, Inputs], Inputs]
+"""Makes of a model and its inputs what that model is given beside them."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class ModelSetup:
         self.plan_readers: list[PlanReader] = []
         self.implementations: dict[str, Bind] = {}
         self._contexts: list[Callable[[], AbstractContextManager[Any]]] = []
+        self._input_makers: list[InputMaker] = []
 
     def add_slots(self, slot_class: type, names: Callable[[str, str], Iterable[str]]) -> None:
         """Have parity bind the slots of a class of the project's own.
@@ -114,6 +119,23 @@ class ModelSetup:
         """Have the project's models, and not upstream's, built and run inside of a context, which is made anew each
         time: such as one that puts the project's loss functions where transformers looks for them."""
         self._contexts.append(context)
+
+    def add_inputs(self, make: InputMaker) -> None:
+        """Have the project's models, and not upstream's, given more inputs: what its collator makes of a batch.
+
+        Args:
+            make: takes a model and the inputs of a batch, with tensors on the CPU, and returns a mapping of what the
+                model is given beside them, or instead of one of the same name; an empty one for a model that needs
+                nothing.
+        """
+        self._input_makers.append(make)
+
+    def inputs_for(self, model: Any, inputs: Inputs) -> dict[str, Any]:
+        """What a model of the project's is given for the inputs of a batch."""
+        whole = dict(inputs)
+        for make in self._input_makers:
+            whole.update(make(model, whole) or {})
+        return whole
 
     @contextmanager
     def run_time(self) -> Iterator[None]:

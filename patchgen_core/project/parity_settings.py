@@ -11,6 +11,8 @@ from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_
 
 DTYPES = ("float32", "bfloat16")
 """The dtypes that parity runs models in."""
+HEAD_MARK = "::"
+"""Between a pattern of heads and what is said of them."""
 KEYS = ("toy_root", "tolerance", "dtypes", "batches", "leave_out")
 
 
@@ -21,10 +23,11 @@ class ParitySettings:
     Attributes:
         toy_root: absolute path of the folder of toy configurations, ``<model_type>_toy/config.json``.
         tolerance: pairs of what is tolerated and the multiple of the error of eager: ``float32``, ``bfloat16``, an
-            implementation such as ``liger_kernel``, or both as in ``liger_kernel-bfloat16``.
+            implementation such as ``liger_kernel``, or both as in ``liger_kernel-bfloat16``; before it may stand a
+            pattern of heads, as in ``*ForCausalLM::eager``.
         batches: builders of toy batches, each ``package.module:function``.
-        leave_out: pairs of a pattern of names of heads, such as ``*ForQuestionAnswering``, and why these are not
-            compared.
+        leave_out: pairs of what is not compared and why: a pattern of names of heads, such as
+            ``*ForQuestionAnswering``, or one of heads and one of batches, such as ``*::trainer``.
     """
 
     toy_root: Path | None = None
@@ -32,6 +35,13 @@ class ParitySettings:
     dtypes: tuple[str, ...] = DTYPES
     batches: tuple[str, ...] = ()
     leave_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def heads(self) -> tuple[tuple[str, str], ...]:
+        """The patterns of names of heads, each with the key that has it."""
+        keys = [("leave_out", known) for known, _ in self.leave_out]
+        keys += [("tolerance", known) for known, _ in self.tolerance if HEAD_MARK in known]
+        return tuple((known.partition(HEAD_MARK)[0], key) for key, known in keys)
 
 
 def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> ParitySettings:
@@ -88,7 +98,7 @@ def _wrong(key: str, value: Any, root: Path) -> tuple[str, str] | None:
 
 def _slip(key: str) -> str:
     """A hint for a key of tolerances that looks like a dtype and is none; empty for others."""
-    implementation, dash, dtype = key.rpartition("-")
+    implementation, dash, dtype = key.rpartition(HEAD_MARK)[2].rpartition("-")
     near = closest(dtype, DTYPES)
     if dtype in DTYPES or not near:
         return ""

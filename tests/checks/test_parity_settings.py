@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from patchgen_core.errors import PatchgenError
-from tests.checks.acme_project import Acme
+from tests.checks.acme_project import CONFIG, SETUP, SLOTS, Acme
 
 pytestmark = pytest.mark.torch
 
@@ -33,6 +34,28 @@ def forward(self, *args, **kwargs):
 @config.override_method("LlamaMLP.forward")
 def mlp_forward(self, x):
     return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+CLASSIFIER = """
+config.add_post_import_block('score = OpSlot("swiglu_mlp", "standard")')
+
+
+@config.override_method("LlamaForSequenceClassification.forward")
+def forward(self, *args, **kwargs):
+    return score(super().forward(*args, **kwargs))
+"""
+OTHER_ORDER = """
+
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * (self.up_proj(x) * 3) / 3)
+
+
+"""
+OTHER_LOSS = """
+
+@config.override_method("LlamaForCausalLM.loss_function")
+def loss_function(self, *args, num_items_in_batch=None, **kwargs):
+    return super().loss_function(*args, **kwargs)
 """
 
 
@@ -63,6 +86,54 @@ def test_a_head_that_is_nowhere_cannot_be_left_out(acme: Acme) -> None:
         acme.gate("parity")
     assert refused.value.problems[0].hint == "Did you mean 'LlamaForCausalLM'?"
     assert refused.value.problems[0].location.line == 9  # type: ignore[union-attr]
+
+
+def test_a_batch_is_left_out_with_a_reason(acme: Acme) -> None:
+    acme.config(OTHER_LOSS)
+    acme.settle(parity='leave_out = { "*::trainer" = "our trainer counts for itself" }')
+    (result,) = acme.gate("parity").values()
+    assert (result.status, result.errors) == ("clean", ())
+    assert "LlamaForCausalLM, batch 'trainer' is left out: our trainer counts for itself" in result.notes
+    assert not any(", trainer, " in name for name in result.figures)
+
+    acme.settle(parity='leave_out = { "*::*" = "nothing here" }')
+    (result,) = acme.gate("parity").values()
+    assert (result.status, result.reason) == ("skipped", "nothing here")
+
+
+def test_a_slot_of_a_head_that_is_left_out_need_not_be_called(acme: Acme) -> None:
+    acme.set_up(SETUP)
+    acme.config(SLOTS + CLASSIFIER, preamble=CONFIG.replace("'LlamaForSequenceClassification', ", ""))
+    acme.settle(parity='leave_out = { "*ForSequenceClassification" = "nobody trains it" }')
+    (result,) = acme.gate("parity", items="right").values()
+    assert (result.status, result.errors) == ("clean", ())
+
+
+def test_another_order_of_computing_is_told_with_the_setting_that_lets_it_pass(acme: Acme) -> None:
+    slot = """
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_post_import_block('slot = OpSlot("toy", "toy")')
+"""
+    acme.config(f"{slot}{OTHER_ORDER}")
+    (result,) = acme.gate("parity").values()
+    hints = "\n".join(error.hint for error in result.errors)
+    assert "x the error of eager, as of another order of computing" in hints
+    (key,) = re.findall(r'tolerance = ({ "LlamaForCausalLM::eager" = \d+ })', hints)
+    (call,) = re.findall(r"config\.tolerate\(\d+, '<why>', implementation='eager', head='LlamaForCausalLM'\)", hints)
+
+    acme.settle(parity=f"tolerance = {key}")
+    (result,) = acme.gate("parity").values()
+    assert [error.message.partition(" ")[0] for error in result.errors] == ["LlamaModel"]
+    acme.settle(parity=" ")
+    acme.config(f"{slot}{OTHER_ORDER}{call}\n{call.replace('LlamaForCausalLM', 'LlamaModel')}\n")
+    (result,) = acme.gate("parity").values()
+    assert (result.status, result.errors) == ("clean", ())
+
+
+def test_what_no_rounding_makes_has_no_such_setting(acme: Acme) -> None:
+    acme.config(OTHER_LOSS)
+    (result,) = acme.gate("parity").values()
+    assert "tolerate" not in result.errors[0].hint
 
 
 @pytest.mark.parametrize("target", ["LlamaMLP", "LlamaForCausalLM"])

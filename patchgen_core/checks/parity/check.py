@@ -135,15 +135,15 @@ class ParityCheck(ModelCheck):
 
 
 def refuse_unknown_heads(project: Project) -> None:
-    """Raise a PatchgenError where no generated module has a head that the project's parity leaves out."""
-    patterns = [pattern for pattern, _ in project.parity.leave_out]
+    """Raise a PatchgenError where no generated module has a head that the project's settings for parity name."""
+    patterns = project.parity.heads
     folders = {project.output_folder(path) for path in project.find_configs()} if patterns else set()
     texts = [read_text(file) or "" for folder in folders for file in folder.glob("*.py")]
     classes = {name for text in texts for name in _CLASS.findall(text)}
-    for pattern in patterns:
+    for pattern, key in patterns:
         if classes and not any(fnmatchcase(name, pattern) for name in classes):
-            message = f"[tool.patchgen.parity] leave_out: no generated module has a class '{pattern}'"
-            raise PatchgenError(message, project.key_location("leave_out", "parity"), did_you_mean(pattern, classes))
+            message = f"[tool.patchgen.parity] {key}: no generated module has a class '{pattern}'"
+            raise PatchgenError(message, project.key_location(key, "parity"), did_you_mean(pattern, classes))
 
 
 def compare_model(

@@ -116,7 +116,7 @@ def _find_what_did_not_run(comparison: ModelComparison, bound: BoundSlots, slots
         )
         names = {name.partition("[")[0] for name in slots}
         comparison.warnings += find_unrun_lines(request, executions, batches, names)
-    comparison.problems += find_uncalled_slots(request, bound.calls)
+    comparison.problems += find_uncalled_slots(request, bound.calls, comparison.skipped)
 
 
 def _device(wanted: str) -> str:

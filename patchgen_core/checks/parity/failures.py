@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
 from patchgen_core.models.run_comparison import ComparedRuns, Difference
+from patchgen_core.project.parity_settings import HEAD_MARK
 
 _COLUMNS = ("shape", "dtype", "absolute", "relative", "allowed", "verdict")
 _ASKS = re.compile(r"\bif \w+\.(has_kernel|use_eager_impl|use_non_eager_impl|bound_kernel)\b.*:$")
@@ -31,6 +33,8 @@ _CHANGES = "It keeps something from one run to the next, or is not the same ever
 _MOST_OTHERS = 3
 _MOST_LINES = 8
 _MOST_FRAMES = 4
+_ROUNDING = 32
+"""How many times the error of eager a difference may be that rounding alone can make."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Failure:
     """A batch of which a patched model computes something else.
 
     ``reference`` is None where bits were compared; ``is_again`` says that the model was wrong a second time, when the
-    layers of these runs were kept.
+    layers of these runs were kept; ``measured`` is how many times the error of eager it is off, infinite where values
+    are missing or of another shape.
     """
 
     head: str
@@ -50,6 +55,7 @@ class Failure:
     eager: Run
     reference: Run | None
     is_again: bool = True
+    measured: float = float("inf")
 
     @property
     def title(self) -> str:
@@ -83,7 +89,8 @@ def explain_failure(
     message = f"{failure.head} parts from Hugging Face eager {direction} {module}{named}"
     location = first.declared if first else request.declared
     beginning = _describe_beginning(runs, divergence, failure.wrong[0])
-    hint = "\n  ".join(filter(None, [*_describe_figures(failure), beginning, _describe_other_suspects(suspects[1:])]))
+    others, setting = _describe_other_suspects(suspects[1:]), _describe_setting(failure, request.implementation)
+    hint = "\n  ".join(filter(None, [*_describe_figures(failure), beginning, others, setting]))
     fresh = fresh_lines(first, executions[first.target], slot_checks) if first else ()
     shown = lines_of(request.path, fresh[:_MOST_LINES])
     return Problem(message, location, hint, excerpt_at(location), generated=shown), _tables(failure, runs, divergence)
@@ -100,6 +107,18 @@ def _describe_figures(failure: Failure) -> Iterator[str]:
     summary = f"Batch '{failure.batch}', {failure.dtype}: {len(failure.wrong)} of {count} tensors differ"
     yield f"{summary}, allowed {failure.allowed}."
     yield f"The worst: {worst.name}{_describe_difference(worst)}."
+
+
+def _describe_setting(failure: Failure, implementation: str) -> str:
+    """Which setting lets a failure pass that is no more than another order of rounding; empty for a larger one."""
+    if failure.measured > _ROUNDING:
+        return ""
+    multiple = max(math.ceil(failure.measured), 1)
+    return (
+        f"That is {failure.measured:.1f} x the error of eager, as of another order of computing. If it is meant:"
+        f" config.tolerate({multiple}, '<why>', implementation='{implementation}', head='{failure.head}'), or"
+        f' tolerance = {{ "{failure.head}{HEAD_MARK}{implementation}" = {multiple} }} in [tool.patchgen.parity].'
+    )
 
 
 def _describe_difference(worst: Difference) -> str:

@@ -17,6 +17,7 @@ from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
 from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem, list_some
+from patchgen_core.models.batch_validation import describe_error
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.model_heads import Head
@@ -24,6 +25,7 @@ from patchgen_core.models.model_run import EMBEDDINGS, GRADIENT, run_model
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.optional_packages import missing_package
 from patchgen_core.models.process_state import preserve_process_state
+from patchgen_core.models.project_function import place_of
 from patchgen_core.models.references import Reference, References
 from patchgen_core.models.run_comparison import Difference, compare_runs
 from patchgen_core.models.toy_batches import load_builder
@@ -121,12 +123,11 @@ class ModelComparison:
             message = f"{head.name} is not compared: {problem.message}"
             self.warnings.append(replace(problem, message=message, location=request.declared))
             return
-        batches = reference.batches
-        self.notes += [f"{head.name}: {reason}" for reason in batches.refused]
+        self.notes += [f"{head.name}: {reason}" for reason in reference.batches.refused]
         models: dict[str, PreTrainedModel] = {}
         self.recorder.begin_model()
         is_patched = any(patch.target.partition(".")[0] == head.name for patch in request.patches)
-        for dtype, batch in self._plan(batches.batches, is_main, is_patched):
+        for dtype, batch in self._plan(self._wanted_batches(head, reference), is_main, is_patched):
             if not self._runs_upstream(reference, batch, dtype):
                 continue
             self.batches[batch.name] = None
@@ -175,6 +176,20 @@ class ModelComparison:
 
     _main: type[PreTrainedConfig] | None = None
 
+    def _wanted_batches(self, head: Head, reference: Reference) -> list[ToyBatch]:
+        """The batches that the project does not leave out; a note tells of those that it does."""
+        batches: list[ToyBatch] = []
+        reasons: list[str] = []
+        for batch in reference.batches.batches:
+            if reason := self.request.why_left_out(head.name, batch.name):
+                self.notes.append(f"{head.name}, batch '{batch.name}' is left out: {reason}")
+                reasons.append(reason)
+            else:
+                batches.append(batch)
+        if reasons and not batches:
+            self.skipped[head.name] = "; ".join(dict.fromkeys(reasons))
+        return batches
+
     def _plan(self, batches: Sequence[ToyBatch], is_main: bool, is_patched: bool) -> Iterator[tuple[str, ToyBatch]]:
         """What to run, the first dtype first; whether kernels are interpreted shows when the first batch has run."""
         names, implementation = {batch.name for batch in batches}, self.request.implementation
@@ -200,17 +215,18 @@ class ModelComparison:
         """Whether there is something to compare with; a warning says why not."""
         try:
             reference.run(batch, getattr(torch, dtype))
-            if self._limit(dtype).multiple:
+            if self._limit(reference.head, dtype).multiple:
                 reference.run(batch, torch.float64, like=getattr(torch, dtype))
         except PatchgenError as error:
             self.warnings += [replace(problem, location=self.request.declared) for problem in error.problems]
             return False
         return True
 
-    def _limit(self, dtype: str) -> Limit:
+    def _limit(self, head: Head, dtype: str) -> Limit:
         request = self.request
         has_kernels = any(patch.module for patch in request.patches)  # an external patch puts one there for good
-        return find_limit(request.implementation, dtype, request.tolerances, request.project_tolerances, has_kernels)
+        known = request.project_tolerances
+        return find_limit(request.implementation, dtype, request.tolerances, known, has_kernels, head.name)
 
     def _build(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
         """The patched model with upstream's parameters; also where AutoModel would put upstream's into it."""
@@ -271,17 +287,28 @@ class ModelComparison:
         self, head: Head, reference: Reference, model: PreTrainedModel, dtype: str, batch: ToyBatch
     ) -> Failure | None:
         """Compare one run with upstream's."""
-        limit = self._limit(dtype)
+        limit = self._limit(head, dtype)
         eager = reference.run(batch, getattr(torch, dtype))
         truth = reference.run(batch, torch.float64, like=getattr(torch, dtype)) if limit.multiple else None
+        own = self._own_batch(model, batch)
         with phase("patched models"), self._isolated():
             in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
-            patched = run_model(model, batch, self.recorder, logits_alone=in_full, like=eager)
+            patched = run_model(model, own, self.recorder, logits_alone=in_full, like=eager)
         with phase("comparing"):
             differences = compare_runs(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))
         failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)
         return self._in_detail(failure, reference, model, batch) if failure.wrong else None
+
+    def _own_batch(self, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:
+        """A batch with what the project's collator adds to it."""
+        try:
+            with self._isolated():
+                return replace(batch, inputs=self.setup.inputs_for(model, batch.inputs))
+        except Exception as error:
+            name = type(model).__name__
+            message = f"a function of add_inputs fails for {name}, batch '{batch.name}': {describe_error(error)}"
+            raise PatchgenError(message, place_of(error)) from error
 
     def _in_detail(self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch) -> Failure:
         """A failure with what every module gives, which is kept of a second run."""
@@ -289,10 +316,20 @@ class ModelComparison:
         with phase("explaining"):
             eager = reference.run(batch, dtype, layers=True)
             truth = reference.run(batch, torch.float64, like=dtype, layers=True) if multiple else None
+            own = self._own_batch(model, batch)
             with self._isolated():
-                patched = run_model(model, batch, logits_alone=False, like=eager, layers=True)
+                patched = run_model(model, own, logits_alone=False, like=eager, layers=True)
             is_again = not all(difference.is_right for difference in compare_runs(patched, eager, truth, multiple))
-        return replace(failure, patched=patched, eager=eager, reference=truth, is_again=is_again)
+            measured = self._measure(failure, reference, batch)
+        return replace(failure, patched=patched, eager=eager, reference=truth, is_again=is_again, measured=measured)
+
+    def _measure(self, failure: Failure, reference: Reference, batch: ToyBatch) -> float:
+        """How many times the error of eager a failure is off; infinite where that cannot be told."""
+        try:
+            truth = reference.run(batch, torch.float64, like=getattr(torch, failure.dtype))
+        except PatchgenError:
+            return float("inf")
+        return max(difference.excess for difference in compare_runs(failure.patched, failure.eager, truth, 1.0))
 
 
 def _figures(where: str, differences: Sequence[Difference]) -> Iterator[tuple[str, float]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from patchgen_core.config.declarations import Tolerance
 from patchgen_core.errors import Location
+from patchgen_core.project.parity_settings import HEAD_MARK
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ParityRequest:
         batches: references of the project's builders of toy batches.
         device: "auto", "cpu" or "cuda".
         offered: the implementations that are being checked.
-        left_out: patterns of the names of heads that are not compared, and why.
+        left_out: what is not compared and why: patterns of heads, or of heads and batches.
     """
 
     module: str
@@ -67,6 +68,7 @@ class ParityRequest:
     text: str | None = None
     left_out: tuple[tuple[str, str], ...] = ()
 
-    def why_left_out(self, head: str) -> str:
-        """Why a head is not compared; empty when it is."""
-        return next((reason for pattern, reason in self.left_out if fnmatchcase(head, pattern)), "")
+    def why_left_out(self, head: str, batch: str = "") -> str:
+        """Why a head, or one batch of it, is not compared; empty when it is."""
+        name = f"{head}{HEAD_MARK}{batch}" if batch else head
+        return next((reason for pattern, reason in self.left_out if fnmatchcase(name, pattern)), "")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from patchgen_core.config.declarations import Tolerance
 from patchgen_core.ops.kernel_spec import EAGER
+from patchgen_core.project.parity_settings import HEAD_MARK
 
 MULTIPLE = 4.0
 """The default for everything but eager: kernels that are right were measured at 0.9 to 1.6."""
@@ -38,19 +40,24 @@ def find_limit(
     declared: Sequence[Tolerance] = (),
     project: Mapping[str, float] | None = None,
     has_kernels: bool = False,
+    head: str = "",
 ) -> Limit:
-    """What an implementation is allowed in a dtype, "float32" or "bfloat16".
+    """What an implementation of a head is allowed in a dtype, "float32" or "bfloat16".
 
     The config's own word comes first (the last one that fits), then the project's: its keys are
     ``<implementation>-<dtype>``, ``<implementation>``, or ``<dtype>`` for all implementations but eager, and for eager
-    too where kernels run in any case (``has_kernels``).
+    too where kernels run in any case (``has_kernels``). One that begins with ``<pattern of heads>::`` comes before
+    those for all heads.
     """
-    for own in reversed(declared):
-        if own.covers(implementation, dtype):
-            return Limit(own.multiple, own.reason)
+    for tolerance in reversed(declared):
+        if tolerance.covers(implementation, dtype, head):
+            return Limit(tolerance.multiple, tolerance.reason)
     is_exact = implementation == EAGER and not has_kernels
     keys = [f"{implementation}-{dtype}", implementation] + ([dtype] if not is_exact else [])
-    for key in keys:
-        if project and key in project:
-            return Limit(project[key], f"{PROJECT_KEY} '{key}'")
+    settings = project or {}
+    prefixes = [known.rpartition(HEAD_MARK)[0] for known in settings if HEAD_MARK in known]
+    own = [f"{prefix}{HEAD_MARK}{key}" for prefix in prefixes if fnmatchcase(head, prefix) for key in keys]
+    for key in (*own, *keys):
+        if key in settings:
+            return Limit(settings[key], f"{PROJECT_KEY} '{key}'")
     return Limit(0.0 if is_exact else MULTIPLE)

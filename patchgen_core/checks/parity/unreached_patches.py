@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from patchgen_core.checks.contract.parity_codes import UNREACHED
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import Problem
+from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution, Span
 from patchgen_core.models.implementations import BoundSlots
+from patchgen_core.syntax.nodes import DEFINITIONS
 
 _HINT = "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
 
@@ -93,9 +97,24 @@ def _describe_place(patch: PatchedCode, parts: Mapping[str, Mapping[str, str]]) 
     return f"it is in none of the heads that ran ({heads}){used}"
 
 
-def find_uncalled_slots(request: ParityRequest, calls: Mapping[str, int]) -> Iterator[Problem]:
-    """The slots that were bound and never called; a patch's code may have run around them."""
+def find_uncalled_slots(
+    request: ParityRequest, calls: Mapping[str, int], skipped: Collection[str] = ()
+) -> Iterator[Problem]:
+    """The slots that were bound and never called; a patch's code may have run around them. Those that heads which are
+    skipped alone refer to are no finding."""
+    text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
     for name, count in calls.items():
-        if not count:
+        users = set() if count else _users_of(name.partition("[")[0], text)
+        if not count and not (users and users <= set(skipped)):
             message = f"no toy batch calls '{name}', which is bound to {request.implementation}"
             yield Problem(message, request.declared, _HINT, code=UNREACHED, target=name)
+
+
+def _users_of(name: str, text: str) -> set[str]:
+    """The classes and functions at the top of a module that refer to a name."""
+    return {
+        node.name
+        for node in ast.parse(text).body
+        if isinstance(node, DEFINITIONS)
+        and any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(node))
+    }

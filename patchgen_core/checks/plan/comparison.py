@@ -283,6 +283,8 @@ def _rank(
     use_loopback()
     try:
         run_setups(setups)
+        if dist.is_initialized():  # by a set-up, for the one process that runs models
+            dist.destroy_process_group()
         for text in texts:
             give_text(*text)
         run: _RankTask = pickle.loads(packed)
