@@ -92,11 +92,13 @@ def sizes_of_config(config: Any) -> ExpertSizes:
 
 
 def set_expert_count(config: Any, count: int) -> None:
-    """Give the text model of a configuration object another number of experts, where it tells one."""
-    text = _text_config_of(config)
+    """Give every part of a configuration object that tells a number of experts another one."""
     for name in _COUNTS:
-        if _number(text, (name,)):
-            setattr(text, name, count)
+        if _number(config, (name,)):
+            setattr(config, name, count)
+    for name in getattr(config, "sub_configs", ()):
+        if part := _get(config, name):
+            set_expert_count(part, count)
 
 
 def _from_parameters(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[str, Dimensions]]:

@@ -30,6 +30,7 @@ from transformers import (
 )
 
 from patchgen_core.checks.plan.comparison import check_plan
+from patchgen_core.checks.plan.model_plan import find_whole
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.parallel_plan.plan import ParallelPlan
 
@@ -209,6 +210,26 @@ def test_a_model_whose_plan_fails_is_red() -> None:
 
     message = told(check_plan(Failing, SMALL, SmallConfig()))
     assert message == "Failing.get_parallel_plan() fails: ImportError: No module named 'plans'"
+
+
+class Whole(PreTrainedModel):
+    config_class = SmallConfig
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.thinker = Small(config)
+
+    def get_parallel_plan(self) -> ParallelPlan:
+        return ParallelPlan({"ep": {"thinker.experts.*": Shard(0)}})
+
+
+def test_a_part_has_the_plan_of_the_model_that_it_is_a_part_of() -> None:
+    small, whole = Small(SmallConfig()), Whole(SmallConfig())
+    assert find_whole(small, whole.get_parallel_plan(), [whole]) == "the plan is for Whole, of which it is 'thinker'"
+    assert find_whole(small, SMALL, [whole]) == ""
+    assert find_whole(small, whole.get_parallel_plan(), [Small(SmallConfig())]) == ""
+    assert find_whole(WithPlan(SmallConfig()), whole.get_parallel_plan(), [whole]) == ""
+    assert find_whole(small, ParallelPlan({"ep": {"talker.experts.*": Shard(0)}}), [whole]) == ""
 
 
 # --- ranks that go wrong ---------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from patchgen_core.checkpoint.headers import read_headers, read_tensors
 from patchgen_core.checkpoint.mapping import conversion_of_model
 from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, Layout
 from patchgen_core.checkpoint.sizes import set_expert_count, sizes_of_config
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import PatchgenError, list_some
 from patchgen_core.models.optional_packages import raise_if_missing
 from patchgen_core.models.toy_config import make_toy_config
 
@@ -38,7 +38,8 @@ class ConverterCase:
             attends and runs experts.
         upstream: the model of Hugging Face, with random values everywhere.
         expected: its state dict, without what the generated class leaves out.
-        left_out: the names of that: they match one of ``ignored``, ``_keys_to_ignore_on_load_unexpected``.
+        left_out: the names of that: they match one of ``ignored``, its ``_keys_to_ignore_on_load_unexpected`` and
+            those of whole parts that it has not.
         hub: its tensors as the hub stores them.
         folder: where the steps may write; ``hub`` in it holds the hub's checkpoint.
     """
@@ -77,7 +78,10 @@ def prepare_case(
     _randomize(upstream)
     layout = conversion_of_model(upstream).layout
     generated = build_from_config(model_class, config)
-    ignored, own = tuple(generated._keys_to_ignore_on_load_unexpected or ()), generated.state_dict()
+    own, absent = generated.state_dict(), _absent_parts(upstream, generated)
+    if absent:
+        notes.append(f"{model_class.__name__} has no {list_some(absent, 4)}: what checkpoints have of it is left out")
+    ignored = (*(generated._keys_to_ignore_on_load_unexpected or ()), *(rf"^{re.escape(one)}\." for one in absent))
     left_out = {name for name in upstream.state_dict() if name not in own and any(re.search(p, name) for p in ignored)}
     expected = {name: value.clone() for name, value in upstream.state_dict().items() if name not in left_out}
     _save_hub(upstream, layout, folder / "hub")
@@ -87,6 +91,12 @@ def prepare_case(
     return ConverterCase(
         model_class, factory, config, upstream, expected, hub, folder, layout, frozenset(left_out), ignored
     ), notes
+
+
+def _absent_parts(upstream: PreTrainedModel, generated: PreTrainedModel) -> list[str]:
+    """The names of what upstream's class is made of and the generated one has nothing of."""
+    names = {name for name, _ in generated.named_children()}
+    return [name for name, part in upstream.named_children() if name not in names and part.state_dict()]
 
 
 def _upstream_class(model_class: type[PreTrainedModel]) -> type[PreTrainedModel]:

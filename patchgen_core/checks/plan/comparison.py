@@ -23,6 +23,7 @@ from math import prod
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,13 +35,15 @@ from torch.distributed.tensor import DTensor, Shard
 from patchgen_core.checks.imports.module_text import give_text, given_texts
 from patchgen_core.checks.model_process.answering import (
     check_heads,
+    generated_module,
     import_models,
     import_module,
+    model_heads,
     model_setup,
     one_function,
 )
 from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
-from patchgen_core.checks.plan.model_plan import choose_plan, read_plan, summarize_error
+from patchgen_core.checks.plan.model_plan import choose_plan, find_whole, read_plan, summarize_error
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, quote_some
 from patchgen_core.models.environment import use_loopback
@@ -78,7 +81,32 @@ def check_request(request: ModelRequest) -> CheckResult:
     module = import_module(subject.beside)
     make = one_function(module, lambda name: name == "get_parallel_plan", "get_parallel_plan()")
     readers, setups = tuple(model_setup(request).plan_readers), request.setups
-    return check_heads(subject, lambda cls: check_plan(cls, _plan_for(make, cls), readers=readers, setups=setups))
+
+    def check(cls: type[PreTrainedModel]) -> CheckResult:
+        plan = _plan_for(make, cls)
+        if whole := _find_whole(cls, plan, readers, generated_module(subject)):
+            return make_result(notes=(whole,))
+        return check_plan(cls, plan, readers=readers, setups=setups)
+
+    return check_heads(subject, check)
+
+
+def _find_whole(cls: type[PreTrainedModel], plan: object, readers: Sequence[PlanReader], module: ModuleType) -> str:
+    """Of which other head of a module a plan is, where this one is a part of it (:func:`find_whole`)."""
+    others = [head for head in model_heads(module) if head is not cls]
+    if hasattr(cls, "get_parallel_plan") or not others:
+        return ""
+    try:
+        return find_whole(_build_empty(cls), read_plan(plan, readers), map(_build_empty, others))
+    except Exception:  # checking the plan, or that of the other head, tells why
+        return ""
+
+
+def _build_empty(model_class: type[PreTrainedModel], config: PreTrainedConfig | None = None) -> PreTrainedModel:
+    """A model on the meta device, by default of a toy configuration."""
+    build: Callable[..., PreTrainedModel] = model_class
+    with torch.device("meta"):
+        return build(copy.deepcopy(config) if config is not None else _toy(model_class))
 
 
 def _plan_for(make: Callable[..., Any], cls: type) -> Any:
@@ -137,8 +165,7 @@ def check_plan(
 
 def _check(run: _RankTask, readers: Sequence[PlanReader], notes: tuple[str, ...]) -> CheckResult:
     try:
-        with torch.device("meta"):
-            model = run.model_class(copy.deepcopy(run.config))
+        model = _build_empty(run.model_class, run.config)
     except Exception as error:
         raise_if_missing(error)
         message = f"{run.model_class.__name__} cannot be built on the meta device: {summarize_error(error)}"

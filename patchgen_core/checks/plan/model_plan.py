@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from torch import nn
@@ -52,6 +52,20 @@ def choose_plan(
         return own, make_result(notes=(f"{name} has a plan of its own: that of parallel_plan.py is for others",))
     message = f"{name}.get_parallel_plan() returns another plan than the project's parallel_plan.py: {own!r}"
     return plan, make_result((Problem(message, hint="Let the method return parallel_plan.get_parallel_plan()."),))
+
+
+def find_whole(model: nn.Module, plan: ParallelPlan, others: Iterable[nn.Module]) -> str:
+    """Of which model a plan is instead of this one: one that is a part of another, and has no plan of its own.
+
+    Empty when some pattern matches a parameter, or the model is no part of another for which one does.
+    """
+    if hasattr(model, "get_parallel_plan") or any(plan.match(dict(model.named_parameters())).values()):
+        return ""
+    for other in others:
+        path = next((path for path, part in other.named_modules() if path and type(part) is type(model)), "")
+        if path and any(plan.match(dict(other.named_parameters())).values()):
+            return f"the plan is for {type(other).__name__}, of which it is '{path}'"
+    return ""
 
 
 def summarize_error(error: BaseException) -> str:
