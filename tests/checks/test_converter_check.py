@@ -90,11 +90,11 @@ class TestLeavingOut:
     def test_half_a_part_that_it_has_not_is_missed(self, thinker: Any) -> None:
         def shorten(self: Any, config: Any) -> None:
             super(thinker, self).__init__(config)
-            self.thinker.audio_tower.conv2d1 = torch.nn.Identity()
+            self.thinker.model.audio_tower.conv2d1 = torch.nn.Identity()
 
         thinker.__init__ = shorten
         found = check(thinker, create_per_expert_converter)
-        assert "thinker.audio_tower.conv2d1" in found["hub checkpoint"]
+        assert "audio_tower.conv2d1" in found["hub checkpoint"]
 
 
 class Collecting:
