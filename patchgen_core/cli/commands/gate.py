@@ -14,6 +14,7 @@ from patchgen_core.checks.result import BAD, CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.checks.settings import DEVICES, DRIFT, read_settings
 from patchgen_core.cli.printing import add_printing, make_console, show_progress
+from patchgen_core.cli.streaming import add_streaming, open_stream
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.file_tree import walk_files
 from patchgen_core.project.project import CONFIG_SUFFIX, Project, no_configs
@@ -22,6 +23,7 @@ from patchgen_core.report.gate.details import print_details, verdict_text
 from patchgen_core.report.gate.formats import check_report_name, with_pictures, write_report
 from patchgen_core.report.gate.json import gate_json
 from patchgen_core.report.gate.report import GateReport, with_unused
+from patchgen_core.report.gate.stream import Stream
 from patchgen_core.report.gate.terminal import (
     Commands,
     change_lines,
@@ -49,6 +51,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--isolate", action="store_true", help="run every check of a model or kernel in a process of its own")
     add("--time-limit", metavar="SECONDS", help="end a check of a model or kernel that takes longer (default: 600)")
     add("--no-cache", action="store_true", help="use no results of earlier runs, and keep none")
+    add_streaming(parser)
     add("-v", "--verbose", action="store_true", help="show a row for every config, all figures, and notes")
     add_printing(parser, "print the report as JSON")
     parser.set_defaults(prog=prog)
@@ -57,21 +60,28 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
+    with open_stream(options) as stream:
+        return _run(options, project, stream)
+
+
+def _run(options: argparse.Namespace, project: Project | None, stream: Stream) -> int:
     if options.report is not None:
         check_report_name(options.report)
     checks = _choose_checks(options)
     names = [check.name for check in checks]
     settings = read_settings(options, "", names)
     home = project or _find_home(options.paths)
+    root = home.base if home is not None else Path.cwd()
     session = Session(home, settings, artifacts=names != [DRIFT])
     try:
         gate = Gate(session, checks)
         items = _find_items(gate, home, options.paths)
         gate.refuse_machine(items)
-        report = with_unused(GateReport(_run(gate, items, options)))
+        stream.begin(len(items), settings.device, root)
+        report = with_unused(GateReport(_run_items(gate, items, options, stream)))
     finally:
         session.close()
-    root = home.base if home is not None else Path.cwd()
+    stream.end(report)
     no_picture = ""
     if options.report is not None:
         report, no_picture = with_pictures(report, options.report)
@@ -134,12 +144,15 @@ def _find_configs(gate: Gate, home: Project | None, path: str) -> Iterable[Path]
 # --- running and printing --------------------------------------------------------------------------
 
 
-def _run(gate: Gate, items: Sequence[Item], options: argparse.Namespace) -> tuple[CheckResult, ...]:
+def _run_items(
+    gate: Gate, items: Sequence[Item], options: argparse.Namespace, stream: Stream
+) -> tuple[CheckResult, ...]:
     results: list[CheckResult] = []
     done: set[str] = set()
     with show_progress(options) as progress:
         for result in gate.run(items):
             results.append(result)
+            stream.result(result)
             done.add(result.item)
             if progress is not None:
                 progress(len(done), len(items))
