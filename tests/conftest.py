@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import DriftReport, Outcome
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.registry import BUILT_IN
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
 from patchgen_core.config.loading import LoadedConfig, Loader
@@ -38,6 +40,8 @@ ROOT = Path(__file__).parents[1]
 TESTS = Path(__file__).parent
 TORCH_FOLDERS = ("checkpoint", "models", "ops", "runtime", "zoo")
 """Rooms of which everything needs torch; elsewhere files and tests are marked ``torch`` themselves."""
+GATE_ROOMS = ("build", "codegen", "config", "project", "report", "syntax", "upstream", "workers")
+"""Rooms of which a session of the plugin imports most."""
 _TORCH_MARK = re.compile(r"^pytestmark = .*\bmark\.torch\b", re.MULTILINE)
 UPSTREAM = "acme.models.toy.modeling_toy"
 CONFIG = "toy/toy_gpu_patch_gen_config.py"
@@ -68,19 +72,44 @@ def norm_forward(self, x):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the packages once, and not in each of the processes that the tests start.
-
-    Where ``PYTHONDONTWRITEBYTECODE`` is set, none of them would leave the others its bytecode, nor what pytest makes
-    of a plugin to have its assertions tell more.
-    """
+    """Compile the packages once, and not in each of the processes that the tests start."""
     if hasattr(config, "workerinput"):
         return
     for package in ("patchgen", "patchgen_core", "pytest_patchgen"):
         compileall.compile_dir(ROOT / package, quiet=2)
+    with keep_compiled():
+        import_gate()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What pytest makes of tests to have their assertions tell more is kept for other workers and the next run."""
+    with keep_compiled():
+        return (yield)
+
+
+@contextmanager
+def keep_compiled() -> Iterator[None]:
+    """Modules that are imported leave their bytecode, even where ``PYTHONDONTWRITEBYTECODE`` is set.
+
+    With it, no process would leave the others its bytecode, nor what pytest makes of the modules of a plugin to have
+    their assertions tell more: half of what a session of a small project costs.
+    """
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
-    for module in pkgutil.iter_modules(pytest_patchgen.__path__, "pytest_patchgen."):
-        importlib.import_module(module.name)
-    sys.dont_write_bytecode = before
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
+def import_gate() -> None:
+    """Import what a session of the plugin does, and no torch."""
+    packages = [pytest_patchgen, *(importlib.import_module(f"patchgen_core.{room}") for room in GATE_ROOMS)]
+    for package in packages:
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    for info in BUILT_IN:
+        info.load()
 
 
 def needs_torch(path: Path) -> bool:

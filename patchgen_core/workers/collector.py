@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Look for no cycles meanwhile: making syntax trees sets the search off again and again, and it finds none."""
+    """Look for no cycles meanwhile: making syntax trees, or importing torch, sets the search off again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import pkgutil
 from pathlib import Path
 
 import pytest
 
-import pytest_patchgen
-from tests.conftest import Workspace
+from tests.conftest import Workspace, import_gate
 
 CONFIG = "proj/models/toy/toy_gpu_patch_gen_config.py"
 """The config of the ``gated`` workspace as it is called in node ids."""
 
 _OURS = ("PYTEST_", "GITHUB_", "COV_", "CI", "BUILD_NUMBER", "NO_COLOR", "FORCE_COLOR")
 _APART = (" -n", " --cov", " --timeout")
+_BESIDE = {"anyio": "-p anyio", "pytest-split": "--splits", "pytest_cov": "--cov", "rerunfailures": "--reruns"}
+"""Plugins of others, and the options that need them."""
 
-for _module in pkgutil.iter_modules(pytest_patchgen.__path__, "pytest_patchgen."):
-    importlib.import_module(_module.name)  # else each session of this process would import it anew
+import_gate()  # else each session of this process would import it anew
 
 
 def environment(work: Workspace, **more: str) -> dict[str, str]:
@@ -39,15 +37,15 @@ def run(
     """Run pytest with the workspace's root as rootdir, and in that folder unless ``cwd`` names another.
 
     It sees ``environment``, and nothing of the outer session or of the CI that runs it. ``-p randomly`` among the
-    arguments brings pytest-randomly back. The plugin of anyio, which comes with transformers and takes a third of the
-    time that pytest needs to start, stays out.
+    arguments brings pytest-randomly back. Other plugins that no argument asks for stay out: that of anyio, which comes
+    with transformers, takes a third of the time that pytest needs to start.
 
     The session is one of this process, which spares half of the time, unless ``apart`` asks for a process of its own:
     for a test that looks at what a session imports. So do workers, whose search path is that of the process that
     starts them, and what measures or interrupts a process or tells Python how to start.
     """
-    without = ("-p", "no:randomly", "-p", "no:anyio")
     options = " ".join(["", *map(str, arguments)]).replace(" -n 0", "").replace(" -n0", "")
+    without = [f"-pno:{name}" for name, option in _BESIDE.items() if option not in options]
     is_apart = apart or any(option in options for option in _APART) or "PYTHONPATH" in environment
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(_OURS)]:
@@ -56,7 +54,7 @@ def run(
             patch.setenv(name, value)
         patch.chdir(cwd or work.root)
         start = pytester.runpytest_subprocess if is_apart else pytester.runpytest_inprocess
-        return start(f"--rootdir={work.root}", *without, *arguments)
+        return start(f"--rootdir={work.root}", "-pno:randomly", *without, *arguments)
 
 
 @pytest.fixture

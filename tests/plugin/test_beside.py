@@ -264,7 +264,7 @@ def test_jobs_that_share_the_checks_make_the_report_of_the_whole(work: Workspace
         split = ["--splits", "2", "--group", "1" if group == "one" else "2"]
         result = run(pytester, work, "--patchgen", "-v", *split, f"--patchgen-report={paths[group]}")
         items += ran(result)
-    whole = run(pytester, work, "--patchgen", "-v", f"--patchgen-report={paths['whole']}", "--durations-path=none")
+    whole = run(pytester, work, "--patchgen", "-v", f"--patchgen-report={paths['whole']}")
     assert sorted(items) == sorted(ran(whole))
     for ending in (".md", ".json"):
         merged = work.root / f"merged{ending}"

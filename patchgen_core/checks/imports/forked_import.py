@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 
 from patchgen_core.checks.imports.module_text import give_text
+from patchgen_core.workers.collector import without_collector
 from patchgen_core.workers.frames import load_answer
 from patchgen_core.workers.loop import dump_no_stack
 from patchgen_core.workers.phases import phase
@@ -70,7 +71,7 @@ class ImportReport:
 def import_in_fork(request: ImportRequest) -> ImportReport:
     """Import a module in a child of this process."""
     dump_no_stack()
-    with phase("importing torch and transformers"):
+    with phase("importing torch and transformers"), without_collector():
         for name in request.preload:
             with contextlib.suppress(BaseException):  # the import itself will say why
                 importlib.import_module(name)

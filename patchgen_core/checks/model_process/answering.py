@@ -6,6 +6,7 @@ torch, transformers and the project's modules are imported once and stay.
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import inspect
 import os
@@ -21,6 +22,7 @@ from patchgen_core.checks.model_process.request import ModelRequest, Raised
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.optional_packages import optional_packages, raise_if_missing
+from patchgen_core.workers.collector import without_collector
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
@@ -57,9 +59,10 @@ def _prepare_torch(device: str) -> None:
 
     if device == "cpu":
         use_cpu()
-    with phase(_IMPORTING):
+    with phase(_IMPORTING), without_collector():
         switch_on()
         import torch
+    gc.freeze()  # nothing of torch is looked at when cycles are
 
     torch.set_num_threads(1)  # toy models are too small to share out
     # its convolutions give other bits by where in memory their inputs lie
@@ -148,7 +151,8 @@ def describe_machine(request: ModelRequest) -> Environment:
 
 def import_models(_: ModelRequest) -> None:
     """Import what every check of a model imports."""
-    importlib.import_module("transformers.modeling_utils")
+    with without_collector():
+        importlib.import_module("transformers.modeling_utils")
 
 
 def import_nothing(_: ModelRequest) -> None:
@@ -226,7 +230,7 @@ def generated_module(subject: GeneratedModule) -> ModuleType:
 
 def import_module(name: str) -> ModuleType:
     """Import a module, whose seconds count as a phase of their own."""
-    with phase("importing modules"):
+    with phase("importing modules"), without_collector():
         return importlib.import_module(name)
 
 
