@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import importlib
 import os
 import pkgutil
@@ -33,6 +34,7 @@ from patchgen_core.project.table import load_project
 from patchgen_core.registry import MODEL_CONFIG_REGISTRY, MODEL_PROCESSOR_REGISTRY, MODELING_REGISTRY
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import find_upstream
+from patchgen_core.workers.collector import without_collector
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has a core to itself
 
@@ -83,9 +85,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What pytest makes of tests to have their assertions tell more is kept for other workers and the next run."""
-    with keep_compiled():
-        return (yield)
+    """What pytest makes of tests to have their assertions tell more is kept for other workers and the next run.
+
+    Nothing of what is collected, nor of torch, is looked at when cycles are: that is a third of the time.
+    """
+    with keep_compiled(), without_collector():
+        collected = yield
+    gc.freeze()
+    return collected
 
 
 @contextmanager
