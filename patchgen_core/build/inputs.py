@@ -38,7 +38,7 @@ from patchgen_core.files import digest, file_digest
 from patchgen_core.project.project import Project
 from patchgen_core.upstream.module import UpstreamModule, find_upstream, installed_file, package_version
 
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+_IMPORT = re.compile(r"\n[ \t]*(?:from[ \t]+([\w.]+)|import[ \t]+([\w., \t]+))")
 
 
 class InputReader:
@@ -123,8 +123,7 @@ def _module_kind(stem: str) -> str:
 
 def imported_modules(text: str) -> set[str]:
     """The dotted names in the imports of a module's text."""
-    lines = "\n".join(line for line in text.split("\n") if "import" in line or "from" in line)  # the few to search
-    return {name for names in _IMPORT.findall(lines) for name in re.findall(r"[\w.]+", "".join(names))}
+    return {name for names in _IMPORT.findall(f"\n{text}") for name in re.findall(r"[\w.]+", "".join(names))}
 
 
 def ruff_inputs(reader: InputReader, module: Path, imported: Iterable[str]) -> list[Input]:

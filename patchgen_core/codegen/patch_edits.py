@@ -202,9 +202,9 @@ def _wrap_init(source: SourceFile, function: Function, patch: PlannedPatch) -> l
 
 def _is_on_header(source: SourceFile, node: ast.ClassDef) -> bool:
     """Whether a class body starts on the line of the class's colon, or goes on from it with a backslash."""
-    start = source.start(node.body[0])
-    before = source.text[:start].rstrip(" \t")
-    return not before.endswith("\n") or before.endswith("\\\n")
+    first = node.body[0]
+    before = source.text[source.line_starts[first.lineno - 1] : source.start(first)]
+    return bool(before.strip(" \t")) or source.lines[first.lineno - 2].endswith("\\")
 
 
 def _body_indent(source: SourceFile, node: ast.ClassDef) -> str:

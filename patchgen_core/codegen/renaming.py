@@ -55,7 +55,7 @@ def rename_globals(replacement: Replacement, names: Mapping[str, str]) -> Replac
 
     A local of the same name stays; a PatchgenError when one would hide a new name.
     """
-    wanted = {old: new for old, new in names.items() if old in replacement.words and old != new}
+    wanted = {old: new for old, new in names.items() if old != new and replacement.mentions(old)}
     if not wanted:
         return replacement
     source = _parse(replacement)

@@ -101,13 +101,14 @@ def _references(
 ) -> dict[str, str]:
     """New names for globals that stand for declared objects, but not where ``name_map`` leads to a helper."""
     names = {}
-    for used in sorted(replacement.words & replacement.namespace.keys()):
-        value = replacement.namespace[used]
+    for used, value in replacement.namespace.items():
         name = own_name if value is own else names_by_id.get(id(value))
+        if name is None or not replacement.mentions(used):
+            continue
         mapped = map_prefixes(used, name_map)
-        if name is not None and (mapped == used or mapped not in added):
+        if mapped == used or mapped not in added:
             names[used] = name
-    return names
+    return dict(sorted(names.items()))
 
 
 def _map_names(replacement: Replacement, name_map: Mapping[str, str]) -> Replacement:

@@ -50,11 +50,15 @@ class Replacement:
     namespace: Mapping[str, Any] = field(repr=False, compare=False)
     location: Location
 
+    def mentions(self, name: str) -> bool:
+        """Whether a name is a word of its decorators or of its text below its own name, as all that it refers to is."""
+        text = self._referring
+        return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
     @cached_property
-    def words(self) -> frozenset[str]:
-        """The words of its decorators and of its text below the name: every name that it refers to is one."""
+    def _referring(self) -> str:
         text = "\n".join((*self.decorators, HEAD.sub("", self.text)))
-        return frozenset(re.findall(r"\w+", text if text.isascii() else unicodedata.normalize("NFKC", text)))
+        return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -24,7 +24,6 @@ from patchgen_core.config.input_recording import (
 )
 from patchgen_core.config.stubs import StubModule, StubValueError, is_stub, stub_builtins
 from patchgen_core.project.project import CONFIG_SUFFIX, Project
-from patchgen_core.syntax.nodes import guarded_lines
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import installed_file
 
@@ -56,8 +55,7 @@ class Sandbox:
         is_package = path.name == "__init__.py"
         module.__file__ = str(path)
         module.__package__ = name if is_package else name.rpartition(".")[0]
-        guarded = guarded_lines(source.tree.body)
-        importer = _Importer(self, module.__package__, guarded)
+        importer = _Importer(self, module.__package__, source.guarded_lines)
         module.__dict__["__builtins__"] = stub_builtins(importer) | recording_builtins(self.inputs)
         self.modules[name], self.namespaces[name] = module, module.__dict__
         previous = sys.modules.get(name)

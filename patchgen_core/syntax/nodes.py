@@ -147,8 +147,9 @@ def guarded_lines(body: list[ast.stmt], guarded: bool = False) -> set[int]:
     for statement in body:
         if isinstance(statement, (ast.Import, ast.ImportFrom)) and guarded:
             lines.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
-        for block in blocks(statement):
-            lines |= guarded_lines(block, guarded or _catches(statement, block))
+        elif isinstance(statement, (*DEFINITIONS, *COMPOUND)):
+            for block in blocks(statement):
+                lines |= guarded_lines(block, guarded or _catches(statement, block))
     return lines
 
 

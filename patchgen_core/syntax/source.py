@@ -21,6 +21,7 @@ from patchgen_core.syntax.nodes import (
     Definition,
     Function,
     Positioned,
+    guarded_lines,
     statements,
     string_lines,
 )
@@ -138,6 +139,11 @@ class SourceFile:
     def string_lines(self) -> frozenset[int]:
         """The lines that start inside a string literal."""
         return frozenset(string_lines(self.tree))
+
+    @cached_property
+    def guarded_lines(self) -> set[int]:
+        """The lines of imports whose failure the code handles."""
+        return guarded_lines(self.tree.body)
 
     @cached_property
     def definitions(self) -> list[tuple[str, Definition]]:
