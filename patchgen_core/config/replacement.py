@@ -51,7 +51,7 @@ class Replacement:
     location: Location
 
     def mentions(self, name: str) -> bool:
-        """Whether a name is a word of its decorators or of its text below its own name, as all that it refers to is."""
+        """Whether a name is a word of its decorators, or of its text below its own name."""
         text = self._referring
         return name in text and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 

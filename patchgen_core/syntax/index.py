@@ -70,5 +70,5 @@ def assigned_names(statement: ast.stmt) -> list[str]:
         targets = [statement.target]
     elif isinstance(statement, (ast.With, ast.AsyncWith)):
         targets = [item.optional_vars for item in statement.items if item.optional_vars]
-    names = (node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
-    return [name.id for name in names if isinstance(name.ctx, ast.Store)]
+    nodes = (node for target in targets for node in ([target] if isinstance(target, ast.Name) else ast.walk(target)))
+    return [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]

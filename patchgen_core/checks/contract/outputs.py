@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.syntax.classes import Class, dataclass_fields
@@ -47,9 +48,15 @@ class Outputs:
 
     def constructions(self, function: Function) -> list[Construction]:
         """The outputs that a function constructs, in their order in the text."""
-        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and self._is_output(node)]
-        calls.sort(key=lambda call: (call.lineno, call.col_offset))
+        last = function.end_lineno or 0
+        calls = [call for call in self._constructing if function.lineno <= call.lineno <= last]
         return [self._read(call, self.module.scope_of(function)) for call in calls]
+
+    @cached_property
+    def _constructing(self) -> list[ast.Call]:
+        """The calls of the module that construct an output, in their order in the text."""
+        calls = [call.node for call in self.module.calls if self._is_output(call.node)]
+        return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
     def with_recorded(self, dotted: str, function: Function) -> list[Construction]:
         """The outputs that a method constructs, with what its decorator sets on the one that is returned."""

@@ -59,19 +59,17 @@ def _members(inference: Inference, cls: Class) -> set[str] | None:
         names |= set(base.module.attributes(base.name))
         if any("PreTrainedModel" in ast.unparse(outside) for outside in base.node.bases):
             names.add("config")
-        for method in all_methods(base.node):
-            for node in ast.walk(method):
-                registered = _registered(node)
+        for call in base.module.calls:
+            if call.owner.startswith(f"{base.name}."):
+                registered = _registered(call.node)
                 if registered is None:
                     return None
                 names |= registered
     return names
 
 
-def _registered(node: ast.AST) -> set[str] | None:
+def _registered(node: ast.Call) -> set[str] | None:
     """The attribute that a call like ``self.register_buffer("name", ...)`` makes; None for an unknown one."""
-    if not isinstance(node, ast.Call):
-        return set()
     function = node.func
     is_setattr = isinstance(function, ast.Name) and function.id == "setattr"
     is_registering = isinstance(function, ast.Attribute) and function.attr in _REGISTERING
@@ -86,12 +84,15 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
     names = set().union(*(gone for _, gone in lost.values()))
     unreachable: dict[str, Unreachable] = {}
     for owner, function in _functions(subject):
+        attributes = [n for n in inside(function) if isinstance(n, ast.Attribute) and n.attr in names]
+        reads = [n for n in attributes if isinstance(n.ctx, ast.Load)]
+        if not reads:
+            continue
         scope = subject.generated.scope_of(function)
         tested = {n.value for n in ast.walk(function) if isinstance(n, ast.Constant)}  # by hasattr or getattr
         reported: set[tuple[str, str]] = set()
-        reads = [n for n in inside(function) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load)]
         for node in reads:
-            if node.attr not in names or node.attr in tested:
+            if node.attr in tested:
                 continue
             for value in subject.inference.values(node.value, scope) if scope else ():
                 patch, gone = lost.get(id(value.cls.node), (None, set()))

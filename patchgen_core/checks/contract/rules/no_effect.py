@@ -61,10 +61,9 @@ def _definitions(module: Module, patch: PlannedPatch) -> list[Definition]:
 
 
 def _unused_imports(subject: Subject) -> Iterator[Finding]:
-    """Added imports that ruff has taken out again, and that nothing needed before ruff."""
+    """Added imports that ruff has taken out, and that nothing needed before: it makes X | None of Optional[X]."""
     plan, text = subject.plan, subject.artifact.text
     sources = [*(patch.replacement for patch in plan.patches), *(helper.replacement for helper in plan.helpers)]
-    needed = {name for source in sources if source for name in source.names}  # ruff makes X | None of Optional[X]
     added = [("add_import", name, s.location) for s in plan.imports for name in imported_names(s)]
     for block, place in plan.post_import_blocks:
         added += [("post-import block", name, place) for name in index_module(ast.parse(block)).imports]
@@ -74,7 +73,9 @@ def _unused_imports(subject: Subject) -> Iterator[Finding]:
     definition = None if has_definitions else _DEFINITION.search(text)
     bound = index_module(ast.parse(text[: definition.start()] if definition else text)).imports
     for call, name, location in added:
-        if name not in bound and name not in needed and location is not None:
+        if name in bound or location is None:
+            continue
+        if not any(source and source.mentions(name) and name in source.names for source in sources):
             message = f"{call}: nothing in {plan.config.target_file} uses '{name}'"
             yield Finding(message, "Remove it: the import is left out by ruff.", None, name, location)
 
