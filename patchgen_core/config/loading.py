@@ -8,7 +8,6 @@ config needs a real value it is imported for real, and the result says so and wh
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -32,6 +31,8 @@ from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 
 DEFAULT_NAME = "config"
+_DECLARED = {kind: tuple(field.name for field in fields(kind)) for kind in (Patch, ImportSpec, Helper)}
+"""The fields of what the calls of the DSL store."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,7 @@ def _stub_value(namespace: Mapping[str, Any], name: str | None) -> StubValueErro
 
 def _stub_in_entry(entry: Any) -> StubValueError | None:
     is_declaration = isinstance(entry, (Patch, ImportSpec, Helper))
-    values = {name: getattr(entry, name) for name in _field_names(type(entry))} if is_declaration else {}
+    values = {name: getattr(entry, name) for name in _DECLARED[type(entry)]} if is_declaration else {}
     for name in ("replacement", "definition"):
         if is_stub(values.get(name)):
             path = stub_path(values[name])
@@ -219,11 +220,6 @@ def _stub_in_entry(entry: Any) -> StubValueError | None:
             if is_stub(part):
                 return StubValueError(f"it needs the value of {stub_path(part)}", stub_path(part))
     return None
-
-
-@functools.cache
-def _field_names(kind: type[Patch | ImportSpec | Helper]) -> list[str]:
-    return [field.name for field in fields(kind)]
 
 
 def _module_of(dotted: str, sandbox: Sandbox) -> tuple[str, Path] | None:
