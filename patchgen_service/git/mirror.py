@@ -78,8 +78,8 @@ class Mirror:
         """
         mapped = [f"+{_check_ref(ref)}:{_local(ref)}" for ref in refs]
         with self._lock() as held:
-            self._create(held)
             _remove_stale_locks(self.folder)
+            self._create(held)
             options = ["--prune", "--force", "--no-tags", "--quiet", "--filter=blob:none", "--no-write-fetch-head"]
             specs = ["+refs/heads/*:refs/heads/*"]
             self._run("fetch", *options, "origin", *specs, held=held, seconds=_FETCH_SECONDS)
