@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Repository, Run
@@ -121,6 +122,15 @@ def read_branches(session: Session, conditions: Iterable[ColumnElement[bool]]) -
         else:
             branches[key] = BranchState(*key, False, line, verdict)
     return [replace(state, strip=read_strip(session, *key)) for key, state in branches.items()]
+
+
+def newest_verdicts() -> Select[Any]:
+    """The ids of the newest finished run of each branch."""
+    return (
+        select(func.max(Run.id))
+        .where(Run.transformers == "", Run.status.not_in(NO_VERDICT), Run.ended.is_not(None))
+        .group_by(Run.repository_id, Run.branch)
+    )
 
 
 def read_strip(session: Session, repository_id: int, branch: str) -> tuple[Beat, ...]:
