@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -149,13 +149,14 @@ def _last_runs(session: Session, repository_id: int, branch: str, key: ConfigKey
 
 def _runs(rows: Iterable[Any]) -> dict[str, ConfigRun]:
     statuses: dict[str, dict[str, list[str]]] = {}
-    facts: dict[str, tuple[Any, ...]] = {}
+    runs: dict[str, ConfigRun] = {}
     for row in rows:
-        facts[row.id] = (*row[:6], row.device or "cpu")
+        device = row.device or "cpu"
+        runs[row.id] = ConfigRun(row.id, row.created, row.sha, row.subject, row.author, row.branch, device, {})
         statuses.setdefault(row.id, {}).setdefault(row.check, []).append(row.status)
     return {
-        number: ConfigRun(*facts[number], statuses={check: worst(values) for check, values in checks.items()})
-        for number, checks in statuses.items()
+        number: replace(run, statuses={check: worst(values) for check, values in statuses[number].items()})
+        for number, run in runs.items()
     }
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -13,11 +16,24 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from patchgen_core.report.html.components import config_name
 from patchgen_core.report.html.markup import Markup, as_markup, tag
 from patchgen_core.report.words import quantity
+from patchgen_service.web.forms import FORM_COOKIE, form_token, make_form_cookie
 from patchgen_service.web.site import Site
+from patchgen_service.web.visits import SESSION_COOKIE, Visitor
 from patchgen_service.web.words import duration, face, time_ago
 
+_USER = re.compile(r"^(\w+://)[^/@]*@")
+PAGES = (
+    ("/", "Repositories", "r"),
+    ("/approvals", "Approvals", "a"),
+    ("/releases", "Releases", "l"),
+    ("/work", "Work", "w"),
+    ("/audit", "Audit", "u"),
+    ("/settings", "Settings", "s"),
+)
+"""Address, name and key of the pages that every page links."""
 FOLDER = Path(__file__).parent
 REPORT_FOLDER = Path(__file__).parents[2] / "patchgen_core" / "report" / "html"
 
@@ -25,8 +41,15 @@ REPORT_FOLDER = Path(__file__).parents[2] / "patchgen_core" / "report" / "html"
 def render(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """The response with a template's page; ``values`` are what it shows."""
     site: Site = request.app.state.site
-    text = _templates().get_template(template).render(request=request, now=site.clock(), **values)
-    return HTMLResponse(text, status)
+    visitor = getattr(request.state, "visitor", Visitor())
+    cookie = request.cookies.get(FORM_COOKIE, "") or make_form_cookie()
+    request.state.csrf = form_token(cookie, request.cookies.get(SESSION_COOKIE, ""))
+    page = _templates().get_template(template)
+    text = page.render(request=request, visitor=visitor, now=site.clock(), pages=PAGES, **values)
+    response = HTMLResponse(text, status)
+    if FORM_COOKIE not in request.cookies:
+        response.set_cookie(FORM_COOKIE, cookie, httponly=True, samesite="strict", secure=site.is_secure)
+    return response
 
 
 @lru_cache(1)
@@ -40,8 +63,12 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters.update(duration=duration, quantity=quantity)
-    environment.globals.update(face=face, badge=_badge, moment=_moment, asset=asset_address)
+    environment.filters.update(
+        duration=duration, quantity=quantity, without_user=without_user, history_words=_history_words
+    )
+    environment.globals.update(
+        face=face, badge=_badge, verdict=_verdict, moment=_moment, asset=asset_address, config_name=config_name
+    )
     return environment
 
 
@@ -57,7 +84,22 @@ def _is_safe(value: str) -> bool:
 def _badge(state: str) -> Markup:
     """A state as a word with its sign and colour."""
     look = face(state)
-    return tag("span", tag("span", look.sign, aria_hidden="true"), f" {look.word}", class_=f"badge t-{look.tone}")
+    return _verdict(look.word, look.tone, look.sign)
+
+
+def _verdict(word: str, tone: str, sign: str) -> Markup:
+    return tag("span", tag("span", sign, aria_hidden="true"), f" {word}", class_=f"badge t-{tone}")
+
+
+def _history_words(statuses: Sequence[str]) -> str:
+    """What a row of small bars says, for those who do not see it."""
+    counts = Counter(face(status).word if status else "not run" for status in statuses)
+    return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def without_user(url: str) -> str:
+    """A git URL without the name and password that it may hold."""
+    return _USER.sub(r"\1", url)
 
 
 def _moment(moment: datetime | None, now: datetime) -> Markup:

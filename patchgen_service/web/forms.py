@@ -1,0 +1,39 @@
+"""Forms that only pages of this service can send."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+FORM_COOKIE = "patchgen_form"
+_MOST_BYTES = 1 << 20
+
+
+def make_form_cookie() -> str:
+    """A secret of a browser, by which its forms are known."""
+    return secrets.token_urlsafe(32)
+
+
+def form_token(cookie: str, session: str) -> str:
+    """What a form has to hold, made of the browser's secret and the session that it was shown in."""
+    return hmac.new(cookie.encode(), session.encode(), hashlib.sha256).hexdigest()
+
+
+async def read_form(request: Request, session_cookie: str) -> Mapping[str, str]:
+    """The fields of a form that was sent; ends the request where it is not one of this service's pages'."""
+    if int(request.headers.get("content-length") or 0) > _MOST_BYTES:
+        raise HTTPException(413)
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise HTTPException(403, "This form was sent from another site.")
+    form = await request.form(max_files=0, max_fields=100, max_part_size=_MOST_BYTES)
+    fields = {name: value for name, value in form.items() if isinstance(value, str)}
+    cookie = request.cookies.get(FORM_COOKIE, "")
+    token = form_token(cookie, request.cookies.get(session_cookie, ""))
+    if not cookie or not hmac.compare_digest(token.encode(), fields.get("csrf", "").encode()):
+        raise HTTPException(403, "This form is too old, or cookies are off. Go back, load the page again, and repeat.")
+    return fields
