@@ -18,8 +18,9 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--data", type=Path, metavar="FOLDER", default=Path("patchgen-data"), help="folder of the service's data")
-    add("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, this machine only)")
-    add("--port", type=int, default=8765, help="port to listen at (default: 8765)")
+    add("--config", type=Path, metavar="FILE", help="its settings (default: service.toml in that folder)")
+    add("--host", help="address to listen at (default: 127.0.0.1, this machine only)")
+    add("--port", type=int, help="port to listen at (default: 8765)")
     return parser
 
 

@@ -258,7 +258,9 @@ def _came_late(session: Session, newest: Run, cause: RunCause) -> bool:
         repository_id=newest.repository_id, branch=cause.branch, pull_request=cause.pull_request, is_fork=cause.is_fork
     )
     steps = dict(
-        session.execute(pushes.where(Trigger.before != "").order_by(Trigger.id.desc()).limit(_MOST_STEPS)).tuples()
+        session.execute(pushes.where(Trigger.before != "").order_by(Trigger.id.desc()).limit(_MOST_STEPS))
+        .tuples()
+        .all()
     )
     sha = cause.sha
     for _ in steps:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Approval, ArtifactUse, Person, Repository, Run
 from patchgen_service.views.lines import RunLine, Visible, is_visible, read_lines
-from patchgen_service.views.overview import newest_verdicts
+from patchgen_service.views.overview import is_newest_verdict
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def read_waiting(session: Session, visible: Visible) -> tuple[RunLine, ...]:
     return tuple(
         read_lines(
             session,
-            Run.id.in_(newest_verdicts()),
+            is_newest_verdict(),
             Run.status.in_(("drifted", "broken")),
             exists().where(ArtifactUse.run_id == Run.id, ArtifactUse.kind == "generated"),
             ~exists().where(Approval.run_id == Run.id, Approval.state != "refused"),

@@ -113,7 +113,7 @@ def read_config(session: Session, repository_id: int, branch: str, key: ConfigKe
         .outerjoin(Environment, Environment.id == Run.environment_id)
         .where(*_of_config(repository_id, branch, key))
         .where(Result.run_id.in_(_last_runs(session, repository_id, branch, key)))
-        .order_by(Run.created, Run.id, Result.id)
+        .order_by(Run.number, Result.id)
     )
     rows = session.execute(query).all()
     if not rows:
@@ -137,11 +137,11 @@ def _of_config(repository_id: int, branch: str, key: ConfigKey) -> tuple[ColumnE
 
 def _last_runs(session: Session, repository_id: int, branch: str, key: ConfigKey) -> Sequence[str]:
     query = (
-        select(Run.id)
+        select(Run.id, Run.number)
         .join(Result, Result.run_id == Run.id)
         .where(*_of_config(repository_id, branch, key))
         .distinct()
-        .order_by(Run.id.desc())
+        .order_by(Run.number.desc())
         .limit(_MOST_RUNS)
     )
     return session.scalars(query).all()

@@ -35,10 +35,11 @@ class RunLine:
 
     Attributes:
         transformers: the release that it ran with, where that is not the environment's own.
-        expected: how many results it will have; 0 while that is not known.
+        expected: how many results it will have; none while that is not known.
     """
 
     id: str
+    number: int
     repository_id: int
     repository: str
     branch: str
@@ -46,7 +47,7 @@ class RunLine:
     status: str
     message: str
     transformers: str
-    expected: int
+    expected: int | None
     worker: str
     created: datetime
     started: datetime | None
@@ -87,6 +88,7 @@ def read_lines(
     query = (
         select(
             Run.id,
+            Run.number,
             Run.repository_id,
             Repository.name,
             Run.branch,
@@ -110,7 +112,7 @@ def read_lines(
         .join(Commit, Commit.id == Run.commit_id)
         .join(Trigger, Trigger.id == Run.trigger_id)
         .where(*conditions)
-        .order_by(Run.created.desc(), Run.id.desc())
+        .order_by(Run.created.desc(), Run.number.desc())
         .limit(limit)
         .offset(offset)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import ColumnElement, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Repository, Run
@@ -105,15 +105,15 @@ def read_branches(session: Session, conditions: Iterable[ColumnElement[bool]]) -
     """The branches that have runs which fit conditions. Runs with another release of transformers do not count."""
     own = [*conditions, Run.transformers == "", Run.status.not_in(NO_VERDICT)]
     by_branch = (
-        select(func.max(Run.id))
+        select(Run.repository_id, func.max(Run.number))
         .join(Repository, Repository.id == Run.repository_id)
         .group_by(Run.repository_id, Run.branch)
     )
     newest = by_branch.where(*own)
     ended = by_branch.where(*own, Run.ended.is_not(None))
-    lines = read_lines(session, or_(Run.id.in_(newest), Run.id.in_(ended)))
+    lines = read_lines(session, or_(is_one_of(newest), is_one_of(ended)))
     branches: dict[tuple[int, str], BranchState] = {}
-    for line in sorted(lines, key=lambda line: line.id):
+    for line in sorted(lines, key=lambda line: line.number):
         key = line.repository_id, line.branch
         verdict = None if line.ended is None else line
         known = branches.get(key)
@@ -124,13 +124,18 @@ def read_branches(session: Session, conditions: Iterable[ColumnElement[bool]]) -
     return [replace(state, strip=read_strip(session, *key)) for key, state in branches.items()]
 
 
-def newest_verdicts() -> Select[Any]:
-    """The ids of the newest finished run of each branch."""
-    return (
-        select(func.max(Run.id))
+def is_newest_verdict() -> ColumnElement[bool]:
+    """The condition that a run is the newest finished one of its branch."""
+    return is_one_of(
+        select(Run.repository_id, func.max(Run.number))
         .where(Run.transformers == "", Run.status.not_in(NO_VERDICT), Run.ended.is_not(None))
         .group_by(Run.repository_id, Run.branch)
     )
+
+
+def is_one_of(runs: Any) -> ColumnElement[bool]:
+    """The condition that a run is one of a query's, which gives the ids of repositories and the numbers of runs."""
+    return tuple_(Run.repository_id, Run.number).in_(runs)
 
 
 def read_strip(session: Session, repository_id: int, branch: str) -> tuple[Beat, ...]:
@@ -139,7 +144,7 @@ def read_strip(session: Session, repository_id: int, branch: str) -> tuple[Beat,
         select(Run.id, Run.status, Run.created)
         .where(Run.repository_id == repository_id, Run.branch == branch, Run.transformers == "")
         .where(Run.status.not_in(NO_VERDICT))
-        .order_by(Run.created.desc())
+        .order_by(Run.number.desc())
         .limit(_STRIP)
     )
     return tuple(Beat(*row) for row in reversed(session.execute(query).all()))

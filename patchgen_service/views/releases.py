@@ -14,7 +14,7 @@ from patchgen_core.checks.result import BAD
 from patchgen_service.database.tables import Release, Repository, Result, Run
 from patchgen_service.views.branch import ConfigKey
 from patchgen_service.views.lines import RunLine, Visible, is_visible, read_lines
-from patchgen_service.views.overview import NO_VERDICT
+from patchgen_service.views.overview import NO_VERDICT, is_one_of
 from patchgen_service.views.severity import WORST_FIRST, worst_rank
 
 
@@ -104,12 +104,12 @@ def read_matrix(session: Session, repository: Repository) -> ReleaseMatrix:
 
 def _newest_runs(session: Session, visible: Visible) -> list[RunLine]:
     newest = (
-        select(func.max(Run.id))
+        select(Run.repository_id, func.max(Run.number))
         .join(Repository, Repository.id == Run.repository_id)
         .where(Run.transformers != "", Run.status.not_in(NO_VERDICT), is_visible(visible))
         .group_by(Run.repository_id, Run.transformers)
     )
-    return read_lines(session, Run.id.in_(newest))
+    return read_lines(session, is_one_of(newest))
 
 
 def _release_line(version: str, release: Release | None, runs: Iterable[RunLine]) -> ReleaseLine:

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from patchgen_core.checks.result import BAD
-from patchgen_service.database.tables import Approval, Artifact, ArtifactUse, Environment, Person, Result, Run, Trigger
+from patchgen_service.database.tables import Approval, Artifact, ArtifactUse, Environment, Person, Result, Run
 from patchgen_service.views.branch import ConfigKey
 from patchgen_service.views.lines import RunLine, read_lines
 from patchgen_service.views.rows import read_as
@@ -131,7 +131,7 @@ def read_run(session: Session, run_id: str) -> RunDetail | None:
     line = next(iter(read_lines(session, Run.id == run_id)), None)
     if line is None:
         return None
-    query = select(Run.baseline_id, Run.baseline_reason, Trigger.is_fork).join(Trigger, Trigger.id == Run.trigger_id)
+    query = select(Run.baseline_id, Run.baseline_reason, Run.is_fork)
     baseline_id, reason, is_fork = session.execute(query.where(Run.id == run_id)).one()
     baseline = next(iter(read_lines(session, Run.id == baseline_id)), None) if baseline_id else None
     return RunDetail(

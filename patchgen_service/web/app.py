@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from sqlalchemy import text
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from patchgen_service.web.pages import overview
-from patchgen_service.web.rendering import ASSETS, read_asset
+from patchgen_service.web.pages import overview, run
+from patchgen_service.web.rendering import ASSETS, read_asset, render
 from patchgen_service.web.security import SecureResponses
 from patchgen_service.web.site import Site
 
+_SENTENCES = {
+    403: ("That is not allowed", "You may not do that here."),
+    404: ("There is nothing here", "There is no such page, or you may not see it: signing in may help."),
+    405: ("That is no page", "This address takes something else."),
+    413: ("That is too much", "What was sent is larger than this service takes."),
+    429: ("Too many attempts", "Wait a minute, then try again."),
+}
+"""What error pages say, by status: a title and a sentence."""
 _YEAR = 31536000
 
 
@@ -23,10 +34,29 @@ def build_app(site: Site) -> Starlette:
         Route("/healthz", show_health),
         Route("/static/{name}", show_asset),
         *overview.ROUTES,
+        *run.ROUTES,
     ]
-    app = Starlette(routes=routes, middleware=[Middleware(SecureResponses, site.hosts, site.is_secure)])
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(SecureResponses, site.hosts, site.is_secure)],
+        exception_handlers={HTTPException: show_error, Exception: show_failure},
+    )
     app.state.site = site
     return app
+
+
+def show_error(request: Request, error: Exception) -> Response:
+    """A page for what is not there, or may not be done."""
+    assert isinstance(error, HTTPException)
+    title, sentence = _SENTENCES.get(error.status_code, ("That did not work", "The request could not be answered."))
+    said = error.detail if error.detail and error.detail != HTTPStatus(error.status_code).phrase else sentence
+    return render(request, "error.html", error.status_code, title=title, sentence=said)
+
+
+def show_failure(request: Request, error: Exception) -> Response:
+    """A page that says that this is the service's own fault."""
+    sentence = "The service failed to answer. What happened is in its log."
+    return render(request, "error.html", 500, title="Something broke", sentence=sentence)
 
 
 def show_health(request: Request) -> Response:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from sqlalchemy import select
 
-from patchgen_core.checks.result import BAD, CheckResult, retitled
+from patchgen_core.checks.result import BAD, CheckResult, Status, retitled
 from patchgen_core.report.gate.html import gate_page
 from patchgen_core.report.gate.report import GateReport
 from patchgen_core.report.html.page import Page, Section
@@ -53,12 +54,14 @@ class RunSections:
 def read_sections(visit: Visit, detail: RunDetail) -> RunSections:
     """What a run's page shows of its results."""
     bad = [result for result in detail.results if result.is_bad]
-    bad.sort(key=lambda result: result.change == "known")
+    bad.sort(key=lambda result: (result.change == "known", result.check != "drift"))
     by_config: dict[ConfigKey, list[ResultLine]] = {}
     for result in bad:
         by_config.setdefault(result.key, []).append(result)
-    page = gate_page(GateReport(read_whole(visit, bad[:_MOST])))
-    sections = {(section.label, section.place.rpartition(":")[0] or section.place): section for section in page.sections}
+    page = report_page(read_whole(visit, bad[:_MOST]))
+    sections = {
+        (section.label, section.place.rpartition(":")[0] or section.place): section for section in page.sections
+    }
     shown = [
         ConfigSection(key, tuple(results), sections.get((key.config, key.path))) for key, results in by_config.items()
     ]
@@ -78,12 +81,20 @@ def read_whole(visit: Visit, lines: Sequence[ResultLine]) -> tuple[CheckResult, 
 
 def whole_report(visit: Visit, detail: RunDetail) -> Page:
     """The report of a run, as ``patchgen gate --report`` makes it."""
-    return gate_page(GateReport(read_whole(visit, detail.results)), f"gate, {detail.line.repository}")
+    return report_page(read_whole(visit, detail.results), f"gate, {detail.line.repository}")
+
+
+def report_page(results: Sequence[CheckResult], kind: str = "gate") -> Page:
+    """The core's report of results; without their tables where these, which come from outside, cannot be drawn."""
+    try:
+        return gate_page(GateReport(tuple(results)), kind)
+    except (KeyError, ValueError, TypeError, IndexError):
+        return gate_page(GateReport(tuple(replace(result, tables=(), figures={}) for result in results)), kind)
 
 
 def result_section(visit: Visit, line: ResultLine) -> Section:
     """What the core's report says of one result."""
-    return gate_page(GateReport(read_whole(visit, [line]))).sections[0]
+    return report_page(read_whole(visit, [line])).sections[0]
 
 
 def _whole(visit: Visit, row: Result) -> CheckResult:
@@ -91,6 +102,7 @@ def _whole(visit: Visit, row: Result) -> CheckResult:
         return retitled(replace(read_result(visit.site.store, row), seconds=row.seconds))
     except StoreError as error:
         reason = row.headline if row.status in BAD else ""
+        status = cast(Status, row.status)
         return CheckResult(
-            row.config, row.path, row.line, row.check, row.status, reason=reason, notes=(str(error),), item=row.item
+            row.config, row.path, row.line, row.check, status, reason=reason, notes=(str(error),), item=row.item
         )

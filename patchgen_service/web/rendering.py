@@ -20,6 +20,7 @@ from patchgen_core.report.html.components import config_name
 from patchgen_core.report.html.markup import Markup, as_markup, tag
 from patchgen_core.report.words import quantity
 from patchgen_service.web.forms import FORM_COOKIE, form_token, make_form_cookie
+from patchgen_service.web.lead import lead
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import SESSION_COOKIE, Visitor
 from patchgen_service.web.words import duration, face, time_ago
@@ -64,10 +65,16 @@ def _templates() -> Environment:
         auto_reload=False,
     )
     environment.filters.update(
-        duration=duration, quantity=quantity, without_user=without_user, history_words=_history_words
+        duration=duration, quantity=_quantity, without_user=without_user, history_words=_history_words
     )
     environment.globals.update(
-        face=face, badge=_badge, verdict=_verdict, moment=_moment, asset=asset_address, config_name=config_name
+        face=face,
+        lead=lead,
+        badge=_badge,
+        verdict=_verdict,
+        moment=_moment,
+        asset=asset_address,
+        config_name=config_name,
     )
     return environment
 
@@ -95,6 +102,10 @@ def _history_words(statuses: Sequence[str]) -> str:
     """What a row of small bars says, for those who do not see it."""
     counts = Counter(face(status).word if status else "not run" for status in statuses)
     return ", ".join(f"{count} {word}" for word, count in counts.items())
+
+
+def _quantity(count: int, noun: str, plural: str = "") -> str:
+    return f"{count} {plural}" if plural and count != 1 else quantity(count, noun)
 
 
 def without_user(url: str) -> str:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from patchgen_service.database.engine import Transactions
+from patchgen_service.secrets import SecretBox
+from patchgen_service.settings import ServiceSettings
+from patchgen_service.store import Store
 
 
 def utc_now() -> datetime:
@@ -26,6 +29,9 @@ class Site:
         clock: the time now.
     """
 
+    settings: ServiceSettings
+    secrets: SecretBox
+    store: Store
     readings: Transactions
     transactions: Transactions
     hosts: frozenset[str] = frozenset()

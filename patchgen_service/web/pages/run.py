@@ -11,6 +11,7 @@ from patchgen_core.report.html.page import render as render_report
 from patchgen_service.views.branch import read_grid
 from patchgen_service.views.run import RunDetail, read_run
 from patchgen_service.web.details import read_sections, whole_report
+from patchgen_service.web.lead import hints
 from patchgen_service.web.rendering import render
 from patchgen_service.web.visits import Visit, open_visit
 
@@ -48,12 +49,22 @@ def _show(request: Request, template: str, seen: str | None = None) -> Response:
             return Response(headers={"hx-refresh": "true"})
         shown = read_sections(visit, detail)
         grid = read_grid(visit.session, detail.line)
-    return render(request, template, detail=detail, run=detail.line, shown=shown, grid=grid, live_state=state)
+    return render(
+        request,
+        template,
+        detail=detail,
+        run=detail.line,
+        shown=shown,
+        grid=grid,
+        live_state=state,
+        hints=hints(detail),
+        offer=None,
+    )
 
 
 def _detail(visit: Visit, request: Request) -> RunDetail:
     detail = read_run(visit.session, request.path_params["run"])
-    visit.check_visible(detail and detail.line.repository_id)
+    visit.check_visible(detail.line.repository_id if detail is not None else None)
     if detail is None:
         raise HTTPException(404)
     return detail
