@@ -225,15 +225,56 @@ def test_dropped_where_the_keywords_hand_it_on_is_a_warning(
 
 def test_renamed_that_is_read_from_the_keywords_is_a_warning(work: Workspace) -> None:
     body = "cache = kwargs.pop('cache', None)\n    return self.layer(ids)"
-    renamed = override("Model.forward", "self, ids, types=None, **kwargs", body)
-    head = override("ModelForCausalLM.forward", "self, ids, mask=None, types=None, cache=None, **kwargs")
-    message = "'Model.forward' calls 'types' what upstream's calls 'cache'"
-    assert weights(work, renamed + head) == {message: "warning"}
+    renamed = override("Model.forward", "self, ids, cache_size=None, **kwargs", body)
+    message = "'Model.forward' calls 'cache_size' what upstream's calls 'cache'"
+    assert weights(work, renamed) == {message: "warning"}
+
+
+def test_a_parameter_that_means_something_else_renames_none(work: Workspace) -> None:
+    """A function that takes both tells, and so do two optional parameters whose names share no word."""
+    both = override("ModelForCausalLM.forward", "self, ids, mask=None, types=None, cache=None, **kwargs")
+    other = override("Model.forward", "self, ids, types=None")
+    dropped = {"'Model.forward' drops the parameter 'cache' of upstream's": "warning"}
+    assert weights(work, override("Model.forward", "self, ids, types=None, **kwargs") + both).keys() == {
+        "'Model.forward' drops the parameter 'cache' of upstream's, which only **kwargs takes now"
+    }
+    assert weights(work, other) == dropped
+    renamed = {"'Model.forward' calls 'past_cache' what upstream's calls 'cache'": "warning"}
+    assert weights(work, override("Model.forward", "self, ids, past_cache=None")) == renamed
+
+
+def test_what_is_handed_on_does_not_stand_with_what_is_dropped(work: Workspace) -> None:
+    config = override("HeadForCausalLM.forward", "self, x, **kwargs", "return self.layer(x, **kwargs)")
+    message = "'HeadForCausalLM.forward' drops the parameter '{}' of upstream's, which only **kwargs takes now"
+    judged = weights(work, config, UPSTREAM + HEAD.format(prepares=PREPARES))
+    assert judged == {message.format("mask"): "warning", message.format("size"): "error"}
+
+
+def test_logits_to_keep_is_only_passed_to_a_forward_that_names_it(work: Workspace) -> None:
+    text = UPSTREAM + HEAD.format(prepares="").replace("size=0", "logits_to_keep=0")
+    message = (
+        "'HeadForCausalLM.forward' drops the parameter 'logits_to_keep' of upstream's, which only **kwargs takes now"
+    )
+    config = override("HeadForCausalLM.forward", "self, x, mask=None, **kwargs")
+    assert weights(work, config, text) == {message: "warning"}
+    caller = "\n\nclass Twice:\n    def __init__(self, config):\n        self.head = HeadForCausalLM(config)\n"
+    caller += "\n    def forward(self, x):\n        return self.head(x, logits_to_keep=1)\n"
+    assert weights(work, config, text + caller) == {message: "error"}
+
+
+def test_a_parameter_that_is_required_matters_where_a_call_lacks_it(work: Workspace) -> None:
+    message = "'{}' requires 'size', which upstream's does not have"
+    assert weights(work, override("Whole.forward", "self, ids, size")) == {message.format("Whole.forward"): "warning"}
+    called = override("Layer.forward", "self, x, mask=None, *, size, **kwargs")
+    assert weights(work, called) == {message.format("Layer.forward"): "error"}
+    head = override("ModelForCausalLM.forward", "self, ids, mask=None, types=None, *, size, **kwargs")
+    assert weights(work, head) == {message.format("ModelForCausalLM.forward"): "error"}
 
 
 def test_renamed_that_own_callers_pass_by_name_beside_stars_is_a_warning(work: Workspace) -> None:
-    attention = override("Attention.forward", "self, x, cache=None, **kwargs")
-    message = "'Attention.forward' calls 'cache' what upstream's calls 'mask'"
+    attention = override("Attention.forward", "self, x, token_mask=None, **kwargs")
+    message = "'Attention.forward' calls 'token_mask' what upstream's calls 'mask'"
     assert weights(work, attention) == {message: "error"}
-    layer = override("Layer.forward", "self, x, mask=None, **kwargs", "return self.attention(x, cache=x, **kwargs)")
+    body = "return self.attention(x, token_mask=x, **kwargs)"
+    layer = override("Layer.forward", "self, x, mask=None, **kwargs", body)
     assert weights(work, attention + layer) == {message: "warning"}

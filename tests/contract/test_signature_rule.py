@@ -85,9 +85,9 @@ def override(target: str, parameters: str, body: str = "return x", decorator: st
         ),
         (
             "Model.forward",
-            "self, x, attention=None, *, scale=1, **kwargs",
+            "self, x, attention_mask=None, *, scale=1, **kwargs",
             [
-                "calls 'attention' what upstream's calls 'mask'",
+                "calls 'attention_mask' what upstream's calls 'mask'",
             ],
         ),
         (

@@ -67,9 +67,14 @@ class Callers:
         if not method:
             called = {id(call.node.func) for call in self._by_callee[dotted]}
             return all(id(use.node) in called or use.moment == "annotation" for use in self._module.uses.get(name, ()))
+        return not self.are_outside(dotted)
+
+    def are_outside(self, dotted: str) -> bool:
+        """Whether code outside of the module evidently calls a function, or may, which is handed on as a value."""
+        name, _, method = dotted.partition(".")
         if method in ("forward", "__init__"):
-            return not self.is_for_users(name)
-        return method not in self._handed_on and method not in self._library.called_names(self._package)
+            return self.is_for_users(name)
+        return method in self._handed_on or method in self._library.called_names(self._package)
 
     @cached_property
     def _handed_on(self) -> set[str]:

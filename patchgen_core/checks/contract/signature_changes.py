@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,10 +83,15 @@ def _of_upstream_parameters(
             how = "keyword" if own.kind == "keyword" else "position"
             yield SignatureChange("limited", f"takes '{name}' by {how} only, unlike upstream's", (name,))
     if dropped:
-        where = ", which only **kwargs takes now" if ours.takes_kwargs else ""
-        quoted = ", ".join(f"'{name}'" for name in dropped)
-        message = f"drops the parameter{'s' * (len(dropped) > 1)} {quoted} of upstream's{where}"
-        yield SignatureChange("dropped", message, tuple(dropped))
+        yield dropped_parameters(dropped, ours)
+
+
+def dropped_parameters(names: Sequence[str], ours: Signature) -> SignatureChange:
+    """The change that our signature lacks some parameters of upstream's."""
+    where = ", which only **kwargs takes now" if ours.takes_kwargs else ""
+    quoted = ", ".join(f"'{name}'" for name in names)
+    message = f"drops the parameter{'s' * (len(names) > 1)} {quoted} of upstream's{where}"
+    return SignatureChange("dropped", message, tuple(names))
 
 
 def _renamed(ours: Signature, theirs: Signature) -> dict[str, str]:

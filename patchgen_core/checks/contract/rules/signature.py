@@ -9,6 +9,7 @@ from patchgen_core.checks.contract.rule import Example, Finding, Replaced, Rule,
 from patchgen_core.checks.contract.signature_changes import (
     SignatureChange,
     both_signatures,
+    dropped_parameters,
     read_from_kwargs,
     signature_changes,
 )
@@ -18,6 +19,11 @@ from patchgen_core.syntax.signatures import Signature, misfit, read_parameters
 
 _HINT = "Callers outside of this module count on upstream's signature: keep it, if need be as a parameter unused."
 _LAST_HINT = "Move it behind upstream's parameters: nothing passes so many by position here, but others may."
+_KWARGS_HINT = "Its **kwargs are read for it, or handed on. Name it as a parameter all the same if you can."
+_SAVING_HINT = "generate() passes it where a forward names it, to save work. Take it, for the memory that it saves."
+_UNSEEN_HINT = "No call is in sight that lacks it, but whoever counts on upstream's signature does not pass it."
+_SAVING = frozenset(["logits_to_keep", "num_logits_to_keep"])
+"""What generic code passes only to a forward that names it, and nothing but work depends on."""
 _SAFE_HINT = "Every call in this module fits, but whoever counts on upstream's signature does not: keep it if you can."
 _UPSTREAM = """
 class Model:
@@ -34,11 +40,54 @@ def check(subject: Subject) -> Iterator[Finding]:
     for replaced in subject.replaced:
         if replaced.upstream is None:
             continue
-        for change in signature_changes(replaced, replaced.upstream):
+        for change in _changes(subject, replaced, replaced.upstream):
             weight, hint = _judged(subject, replaced, replaced.upstream, change)
             if weight is not None:
                 message = f"'{replaced.dotted}' {change.message}"
                 yield Finding(message, hint, replaced.node, replaced.dotted, weight=weight)
+
+
+def _changes(subject: Subject, replaced: Replaced, upstream: Function) -> Iterator[SignatureChange]:
+    """The changes of a signature, and those of the parameters that it drops apart by how much they matter."""
+    ours, theirs = both_signatures(replaced, upstream)
+    dropped: list[str] = []
+    for change in signature_changes(replaced, upstream):
+        if change.kind == "dropped":
+            dropped += change.names
+        elif change.kind == "renamed" and _is_another(subject, replaced, change, ours, theirs):
+            dropped.append(change.theirs)
+        else:
+            yield change
+    dropped.sort(key=[parameter.name for parameter in theirs.parameters].index)
+    handed_on = _handed_on(subject, replaced, ours) if dropped else set()
+    groups = ({*dropped} - handed_on - _SAVING, handed_on - _SAVING, _SAVING)
+    for group in groups:
+        names = [name for name in dropped if name in group]
+        if names:
+            yield dropped_parameters(names, ours)
+
+
+def _is_another(
+    subject: Subject, replaced: Replaced, change: SignatureChange, ours: Signature, theirs: Signature
+) -> bool:
+    """Whether a parameter only happens to stand in the place of upstream's: it means something else.
+
+    That is evident where both have defaults, and a function takes both of them or their names have no word in common;
+    not where a call passes the place.
+    """
+    mine = change.names[0]
+    if _reaching(subject, replaced, mine, ours, theirs):
+        return False
+    has_defaults = not any(p is None or p.required for p in (ours.find(mine), theirs.find(change.theirs)))
+    is_alike = bool(set(mine.split("_")) & set(change.theirs.split("_")))
+    return has_defaults and (not is_alike or _differ(subject, change.theirs, mine))
+
+
+def _reaching(subject: Subject, replaced: Replaced, name: str, ours: Signature, theirs: Signature) -> list[Call]:
+    """The calls that pass something by position where a parameter of ours stands."""
+    place = [parameter.name for parameter in ours.positional].index(name)
+    calls = subject.callers.calls_of(replaced.dotted)
+    return [call for call in calls if _counts_on_upstream(subject, call, ours, theirs, place)]
 
 
 def _judged(
@@ -52,17 +101,22 @@ def _judged(
     calls, are_known = callers.calls_of(replaced.dotted), callers.are_known(replaced.dotted)
     reaching = []
     if change.kind in ("inserted", "moved", "renamed"):
-        place = [parameter.name for parameter in ours.positional].index(change.names[0])
-        reaching = [call for call in calls if _counts_on_upstream(subject, call, ours, theirs, place)]
+        reaching = _reaching(subject, replaced, change.names[0], ours, theirs)
     if change.kind == "inserted" or (change.kind == "moved" and are_known):
         if not reaching:
             return "warning", _LAST_HINT
         return "error", f"'{reaching[0].owner}' passes so many by position. {_HINT}"
     named = {change.theirs} if change.kind == "renamed" else set(change.names)
-    if change.kind in ("renamed", "dropped") and named <= _handed_on(subject, replaced, ours) and not reaching:
-        return "warning", "Its **kwargs are read for it, or handed on. Name it as a parameter all the same if you can."
+    if change.kind in ("renamed", "dropped") and not reaching:
+        if named <= _handed_on(subject, replaced, ours):
+            return "warning", _KWARGS_HINT
+        if named <= _SAVING and not any(named & {keyword.arg for keyword in call.node.keywords} for call in calls):
+            return "warning", _SAVING_HINT
     lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
-    is_safe = are_known and all(_fits(subject, call, ours, change, lost) for call in calls)
+    fit = all(_fits(subject, call, ours, change, lost) for call in calls)
+    is_safe = are_known and fit
+    if change.kind == "required" and fit and not is_safe and not callers.are_outside(replaced.dotted):
+        return "warning", _UNSEEN_HINT
     if not is_safe or (change.kind == "renamed" and reaching and _differ(subject, change.theirs, change.names[0])):
         return "error", _HINT
     return (None, "") if change.kind in ("required", "star") else ("warning", _SAFE_HINT)
