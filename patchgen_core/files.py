@@ -6,6 +6,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from contextlib import suppress
+from glob import escape
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError
@@ -49,7 +52,8 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
     """Write the files whose text differs from what is there, and return them; a PatchgenError when one cannot be.
 
     Each is replaced as a whole: a reader, or a run that is killed, finds the old or the new text. All are
-    prepared before the first one is replaced, so that a full disk or a missing permission shows before.
+    prepared before the first one is replaced, so that a full disk or a missing permission shows before. Bytecode of a
+    replaced module goes, so that nobody runs the old one.
     """
     prepared: list[tuple[Path, str]] = []
     tidied: set[Path] = set()
@@ -62,6 +66,7 @@ def write_files(files: Iterable[tuple[Path, str]]) -> list[Path]:
         while prepared:
             path, temporary = prepared[0]
             os.replace(temporary, os.path.realpath(path))
+            _remove_bytecode(Path(os.path.realpath(path)))
             prepared.pop(0)
             done.append(path)
     except OSError as error:
@@ -93,6 +98,15 @@ def _prepare(path: Path, text: str, tidied: set[Path]) -> str:
         os.unlink(temporary)
         raise
     return temporary
+
+
+def _remove_bytecode(path: Path) -> None:
+    """Remove what Python compiled a module to: of two texts of one size it keeps the older for a second."""
+    if path.suffix != ".py":
+        return
+    for compiled in Path(cache_from_source(path)).parent.glob(f"{escape(path.stem)}.*.pyc"):
+        with suppress(OSError):  # another process may have done so, or owns the folder
+            compiled.unlink()
 
 
 def _temporary_prefix() -> str:

@@ -13,6 +13,7 @@ from queue import SimpleQueue
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.frames import read_frame, write_frame
+from patchgen_core.workers.generated_modules import import_generated_modules_from_text
 from patchgen_core.workers.phases import take
 
 
@@ -24,6 +25,7 @@ def serve(handler: str) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed is no answer
     _dump_stack_at_death()
+    import_generated_modules_from_text()
     requests = _read_requests()
     module, _, name = handler.partition(":")
     while True:

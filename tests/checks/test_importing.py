@@ -21,6 +21,7 @@ from patchgen_core.checks.checked_in.compare import fix
 from patchgen_core.checks.imports.importing import Importer
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import PatchgenError
+from patchgen_core.files import write_files
 from tests.conftest import PATCH, PREAMBLE, UPSTREAM, UPSTREAM_TEXT, Workspace, generated
 
 NAME = "patched_modeling_toy_gpu.py"
@@ -90,6 +91,46 @@ def test_fresh_text_leaves_no_bytecode(gated: Workspace, import_: Import, monkey
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     assert import_().errors == ()
     assert {path.suffix for path in generated(gated).parent.iterdir()} == {".py", ".diff"}
+
+
+@pytest.fixture
+def compiled(gated: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Runs the generated module in a process of the user's own, which leaves its bytecode; what it prints."""
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    command = [sys.executable, "-c", "import proj.models.toy.generated.patched_modeling_toy_gpu"]
+
+    def run() -> str:
+        return subprocess.run(command, cwd=gated.root, check=True, capture_output=True, text=True).stdout
+
+    return run
+
+
+def test_bytecode_of_another_text_is_not_imported(
+    gated: Workspace, importer: Importer, compiled: Callable[[], str]
+) -> None:
+    path, text = generated(gated), artifact_of(gated).text
+    path.write_text(f"{text}\nx = 1 / 1\n")
+    written = path.stat()
+    compiled()
+    bytecode = {file: file.read_bytes() for file in path.parent.glob("__pycache__/*.pyc")}
+    assert len(bytecode) == 1
+    path.write_text(f"{text}\nx = 1 / 0\n")
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))  # as when both are written within a second
+    assert only(importer.check(artifact_of(gated))).endswith("ZeroDivisionError: division by zero")
+    assert {file: file.read_bytes() for file in path.parent.glob("__pycache__/*.pyc")} == bytecode
+
+
+def test_rewritten_module_is_compiled_anew_by_whoever_imports_it(
+    gated: Workspace, compiled: Callable[[], str]
+) -> None:
+    path, text = generated(gated), artifact_of(gated).text
+    edited = f"{text}\nprint('edited')\n"
+    path.write_text(edited)
+    written = path.stat()
+    assert compiled() == "edited\n"
+    assert write_files([(path, edited.replace("edited", "redone"))]) == [path]
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+    assert compiled() == "redone\n"
 
 
 def test_module_that_is_not_there_is_an_error(gated: Workspace, importer: Importer) -> None:

@@ -52,6 +52,7 @@ from patchgen_core.models.optional_packages import raise_if_missing
 from patchgen_core.models.project_setup import run_setups
 from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.parallel_plan.plan import ParallelPlan
+from patchgen_core.workers.generated_modules import import_generated_modules_from_text
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
@@ -308,6 +309,7 @@ def _rank(
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(1)
     use_loopback()
+    import_generated_modules_from_text()
     try:
         run_setups(setups)
         if dist.is_initialized():  # by a set-up, for the one process that runs models
