@@ -73,7 +73,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         prog=prog,
         description="Generate patched Hugging Face modeling files, and check that the checked-in ones are current.",
         epilog="'patchgen check' is 'patchgen --check' and the contract rules; 'patchgen rule' lists these; "
-        "'patchgen report --help' tells of merging reports, 'patchgen new --help' of a first config, "
+        "'patchgen report --help' tells of merging reports, 'patchgen init --help' of a repository's first table, "
+        "'patchgen new --help' of a first config, "
         "'patchgen adopt --help' of moving over from monkey patches, 'patchgen upgrade --help' and "
         "'patchgen matrix --help' of other releases of transformers. "
         "Exit codes: 0 clean, 1 findings, 2 usage or configuration error.",

@@ -39,12 +39,16 @@ def read_table(path: Path) -> dict[str, Any] | None:
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file; a PatchgenError when it cannot be read."""
     try:
-        with path.open("rb") as file:
-            tables: dict[str, Any] = tomllib.load(file)
+        return parse_toml(path.read_bytes().decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PatchgenError(f"not valid TOML: {error}", Location(str(path))) from None
     except OSError as error:
         raise PatchgenError(f"cannot be read: {error.strerror}", Location(str(path))) from None
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables in a text; a ValueError when it is not valid."""
+    tables: dict[str, Any] = tomllib.loads(text)
     return tables
 
 

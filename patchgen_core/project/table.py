@@ -24,15 +24,27 @@ def load_project(start: Path | None = None) -> Project:
     """
     refuse_other_patchgen()
     start = Path(os.path.abspath(start or os.getcwd()))
-    for folder in (start, *start.parents):
-        path = folder / PYPROJECT
-        if path.is_file() and (table := read_table(path)) is not None:
-            return _project(path, table)
+    if (nearest := _find_table(start)) is not None:
+        return _project(*nearest)
     raise PatchgenError(
         f"no pyproject.toml with a [tool.patchgen] table in '{display_path(start)}' or above it",
         None,
-        'Add one with search_root = "<folder of the configs>" and package_prefix = "<its package>".',
+        "Run 'patchgen init' to add one, or write search_root = \"<folder of the configs>\" and "
+        'package_prefix = "<its package>" yourself.',
     )
+
+
+def has_table(start: Path) -> bool:
+    """Whether a folder or one above it has a ``pyproject.toml`` with the table; a PatchgenError for a broken one."""
+    return _find_table(Path(os.path.abspath(start))) is not None
+
+
+def _find_table(start: Path) -> tuple[Path, dict[str, Any]] | None:
+    for folder in (start, *start.parents):
+        path = folder / PYPROJECT
+        if path.is_file() and (table := read_table(path)) is not None:
+            return path, table
+    return None
 
 
 def _project(path: Path, table: Mapping[str, Any]) -> Project:

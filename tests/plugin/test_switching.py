@@ -309,7 +309,10 @@ def test_there_is_no_project(project: Workspace, pytester: pytest.Pytester) -> N
     result = run(pytester, project, "--patchgen")
     assert len(complaint(result)) == 2
     result.stderr.fnmatch_lines(
-        ["ERROR: patchgen: no pyproject.toml with a [[]tool.patchgen] table in*", "  Add one with search_root = *"]
+        [
+            "ERROR: patchgen: no pyproject.toml with a [[]tool.patchgen] table in*",
+            "  Run 'patchgen init' to add one, or write search_root = *",
+        ]
     )
 
 

@@ -108,7 +108,8 @@ def test_the_start_is_the_working_directory(tmp_path: Path, monkeypatch: pytest.
 def test_without_a_table_the_error_shows_what_to_write(tmp_path: Path) -> None:
     assert error(tmp_path, "[tool.other]\n") == (
         "no pyproject.toml with a [tool.patchgen] table in '.' or above it\n"
-        '  Add one with search_root = "<folder of the configs>" and package_prefix = "<its package>".'
+        "  Run 'patchgen init' to add one, or write search_root = \"<folder of the configs>\" and package_prefix = "
+        '"<its package>" yourself.'
     )
 
 

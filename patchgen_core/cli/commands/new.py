@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from patchgen_core.authoring.new.create import NewResult, create_new
+from patchgen_core.authoring.project_table import ProjectTable, make_table
 from patchgen_core.cli.printing import add_printing, make_console, print_json
 from patchgen_core.errors import display_path
 from patchgen_core.project.project import Project
-from patchgen_core.project.table import load_project
+from patchgen_core.project.table import has_table, load_project
 from patchgen_core.report.data import SCHEMA, problem_data
 from patchgen_core.report.terminal import print_problems
 
@@ -39,16 +42,27 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
     """Run it; returns the exit code."""
-    project = project or load_project()
+    table = make_table(Path.cwd()) if project is None and not has_table(Path.cwd()) else None
+    project = project or (table.project if table is not None else load_project())
     is_generated = not options.no_generate
     result = create_new(
         project, options.model_type, force=options.force, generate=is_generated, dry_run=options.dry_run
     )
+    if table is not None:
+        result = _with_table(result, table, options.dry_run)
     if options.json:
         print_json(new_data(result))
     else:
         print_new(make_console(options), result, options.dry_run, project.module_name(result.config))
     return exit_code(result)
+
+
+def _with_table(result: NewResult, table: ProjectTable, dry_run: bool) -> NewResult:
+    """The result with the project's file, which is written now that nothing stands in the way."""
+    if not dry_run:
+        table.write()
+    written = result.written if dry_run else (table.path, *result.written)
+    return replace(result, files=((table.path, table.table), *result.files), written=written)
 
 
 def print_new(console: Console, result: NewResult, dry_run: bool, module: str) -> None:
