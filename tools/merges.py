@@ -4,9 +4,7 @@ The project is VeOmni 0.1.11, whose configs are made for transformers 5.2.0, and
 patch that replaces something is looked at whose target upstream changed. The merged texts are written into a copy of
 the project, which is then generated against the later release and checked for contracts that it did not break before.
 
-    python -m tools.merges [--folder FOLDER] [--show]
-
-The wheels are downloaded with pip into a temporary folder, or into ``--folder`` where they are not there yet.
+    python -m tools.merges [--show]
 """
 
 from __future__ import annotations
@@ -14,20 +12,28 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-import shutil
-import subprocess
-import sys
 import tempfile
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-PROJECT, OLD, NEW = "veomni==0.1.11", "transformers==5.2.0", "transformers==5.9.0"
-MODELS = "veomni/models/transformers"
-FORWARD = "from patchgen.patch_spec import *\n"
+from patchgen_core.build.artifacts import make_outcomes
+from patchgen_core.checks.contract.run import Contracts
+from patchgen_core.config.loading import LoadedConfig, Loader
+from patchgen_core.project.project import Project
+from patchgen_core.syntax.source import SourceCache
+from patchgen_core.upgrade.merging.lines import merge_lines
+from patchgen_core.upgrade.merging.merge import merge_definition
+from patchgen_core.upgrade.rebasing import Rebaser
+from patchgen_core.upgrade.release_module import ReleaseModule
+from patchgen_core.upgrade.results import Merged
+from patchgen_core.upstream.module import find_upstream
+from tools.real_project import find_upstream_release, make_real_project
+from tools.releases import REAL
+
+OLD, NEW = "0.1.11", "0.1.12"
+"""Releases of the project; the later one is made for the later release of transformers."""
 KINDS = ("method_override", "class_replacement", "function_replacement")
 
 
@@ -41,7 +47,7 @@ class Case:
     base: str
     ours: str
     theirs: str
-    merged: Any
+    merged: Merged
 
     @property
     def change(self) -> str:
@@ -53,40 +59,8 @@ class Case:
         return "body" if same else "decorators"
 
 
-def fetch(requirement: str, folder: Path) -> Path:
-    """The unpacked wheel of a package."""
-    target = folder / requirement.replace("==", "-")
-    if not target.is_dir():
-        wheels = folder / "wheels"
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels)]
-        subprocess.run([*command, "--only-binary=:all:", requirement], check=True)
-        name, _, version = requirement.partition("==")
-        (wheel,) = wheels.glob(f"{name}-{version}-*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(target)
-    return target
-
-
-def make_copy(project: Path, folder: Path) -> Path:
-    """The project's configs, declared with this package instead of the copy of the DSL that it ships."""
-    copy = folder / "project"
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(project / "veomni", copy / "veomni", ignore=shutil.ignore_patterns("generated", "__pycache__"))
-    for name in ("__init__.py", "patch_spec.py"):
-        (copy / "veomni" / "patchgen" / name).write_text(FORWARD)
-    for path in (copy / MODELS).rglob("*_patch_gen_config.py"):  # a set there, a list here
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace("drop_imported_names.update(", "drop_imported_names.extend("), encoding="utf-8")
-    return copy
-
-
-def read_cases(project: Any, old: Path, new: Path) -> tuple[list[Case], int]:
+def read_cases(project: Project, old: Path, new: Path) -> tuple[list[Case], int]:
     """Every replacement whose target upstream changed, and how many patches there are."""
-    from patchgen_core.config.loading import Loader
-    from patchgen_core.syntax.source import SourceCache
-    from patchgen_core.upgrade.release_module import ReleaseModule
-    from patchgen_core.upstream.module import find_upstream
-
     sources, upstream = SourceCache(), SourceCache()
     loader = Loader(project, sources)
     cases: list[Case] = []
@@ -102,10 +76,7 @@ def read_cases(project: Any, old: Path, new: Path) -> tuple[list[Case], int]:
     return cases, count
 
 
-def _cases(loaded: Any, sides: list[Any], sources: Any) -> Iterator[Case]:
-    from patchgen_core.upgrade.merging.merge import merge_definition
-    from patchgen_core.upgrade.rebasing import Rebaser
-
+def _cases(loaded: LoadedConfig, sides: list[ReleaseModule], sources: SourceCache) -> Iterator[Case]:
     rebaser = Rebaser(loaded, *sides, sources)
     for patch in loaded.config.patches:
         texts = rebaser.texts(patch)
@@ -116,8 +87,6 @@ def _cases(loaded: Any, sides: list[Any], sources: Any) -> Iterator[Case]:
 
 def is_clean_by_lines(case: Case) -> bool:
     """Whether merging by lines alone would do."""
-    from patchgen_core.upgrade.merging.lines import merge_lines
-
     text, conflicts = merge_lines(case.base, case.ours, case.theirs)
     try:
         ast.parse(text)
@@ -126,7 +95,7 @@ def is_clean_by_lines(case: Case) -> bool:
     return not conflicts
 
 
-def new_problems(project: Any, new: Path, cases: list[Case]) -> tuple[list[str], int]:
+def new_problems(project: Project, new: Path, cases: list[Case]) -> tuple[list[str], int]:
     """What is wrong with the generated modules once the clean merges are in the configs, and was not before."""
     before = problems(project, new)
     replaced = set()
@@ -140,13 +109,8 @@ def new_problems(project: Any, new: Path, cases: list[Case]) -> tuple[list[str],
     return sorted(problems(project, new) - before), len(replaced)
 
 
-def problems(project: Any, new: Path) -> set[str]:
+def problems(project: Project, new: Path) -> set[str]:
     """Why configs do not generate against a release, and the contracts that break there."""
-    from patchgen_core.build.artifacts import make_outcomes
-    from patchgen_core.checks.contract.run import Contracts
-    from patchgen_core.config.loading import Loader
-    from patchgen_core.syntax.source import SourceCache
-
     project = replace(project, upstream=(new,))
     sources = SourceCache()
     loader = Loader(project, sources)
@@ -164,7 +128,8 @@ def problems(project: Any, new: Path) -> set[str]:
 
 def print_table(cases: list[Case], count: int, show: bool) -> None:
     """Say what became of the cases."""
-    print(f"{PROJECT}, {OLD} to {NEW}: {count} replacements, {len(cases)} of whose targets upstream changed")
+    releases = f"VeOmni {OLD}, transformers {REAL[OLD]} to {REAL[NEW]}"
+    print(f"{releases}: {count} replacements, {len(cases)} of whose targets upstream changed")
     print(f"{'what upstream changed':<40}{'targets':>9}{'by lines':>10}{'by syntax':>11}{'conflicts':>11}")
     for change in ("signature", "decorators", "body", ""):
         chosen = [case for case in cases if change in ("", case.change)]
@@ -188,15 +153,12 @@ def _kind(reason: str) -> str:
 
 
 def measure(folder: Path, show: bool) -> None:
-    """Fetch what is needed, merge, and print."""
-    from patchgen_core.project.project import Project
-
-    project, old, new = (fetch(requirement, folder) for requirement in (PROJECT, OLD, NEW))
-    root = make_copy(project, folder)
-    settings = Project(root / MODELS, MODELS.replace("/", "."), root=root)
-    cases, count = read_cases(settings, old, new)
+    """Make the project in a folder, merge, and print."""
+    project = make_real_project(OLD, folder)
+    old, new = (find_upstream_release(version).folder for version in (OLD, NEW))
+    cases, count = read_cases(project, old, new)
     print_table(cases, count, show)
-    messages, count = new_problems(settings, new, cases)
+    messages, count = new_problems(project, new, cases)
     print(f"\nwritten into the configs: {count} different texts; problems of what they make then, and not before:")
     print("\n".join(messages) or "none")
 
@@ -204,13 +166,10 @@ def measure(folder: Path, show: bool) -> None:
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--folder", type=Path, help="folder of the wheels; those that lie there are not downloaded")
     parser.add_argument("--show", action="store_true", help="say what became of each")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="patchgen-merges-") as folder:
-        where = (options.folder or Path(folder)).resolve()
-        where.mkdir(parents=True, exist_ok=True)
-        measure(where, options.show)
+        measure(Path(folder).resolve(), options.show)
 
 
 if __name__ == "__main__":
