@@ -27,7 +27,7 @@ class Delivery:
         message: of the head commit, or the title of the pull request.
         before: the head before a push; empty for a new branch.
         repository: path of the repository on its forge, such as ``acme/models``.
-        target: the branch that the pull request wants to change.
+        base: the branch that the pull request is to be merged into.
         ref: the reference that git fetches the commit by, where it is on no branch of the repository.
         run: the run whose button was pressed; the service's own id.
         digest: SHA-256 of what was received.
@@ -43,7 +43,7 @@ class Delivery:
     message: str = ""
     before: str = ""
     repository: str = ""
-    target: str = ""
+    base: str = ""
     ref: str = ""
     run: str = ""
     digest: str = ""

@@ -1,0 +1,1 @@
+"""Forgejo and Gitea: what it sends, and what is asked of it."""

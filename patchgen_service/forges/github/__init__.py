@@ -1,0 +1,1 @@
+"""GitHub: what it sends, and what is asked of it."""

@@ -1,0 +1,1 @@
+"""GitLab: what it sends, and what is asked of it."""
