@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("benchmarks", "patchgen", "patchgen_core", "pytest_patchgen", "tests", "tools")
+PACKAGES = ("benchmarks", "patchgen", "patchgen_core", "patchgen_service", "pytest_patchgen", "tests", "tools")
 FILES = sorted(path for folder in ("benchmarks", "tests", "tools") for path in (ROOT / folder).rglob("*.py"))
 
 _IMPORT = re.compile(r"\b(from|import) patchgen")

@@ -15,7 +15,9 @@ from patchgen_core.build.results import Artifact
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.model_process.request import ModelRequest
+from patchgen_core.checks.parity import model_comparison
 from patchgen_core.checks.parity.check import compare_model
+from patchgen_core.checks.parity.model_comparison import explain_exception, explain_failure
 from patchgen_core.checks.parity.slots import read_slots
 from patchgen_core.config.loading import Loader
 from patchgen_core.errors import PatchgenError
@@ -177,7 +179,6 @@ class _Here:
 
 def _stop_at_first() -> None:
     """End a check at the first batch that fails."""
-    from patchgen_core.checks.parity import comparison
 
     def stop(failure: Any, *_: Any) -> NoReturn:
         worst = f"; worst: {failure.wrong[0]}" if hasattr(failure, "wrong") else ""
@@ -186,6 +187,5 @@ def _stop_at_first() -> None:
     def stop_raised(where: str, error: Exception, *_: Any) -> NoReturn:
         raise PatchgenError(f"{where}: the patched model raises {type(error).__name__}: {error}")
 
-    for name, function in {"explain_failure": stop, "explain_exception": stop_raised}.items():
-        assert hasattr(comparison, name)
-        setattr(comparison, name, function)
+    setattr(model_comparison, explain_failure.__name__, stop)
+    setattr(model_comparison, explain_exception.__name__, stop_raised)
