@@ -106,7 +106,7 @@ _SAME = {"kind": "pull_request", "is_fork": False}
         ),
         (
             "gitlab-merge-request-opened",
-            _SAME | {"branch": "test-mr", "base": "master", "ref": "refs/merge-requests/1/head"},
+            _SAME | {"branch": "test", "base": "main", "ref": "refs/merge-requests/1/head"},
         ),
         ("gitlab-merge-request-closed", {"kind": "closed"}),
         ("gitlab-merge-request-merged", {"kind": "closed"}),
