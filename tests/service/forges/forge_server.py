@@ -1,0 +1,226 @@
+"""A server that answers as the APIs of GitHub, GitLab and Forgejo document it, and fails when it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+TOKEN = "forge-token"
+
+
+@dataclass
+class Fault:
+    """What a request is answered with: a status and headers, or else a reset, or silence for some seconds.
+
+    ``is_late``: the request is carried out before that.
+    """
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0
+    is_late: bool = False
+    body: str = "{}"
+
+
+class ForgeServer:
+    """One repository on one forge, with what was posted to it."""
+
+    def __init__(self, forge: str) -> None:
+        self.forge = forge
+        self.statuses: list[dict[str, Any]] = []
+        self.check_runs: list[dict[str, Any]] = []
+        self.comments: list[dict[str, Any]] = []
+        self.pull_requests: list[dict[str, Any]] = []
+        self.writes: list[str] = []
+        self.faults: list[Fault] = []
+        self.fault_methods: tuple[str, ...] = ("GET", "POST", "PATCH", "PUT")
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, method: str, path: str, query: dict[str, str], content: Any) -> tuple[int, Any]:
+        """The status and body for a request with the right token."""
+        if method != "GET":
+            self.writes.append(f"{method} {path}")
+        for pattern, handler in self._routes():
+            if match := re.fullmatch(pattern, f"{method} {path}"):
+                return handler(query, content, *match.groups())
+        return 404, {"message": "Not Found"}
+
+    def _routes(self) -> list[tuple[str, Any]]:
+        if self.forge == "gitlab":
+            project = r"/api/v4/projects/acme/models"
+            return [
+                (rf"GET {project}/repository/commits/(\w+)/statuses", self._list_statuses),
+                (rf"POST {project}/statuses/(\w+)", self._add_status),
+                (rf"GET {project}/merge_requests/(\d+)/notes", self._list_comments),
+                (rf"POST {project}/merge_requests/(\d+)/notes", self._add_comment),
+                (rf"PUT {project}/merge_requests/\d+/notes/(\d+)", self._edit_comment),
+                (rf"GET {project}/merge_requests", self._list_requests),
+                (rf"POST {project}/merge_requests", self._add_request),
+                (rf"PUT {project}/merge_requests/(\d+)", self._edit_request),
+                (rf"GET {project}/merge_requests/(\d+)", self._get_request),
+            ]
+        repository = rf"/api/{'v3' if self.forge == 'github' else 'v1'}/repos/acme/models"
+        routes = [
+            (rf"GET {repository}/commits/(\w+)/statuses", self._list_statuses),
+            (rf"POST {repository}/statuses/(\w+)", self._add_status),
+            (rf"GET {repository}/issues/(\d+)/comments", self._list_comments),
+            (rf"POST {repository}/issues/(\d+)/comments", self._add_comment),
+            (rf"PATCH {repository}/issues/comments/(\d+)", self._edit_comment),
+            (rf"GET {repository}/pulls", self._list_requests),
+            (rf"POST {repository}/pulls", self._add_request),
+            (rf"PATCH {repository}/pulls/(\d+)", self._edit_request),
+            (rf"GET {repository}/pulls/(\d+)", self._get_request),
+        ]
+        if self.forge == "github":
+            routes += [
+                (rf"GET {repository}/commits/(\w+)/check-runs", self._list_check_runs),
+                (rf"POST {repository}/check-runs", self._add_check_run),
+                (rf"PATCH {repository}/check-runs/(\d+)", self._edit_check_run),
+            ]
+        return routes
+
+    def _page(self, entries: list[Any], query: dict[str, str]) -> tuple[int, Any]:
+        size, page = int(query.get("per_page", 30)), int(query.get("page", 1))
+        return 200, entries[(page - 1) * size : page * size]
+
+    def _list_statuses(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
+        return self._page([status for status in reversed(self.statuses) if status["sha"] == sha], query)
+
+    def _add_status(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
+        status = {"id": len(self.statuses) + 1, "sha": sha, **content}
+        if self.forge != "github":
+            status["status"] = status.pop("state")
+        self.statuses.append(status)
+        return 201, status
+
+    def _list_check_runs(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
+        shown = []
+        for check_run in self.check_runs:
+            if check_run["head_sha"] == sha and check_run["name"] == query["check_name"]:
+                count = len(check_run["annotations"])
+                shown.append({**check_run, "output": {**check_run["output"], "annotations_count": count}})
+        return 200, {"total_count": len(shown), "check_runs": shown}
+
+    def _add_check_run(self, query: dict[str, str], content: Any) -> tuple[int, Any]:
+        self.check_runs.append({"id": len(self.check_runs) + 1, "annotations": [], "output": {}})
+        return self._edit_check_run(query, content, str(len(self.check_runs)), 201)
+
+    def _edit_check_run(self, query: dict[str, str], content: Any, number: str, status: int = 200) -> tuple[int, Any]:
+        annotations = content.get("output", {}).pop("annotations", [])
+        if len(annotations) > 50:
+            return 422, {"message": "Invalid request. Only 50 annotations are allowed."}
+        check_run = self.check_runs[int(number) - 1]
+        check_run.update(content)
+        check_run["annotations"] += annotations
+        return status, check_run
+
+    def _list_comments(self, query: dict[str, str], content: Any, number: str) -> tuple[int, Any]:
+        if self.forge == "forgejo":  # it gives all at once
+            return 200, self.comments
+        return self._page(self.comments, query)
+
+    def _add_comment(self, query: dict[str, str], content: Any, number: str) -> tuple[int, Any]:
+        self.comments.append({"id": len(self.comments) + 1, "number": int(number), "body": content["body"]})
+        return 201, self.comments[-1]
+
+    def _edit_comment(self, query: dict[str, str], content: Any, comment: str) -> tuple[int, Any]:
+        for known in self.comments:
+            if known["id"] == int(comment):
+                known["body"] = content["body"]
+                return 200, known
+        return 404, {"message": "Not Found"}
+
+    def _list_requests(self, query: dict[str, str], content: Any) -> tuple[int, Any]:
+        is_open = [known for known in self.pull_requests if known["state"] in ("open", "opened")]
+        for key in ("source_branch", "target_branch"):
+            is_open = [known for known in is_open if key not in query or known[key] == query[key]]
+        return self._page(is_open, query)
+
+    def _add_request(self, query: dict[str, str], content: Any) -> tuple[int, Any]:
+        number = len(self.pull_requests) + 1
+        if self.forge == "gitlab":
+            sides = {"source_project_id": 7, "target_project_id": 7, "sha": "a" * 40}
+            request = {"iid": number, "state": "opened", "web_url": f"{self.url}/mr/{number}", **sides, **content}
+        else:
+            repository = {"full_name": "acme/models"}
+            request = {
+                **content,
+                "number": number,
+                "state": "open",
+                "html_url": f"{self.url}/pull/{number}",
+                "head": {"ref": content["head"], "sha": "a" * 40, "repo": repository},
+                "base": {"ref": content["base"], "sha": "b" * 40, "repo": repository},
+            }
+        self.pull_requests.append(request)
+        return 201, request
+
+    def _edit_request(self, query: dict[str, str], content: Any, number: str) -> tuple[int, Any]:
+        self.pull_requests[int(number) - 1].update(content)
+        return 200, self.pull_requests[int(number) - 1]
+
+    def _get_request(self, query: dict[str, str], content: Any, number: str) -> tuple[int, Any]:
+        if int(number) > len(self.pull_requests):
+            return 404, {"message": "Not Found"}
+        return 200, self.pull_requests[int(number) - 1]
+
+    def _make_handler(outer) -> type[BaseHTTPRequestHandler]:
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _handle(self) -> None:
+                content = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
+                parts = urlsplit(self.path)
+                query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+                fault = None
+                if outer.faults and self.command in outer.fault_methods:
+                    fault = outer.faults.pop(0)
+                sent = self.headers.get("Authorization", "") or self.headers.get("PRIVATE-TOKEN", "")
+                status, body = 401, {"message": "Bad credentials"}
+                if sent.split()[-1:] == [TOKEN] and (fault is None or fault.is_late):
+                    status, body = outer.answer(self.command, unquote(parts.path), query, content)
+                if fault is None:
+                    self._send(status, {}, json.dumps(body).encode())
+                elif fault.status:
+                    self._send(fault.status, fault.headers, fault.body.encode())
+                elif fault.seconds:
+                    time.sleep(fault.seconds)
+                    self.close_connection = True
+                else:
+                    self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self.connection.close()
+                    self.close_connection = True
+
+            do_GET = do_POST = do_PATCH = do_PUT = _handle
+
+            def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def finish(self) -> None:
+                with contextlib.suppress(OSError):
+                    super().finish()
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        return Handler
