@@ -1,0 +1,81 @@
+"""What a command may see, change and use up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import patchgen
+import patchgen_core
+import pytest_patchgen
+
+Kind = Literal["bubblewrap", "podman", "none"]
+"""How a command is isolated. ``none`` keeps to the environment and the limits, and is for trusted code alone."""
+
+MEBIBYTE = 1 << 20
+HOME = Path("/tmp/home")
+"""The home folder of what runs isolated; gone at its end, as is all of ``/tmp``."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a command may use up; sizes are in bytes.
+
+    Attributes:
+        memory: of all its processes together, and of each of them.
+        disk: of all files that it writes; of a folder that it may write to, beyond what was there.
+        output: what it may print.
+    """
+
+    seconds: float = 1800
+    memory: int = 8192 * MEBIBYTE
+    processes: int = 512
+    disk: int = 2048 * MEBIBYTE
+    output: int = 64 * MEBIBYTE
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a command may see and change; all else of the machine is not there.
+
+    Attributes:
+        folder: where it runs.
+        readable: folders and files, each with the path that it has in the box.
+        writable: folders that stay; ``/tmp`` can be written to as well, and does not.
+        hidden: what stays out of sight where it lies below something readable.
+        environment: all the variables that it gets beside those of :func:`base_environment`.
+    """
+
+    folder: Path
+    readable: Mapping[Path, Path] = field(default_factory=dict)
+    writable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    has_network: bool = False
+    limits: Limits = Limits()
+
+
+def base_environment(box: Box, home: Path = HOME) -> dict[str, str]:
+    """The variables of a command: none of this process's, which may hold secrets."""
+    return {
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "TMPDIR": str(home.parent),
+        "USER": "patchgen",
+        **box.environment,
+    }
+
+
+def python_folders() -> dict[Path, Path]:
+    """What an isolated process needs to see to run this interpreter with the packages that this process has."""
+    packages = [
+        Path(package.__file__).parent for package in (patchgen, patchgen_core, pytest_patchgen) if package.__file__
+    ]
+    installed = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
+    prefixes = [Path(sys.prefix), Path(sys.base_prefix), Path(os.path.realpath(sys.executable)).parents[1]]
+    return {path: path for path in dict.fromkeys([*prefixes, *installed, *packages]) if path.exists()}

@@ -1,0 +1,184 @@
+"""A command that is watched: its output as it comes, its limits, and its end with all that it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from patchgen_service.isolation.box import MEBIBYTE, Box, Kind, Limits
+from patchgen_service.isolation.commands import build_command
+from patchgen_service.isolation.usage import measure_folder, measure_processes
+
+Reason = Literal["ended", "stopped", "seconds", "memory", "processes", "disk", "output"]
+"""Why a command is over: it ended by itself, somebody wanted it to stop, or it was at one of its limits."""
+
+_EVERY = 0.1
+_FOLDERS_EVERY = 1.0
+_TAIL = 16384
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a command ended.
+
+    Attributes:
+        code: its exit code; negative for that of a signal.
+        tail: the last that it wrote to standard error.
+        message: why it was ended, in a sentence; empty where it ended by itself.
+    """
+
+    reason: Reason
+    code: int
+    tail: str
+    message: str = ""
+
+
+def run_command(
+    kind: Kind,
+    box: Box,
+    arguments: Sequence[str],
+    take_line: Callable[[bytes], None] = lambda line: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Exit:
+    """Run a command in a box until it ends or has to; nothing that it started is left.
+
+    ``take_line`` gets each line of its standard output as soon as it is there, in this thread.
+
+    Raises:
+        OSError: the command cannot be started.
+    """
+    command = build_command(kind, box, arguments)
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=box.folder if kind == "none" else "/",
+        start_new_session=True,
+        env={"PATH": os.environ.get("PATH", os.defpath)},
+    ) as process:
+        watch = _Watch(process, box, should_stop)
+        try:
+            _read(process, watch, take_line)
+        finally:
+            watch.end()
+    return Exit(watch.reason, process.returncode, watch.tail.decode(errors="replace"), watch.message)
+
+
+class _Watch:
+    """Ends a process with its descendants when that is wanted, or at a limit."""
+
+    def __init__(self, process: subprocess.Popen[bytes], box: Box, should_stop: Callable[[], bool]) -> None:
+        self._process, self._box, self._should_stop = process, box, should_stop
+        self._started = time.monotonic()
+        self._folders_due = 0.0
+        self._before = sum(map(measure_folder, box.writable))
+        self._over = threading.Event()
+        self._known: set[int] = set()
+        self._printed = 0
+        self.reason: Reason = "ended"
+        self.tail, self.message = b"", ""
+        self._thread = threading.Thread(target=self._watch, name="limits of a command", daemon=True)
+        self._thread.start()
+
+    def count_output(self, data: bytes, is_error: bool) -> None:
+        """Note what was printed."""
+        self._printed += len(data)
+        if is_error:
+            self.tail = (self.tail + data)[-_TAIL:]
+        if self._printed > self._box.limits.output:
+            self._stop("output")
+
+    def end(self) -> None:
+        """End what is left, and wait for it."""
+        self._over.set()
+        self._thread.join()
+        self._kill()
+        self._process.wait()
+
+    def _watch(self) -> None:
+        while not self._over.wait(_EVERY):
+            reason = self._look()
+            if reason is not None:
+                self._stop(reason)
+                return
+
+    def _look(self) -> Reason | None:
+        limits, now = self._box.limits, time.monotonic()
+        usage = measure_processes(self._process.pid)
+        self._known.update(usage.pids)
+        if self._should_stop():
+            return "stopped"
+        if now - self._started > limits.seconds:
+            return "seconds"
+        if usage.processes > limits.processes:
+            return "processes"
+        if usage.memory > limits.memory:
+            return "memory"
+        if now >= self._folders_due and self._box.writable:
+            self._folders_due = now + _FOLDERS_EVERY
+            if sum(map(measure_folder, self._box.writable)) - self._before > limits.disk:
+                return "disk"
+        return None
+
+    def _stop(self, reason: Reason) -> None:
+        if self.reason == "ended":
+            self.reason, self.message = reason, describe_reason(reason, self._box.limits)
+        self._kill()
+
+    def _kill(self) -> None:
+        """Kill the process; what was started in its namespace dies with it, and the rest is looked for."""
+        pids = (
+            {self._process.pid, *measure_processes(self._process.pid).pids} if self._process.poll() is None else set()
+        )
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def describe_reason(reason: Reason, limits: Limits) -> str:
+    """Why a command was ended, in a sentence."""
+    return {
+        "ended": "",
+        "stopped": "It was stopped.",
+        "seconds": f"It took longer than {limits.seconds:g} seconds.",
+        "memory": f"It used more than {limits.memory // MEBIBYTE} MiB of memory.",
+        "processes": f"It had more than {limits.processes} processes and threads at once.",
+        "disk": f"It wrote more than {limits.disk // MEBIBYTE} MiB.",
+        "output": f"It printed more than {limits.output // MEBIBYTE} MiB.",
+    }[reason]
+
+
+def _read(process: subprocess.Popen[bytes], watch: _Watch, take_line: Callable[[bytes], None]) -> None:
+    """Read both outputs until they end or the process does; what comes after that is nobody's."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, False)
+        selector.register(process.stderr, selectors.EVENT_READ, True)
+        while selector.get_map():
+            ready = selector.select(_EVERY)
+            for key, _ in ready:
+                data = os.read(key.fd, _CHUNK)
+                if not data:
+                    selector.unregister(key.fileobj)
+                    continue
+                watch.count_output(data, key.data)
+                if not key.data:
+                    *lines, rest = (rest + data).split(b"\n")
+                    for line in lines:
+                        take_line(line)
+            if not ready and process.poll() is not None:
+                return
