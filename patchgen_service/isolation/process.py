@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -24,6 +25,7 @@ _EVERY = 0.1
 _FOLDERS_EVERY = 1.0
 _TAIL = 16384
 _CHUNK = 1 << 16
+_SECONDS_TO_DIE = 10.0
 
 
 @dataclass(frozen=True)
@@ -136,15 +138,30 @@ class _Watch:
         self._kill()
 
     def _kill(self) -> None:
-        """Kill the process; what was started in its namespace dies with it, and the rest is looked for."""
-        pids = (
-            {self._process.pid, *measure_processes(self._process.pid).pids} if self._process.poll() is None else set()
-        )
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        for pid in pids:
+        """Kill the process and all that it started, and wait for that.
+
+        What runs in a namespace of its own dies with the first process there, which is gone when all others are.
+        """
+        pids = measure_processes(self._process.pid).pids if self._process.poll() is None else ()
+        with contextlib.ExitStack() as stack:
+            handles = [handle for pid in pids for handle in _open_process(pid, stack)]
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
+                os.killpg(self._process.pid, signal.SIGKILL)
+            for handle in handles:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+            for handle in handles[1:]:  # the first is this process's own child, which somebody has to wait for
+                select.select([handle], [], [], _SECONDS_TO_DIE)
+
+
+def _open_process(pid: int, stack: contextlib.ExitStack) -> list[int]:
+    """A handle of a process, which stands for no other one even when it is gone; none where it is gone already."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return []
+    stack.callback(os.close, handle)
+    return [handle]
 
 
 def describe_reason(reason: Reason, limits: Limits) -> str:

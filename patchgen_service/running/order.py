@@ -13,6 +13,7 @@ class RunOrder:
         run: id of the run.
         repository: its name; ``url`` is where git gets it from.
         sha: the commit, in full.
+        ref: the reference that git fetches the commit by, where it is on no branch, such as ``refs/pull/5/head``.
         projects: folders with a ``[tool.patchgen]``, from the repository's root; ``.`` for that.
         checks: names of the checks to run; empty for all.
         python: the interpreter of its environment; empty for that of the service.
@@ -26,6 +27,7 @@ class RunOrder:
     repository: str
     url: str
     sha: str
+    ref: str = ""
     projects: tuple[str, ...] = (".",)
     checks: tuple[str, ...] = ()
     python: str = ""

@@ -151,7 +151,8 @@ def test_code_opens_no_connections(tmp_path: Path) -> None:
         abstract.listen()
         code = (
             "import socket\n"
-            f"tries = [(socket.AF_INET, ('127.0.0.1', {server.getsockname()[1]})), (socket.AF_INET, ('192.0.2.1', 80)),\n"
+            f"own = ('127.0.0.1', {server.getsockname()[1]})\n"
+            "tries = [(socket.AF_INET, own), (socket.AF_INET, ('192.0.2.1', 80)),\n"
             f"    (socket.AF_UNIX, {name!r}), (socket.AF_UNIX, '/run/dbus/system_bus_socket')]\n"
             "for family, address in tries:\n"
             "    with socket.socket(family) as client:\n"
