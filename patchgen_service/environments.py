@@ -166,7 +166,17 @@ def _install(
     if not recipe.pins_own:
         _copy_own(next(place.glob("lib/python3*/site-packages")))
     (place / "constraints.txt").write_text(recipe.constraint_lines, encoding="utf-8")
-    arguments = ["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--quiet"]
+    arguments = [
+        "-m",
+        "pip",
+        "install",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--no-cache-dir",
+        "--quiet",
+        "--retries",
+        "2",
+    ]
     arguments += ["--constraint", str(place / "constraints.txt"), *recipe.requirement_lines]
     _run(kind, replace(box, has_network=True), [str(environment.python), *arguments], should_stop, "installed")
 

@@ -77,5 +77,6 @@ def python_folders() -> dict[Path, Path]:
         Path(package.__file__).parent for package in (patchgen, patchgen_core, pytest_patchgen) if package.__file__
     ]
     installed = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
-    prefixes = [Path(sys.prefix), Path(sys.base_prefix), Path(os.path.realpath(sys.executable)).parents[1]]
+    elsewhere = [path.parents[2] for path in installed if (path.parents[2] / "pyvenv.cfg").exists()]
+    prefixes = [Path(sys.prefix), Path(sys.base_prefix), Path(os.path.realpath(sys.executable)).parents[1], *elsewhere]
     return {path: path for path in dict.fromkeys([*prefixes, *installed, *packages]) if path.exists()}

@@ -26,6 +26,7 @@ _FOLDERS_EVERY = 1.0
 _TAIL = 16384
 _CHUNK = 1 << 16
 _SECONDS_TO_DIE = 10.0
+_MOST_HANDLES = 256
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,16 @@ class _Watch:
         """
         pids = measure_processes(self._process.pid).pids if self._process.poll() is None else ()
         with contextlib.ExitStack() as stack:
-            handles = [handle for pid in pids for handle in _open_process(pid, stack)]
+            handles = [handle for pid in pids[:_MOST_HANDLES] for handle in _open_process(pid, stack)]
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             for handle in handles:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
             for handle in handles[1:]:  # the first is this process's own child, which somebody has to wait for
-                select.select([handle], [], [], _SECONDS_TO_DIE)
+                waiting = select.poll()
+                waiting.register(handle, select.POLLIN)
+                waiting.poll(_SECONDS_TO_DIE * 1000)
 
 
 def _open_process(pid: int, stack: contextlib.ExitStack) -> list[int]:

@@ -29,11 +29,9 @@ def measure_processes(root: int) -> Usage:
         if entry.isdigit() and (fields := _read_fields(int(entry))) is not None:
             children.setdefault(int(fields[_PARENT]), []).append(int(entry))
             threads[int(entry)] = int(fields[_THREADS])
-    family, todo = [], [root]
-    while todo:
-        pid = todo.pop()
-        family.append(pid)
-        todo += children.get(pid, ())
+    family = [root]
+    for pid in family:  # which grows meanwhile: parents come before their children
+        family += children.get(pid, ())
     return Usage(sum(threads.get(pid, 0) for pid in family), sum(map(_measure_memory, family)), tuple(family))
 
 

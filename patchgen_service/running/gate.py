@@ -79,7 +79,7 @@ def _make_box(
     root = checkout.folder if kind == "none" else CHECKOUT
     variables = {
         **_OFFLINE,
-        CACHE_FOLDER: f"{checkout.folder}.cache" if kind == "none" else "/tmp/patchgen-cache",
+        **({} if kind == "none" else {CACHE_FOLDER: "/tmp/patchgen-cache"}),
         "PATH": f"{environment.python.parent}:/usr/local/bin:/usr/bin:/bin",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
