@@ -86,7 +86,7 @@ class _Watch:
         self._folders_due = 0.0
         self._before = sum(map(measure_folder, box.writable))
         self._over = threading.Event()
-        self._known: set[int] = set()
+        self._handles: dict[int, int] = {}
         self._printed = 0
         self.reason: Reason = "ended"
         self.tail, self.message = b"", ""
@@ -107,6 +107,8 @@ class _Watch:
         self._thread.join()
         self._kill()
         self._process.wait()
+        for handle in self._handles.values():
+            os.close(handle)
 
     def _watch(self) -> None:
         while not self._over.wait(_EVERY):
@@ -118,7 +120,8 @@ class _Watch:
     def _look(self) -> Reason | None:
         limits, now = self._box.limits, time.monotonic()
         usage = measure_processes(self._process.pid)
-        self._known.update(usage.pids)
+        for pid in usage.pids[1:2]:  # the first of a namespace, without which the others end
+            self._hold(pid)
         if self._should_stop():
             return "stopped"
         if now - self._started > limits.seconds:
@@ -144,27 +147,24 @@ class _Watch:
         What runs in a namespace of its own dies with the first process there, which is gone when all others are.
         """
         pids = measure_processes(self._process.pid).pids if self._process.poll() is None else ()
-        with contextlib.ExitStack() as stack:
-            handles = [handle for pid in pids[:_MOST_HANDLES] for handle in _open_process(pid, stack)]
+        for pid in pids[:_MOST_HANDLES]:
+            self._hold(pid)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for handle in self._handles.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            for handle in handles:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-            for handle in handles[1:]:  # the first is this process's own child, which somebody has to wait for
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+        for pid, handle in self._handles.items():
+            if pid != self._process.pid:  # for its own child this process waits elsewhere
                 waiting = select.poll()
                 waiting.register(handle, select.POLLIN)
                 waiting.poll(_SECONDS_TO_DIE * 1000)
 
-
-def _open_process(pid: int, stack: contextlib.ExitStack) -> list[int]:
-    """A handle of a process, which stands for no other one even when it is gone; none where it is gone already."""
-    try:
-        handle = os.pidfd_open(pid)
-    except OSError:
-        return []
-    stack.callback(os.close, handle)
-    return [handle]
+    def _hold(self, pid: int) -> None:
+        """Have a handle of a process, which stands for no other one even when it is gone."""
+        if pid not in self._handles:
+            with contextlib.suppress(OSError):
+                self._handles[pid] = os.pidfd_open(pid)
 
 
 def describe_reason(reason: Reason, limits: Limits) -> str:
