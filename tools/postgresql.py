@@ -72,11 +72,11 @@ class PostgresServer:
         process = int((self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
         os.kill(process, signal.SIGKILL)
 
-    def make_database(self, name: str) -> str:
-        """Make an empty database, and return its URL; one of that name goes before."""
+    def make_database(self, name: str, template: str = "template0") -> str:
+        """Make a database like another, or an empty one, and return its URL; one of that name goes before."""
         with psycopg.connect(f"host={self.folder} user={USER} dbname=postgres", autocommit=True) as connection:
             connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"'.encode())
         return f"postgresql://{USER}@/{name}?host={self.folder}"
 
     def _run(self, command: list[str]) -> None:

@@ -13,35 +13,36 @@ from patchgen_service.database.tables import Result, Run
 from patchgen_service.database.words import Change
 
 IS_RED = Result.status.in_(BAD) & Result.is_infrastructure.is_(False)
-IS_GREEN = Result.status.in_(("clean", "fixed"))
+_GREEN = ("clean", "fixed")
 
 
 def set_changes(session: Session, run: Run) -> None:
     """Set the change of every result of a run; of none where there is nothing to compare it with."""
-    compared = [other for other in (run.baseline_id, run.previous_id) if other is not None]
     own = Result.run_id == run.id
-    reds = select(Result.key).where(Result.run_id.in_(compared), IS_RED)
+    was_red = _was_red(run)
     changes: list[tuple[Change, ColumnElement[bool]]] = [
-        ("new", IS_RED & Result.key.not_in(reds)),
-        ("known", IS_RED & Result.key.in_(reds)),
-        ("fixed", IS_GREEN & Result.key.in_(reds)),
+        ("new", IS_RED & ~was_red),
+        ("known", IS_RED & was_red),
+        ("fixed", Result.status.in_(_GREEN) & was_red),
     ]
     options = {"synchronize_session": "fetch"}
     session.execute(update(Result).where(own, Result.change != "").values(change=""), execution_options=options)
-    for change, condition in changes if compared else ():
+    for change, condition in changes if is_compared(run) else ():
         session.execute(update(Result).where(own, condition).values(change=change), execution_options=options)
 
 
-def read_red_keys(session: Session, run: Run, keys: Iterable[str]) -> set[str] | None:
-    """Which of these were red in the runs that a run is compared with; None where it is compared with none."""
-    compared = [other for other in (run.baseline_id, run.previous_id) if other is not None]
-    if not compared:
-        return None
+def is_compared(run: Run) -> bool:
+    """Whether a run has others that it is compared with."""
+    return run.baseline_id is not None or run.previous_id is not None
+
+
+def find_red(session: Session, run: Run, keys: Iterable[str]) -> set[str]:
+    """Which of these keys were red in the runs that a run is compared with."""
     red: set[str] = set()
-    for part in split(keys):
-        red |= set(
-            session.scalars(select(Result.key).where(Result.run_id.in_(compared), Result.key.in_(part), IS_RED))
-        )
+    compared = [other for other in (run.baseline_id, run.previous_id) if other is not None]
+    for part in split(keys) if compared else ():
+        results = select(Result.key).where(Result.run_id.in_(compared), Result.key.in_(part))
+        red |= set(session.scalars(results.where(_was_red(run))))
     return red
 
 
@@ -49,4 +50,13 @@ def name_change(status: str, is_infrastructure: bool, was_red: bool) -> Change |
     """What a result is beside one that was red, or was not."""
     if status in BAD and not is_infrastructure:
         return "known" if was_red else "new"
-    return "fixed" if was_red and status in ("clean", "fixed") else None
+    return "fixed" if was_red and status in _GREEN else None
+
+
+def _was_red(run: Run) -> ColumnElement[bool]:
+    """Whether a result's item was red before: in the nearest run, or in the baseline where the nearest lacks it."""
+    red, there = select(Result.key).where(IS_RED), select(Result.key).where(Result.is_infrastructure.is_(False))
+    before = Result.key.in_(red.where(Result.run_id == run.previous_id).scalar_subquery())
+    is_there = Result.key.in_(there.where(Result.run_id == run.previous_id).scalar_subquery())
+    in_baseline = Result.key.in_(red.where(Result.run_id == run.baseline_id).scalar_subquery())
+    return before | (~is_there & in_baseline)

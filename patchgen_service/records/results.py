@@ -18,7 +18,7 @@ from patchgen_core.files import text_digest
 from patchgen_service.database.statements import split
 from patchgen_service.database.tables import Result, Run
 from patchgen_service.database.words import UNFINISHED
-from patchgen_service.records.changes import name_change, read_red_keys
+from patchgen_service.records.changes import find_red, is_compared, name_change
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.runs import RunEnded, lock_run
 from patchgen_service.records.verdicts import ANSWERS
@@ -63,10 +63,10 @@ def add_results(
         raise RunEnded(locked)
     locked.heard = now
     _store_whole(session, store, run.id, [*fresh, *repeated], now)
-    red = read_red_keys(session, locked, keys)
+    red = find_red(session, locked, keys)
     for row in (*fresh, *repeated):
-        change = red is not None and name_change(row["status"], row["is_infrastructure"], row["key"] in red)
-        row |= {"run_id": run.id, "change": change or "", "received": now}
+        change = name_change(row["status"], row["is_infrastructure"], row["key"] in red)
+        row |= {"run_id": run.id, "change": (change or "") if is_compared(locked) else "", "received": now}
     for row in repeated:
         _repeat(before[row["key"]], row)
     return session.scalars(insert(Result).returning(Result), fresh).all() if fresh else ()

@@ -257,11 +257,8 @@ def _came_late(session: Session, newest: Run, cause: RunCause) -> bool:
     pushes = select(Trigger.before, Trigger.sha).filter_by(
         repository_id=newest.repository_id, branch=cause.branch, pull_request=cause.pull_request, is_fork=cause.is_fork
     )
-    steps = dict(
-        session.execute(pushes.where(Trigger.before != "").order_by(Trigger.id.desc()).limit(_MOST_STEPS))
-        .tuples()
-        .all()
-    )
+    rows = session.execute(pushes.where(Trigger.before != "").order_by(Trigger.id.desc()).limit(_MOST_STEPS))
+    steps = {row.before: row.sha for row in rows}
     sha = cause.sha
     for _ in steps:
         sha = steps.get(sha, "")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from service_samples import NOW, GitProject
+from service_team import Team
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
@@ -31,23 +33,50 @@ def postgresql_url(postgres_server: PostgresServer) -> str:
     return postgres_server.make_database("test")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database; the test is run on each kind of database.
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: PostgresServer) -> str:
+    """The name of a database on PostgreSQL that has all tables."""
+    engine = open_database(postgres_server.make_database("model"))
+    upgrade_database(engine)
+    engine.dispose()
+    return "model"
 
-    What does not concern the database asks for ``sqlite_transactions`` instead.
-    """
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database on SQLite that has all tables."""
+    path = tmp_path_factory.mktemp("model") / "model.sqlite"
+    engine = open_database(f"sqlite:///{path}")
+    upgrade_database(engine)
+    engine.dispose()
+    return path
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database without tables; the test is run on each kind of database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'test.sqlite'}"
     url: str = request.getfixturevalue("postgresql_url")
     return url
 
 
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a database with all tables; the test is run on each kind of database.
+
+    What does not concern the database asks for ``sqlite_transactions`` instead.
+    """
+    if request.param == "sqlite":
+        return f"sqlite:///{shutil.copy(request.getfixturevalue('sqlite_template'), tmp_path / 'test.sqlite')}"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.make_database("test", request.getfixturevalue("postgres_template"))
+
+
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Engine]:
     """A database with all tables, of each kind."""
     engine = open_database(database_url)
-    upgrade_database(engine)
     yield engine
     engine.dispose()
 
@@ -59,10 +88,9 @@ def transactions(engine: Engine) -> Transactions:
 
 
 @pytest.fixture
-def sqlite_transactions(tmp_path: Path) -> Iterator[Transactions]:
+def sqlite_transactions(sqlite_template: Path, tmp_path: Path) -> Iterator[Transactions]:
     """``with sqlite_transactions() as session``, for what does not concern the kind of database."""
-    engine = open_database(f"sqlite:///{tmp_path / 'test.sqlite'}")
-    upgrade_database(engine)
+    engine = open_database(f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'test.sqlite')}")
     yield make_transactions(engine)
     engine.dispose()
 
@@ -107,3 +135,19 @@ def git_project(tmp_path: Path) -> GitProject:
     project.regenerate()
     project.commit("Begin")
     return project
+
+
+@pytest.fixture
+def team(transactions: Transactions, store: Store, make_repository: Callable[..., Repository]) -> Team:
+    """A team with a repository, on each kind of database."""
+    with transactions() as session:
+        make_repository(session)
+    return Team(transactions, store)
+
+
+@pytest.fixture
+def sqlite_team(sqlite_transactions: Transactions, store: Store, make_repository: Callable[..., Repository]) -> Team:
+    """A team with a repository on SQLite, for what does not concern the database."""
+    with sqlite_transactions() as session:
+        make_repository(session)
+    return Team(sqlite_transactions, store)
