@@ -173,8 +173,7 @@ def read_settings(
     values = reader.read(ServiceSettings, tables, "", skip=("folder", "file", "repositories", *_TABLES))
     for name, section in zip(_TABLES, (RunLimits, Retention, MailSettings)):
         values[name] = section(**reader.read(section, tables.get(name, {}), name))
-    repositories = tables.get("repository", [])
-    values["repositories"] = reader.read_repositories(repositories if isinstance(repositories, list) else [{}])
+    values["repositories"] = reader.read_repositories(tables.get("repository", []))
     values |= {name: value for name, value in options.items() if value is not None}
     for name, value in values.items():
         if problem := _refuse(name, value):
@@ -232,8 +231,11 @@ class _Reader:
                 values[key] = int(text) if wanted == "int" else text
         return values
 
-    def read_repositories(self, tables: list[Any]) -> tuple[RepositorySettings, ...]:
+    def read_repositories(self, tables: Any) -> tuple[RepositorySettings, ...]:
         """The repositories that are declared, with a problem where one lacks what it needs."""
+        if not isinstance(tables, list):
+            self.problems.append(Problem("repository must be tables: [[repository]]", self.at("", "repository")))
+            return ()
         repositories = []
         for index, table in enumerate(tables):
             values = self.read(RepositorySettings, table, "repository", index)

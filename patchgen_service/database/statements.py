@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import func, select
+from sqlalchemy import func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
@@ -23,8 +23,8 @@ def insert_once(session: Session, table: type[Row], **values: Any) -> bool:
     Of two transactions that do so at once, the second waits for the first.
     """
     insert = postgresql.insert if is_postgresql(session) else sqlite.insert
-    statement = insert(table).values(**values).on_conflict_do_nothing()
-    return bool(session.connection().execute(statement).rowcount)
+    statement = insert(table).values(**values).on_conflict_do_nothing().returning(literal(1))
+    return session.connection().execute(statement).first() is not None
 
 
 def lock_row(session: Session, table: type[Row], key: Any) -> Row | None:

@@ -29,7 +29,7 @@ def choose_baseline(session: Session, run_id: str, merge_base: str, is_ancestor:
     The baseline is the nearest passed or approved run of the branch that a pull request goes to, at or before
     ``merge_base``; for a push, of its branch or the default one, before its commit. ``previous`` is the nearest
     complete run among these, red or not: what was red there is not new here. A run with another release of
-    transformers has its baseline among runs without, its own commit's included.
+    transformers is compared with those without, its own commit's included.
 
     Args:
         merge_base: commit of which a pull request and its base branch both come; empty where there is none, and for a
@@ -49,16 +49,12 @@ def choose_baseline(session: Session, run_id: str, merge_base: str, is_ancestor:
         return run
     newest = merge_base if run.pull_request else run.sha
 
-    def nearest(release: str, accepted: ColumnElement[bool], *, own_commit: bool) -> Run | None:
-        runs = _candidates(run, branches).where(Run.transformers == release, accepted)
-        if not own_commit:
-            runs = runs.where(Run.sha != run.sha)
-        return _nearest(session.scalars(runs).all(), newest, is_ancestor)
+    runs = _candidates(run, branches)
+    if not run.pull_request and not run.transformers:
+        runs = runs.where(Run.sha != run.sha)
 
-    is_other_release = bool(run.transformers)
-    own_commit = bool(run.pull_request) or is_other_release
-    baseline = nearest("", is_accepted(Run), own_commit=own_commit)
-    previous = nearest(run.transformers, Run.status.in_(COMPLETE), own_commit=own_commit)
+    baseline = _nearest(session.scalars(runs.where(is_accepted(Run))).all(), newest, is_ancestor)
+    previous = _nearest(session.scalars(runs.where(Run.status.in_(COMPLETE))).all(), newest, is_ancestor)
     if previous is baseline:
         previous = None
     run.baseline_id = baseline.id if baseline is not None else None
@@ -77,6 +73,7 @@ def _candidates(run: Run, branches: Sequence[str]) -> Select[Run]:
             Run.branch.in_(branches),
             Run.pull_request == 0,
             Run.is_fork.is_(False),
+            Run.transformers == "",
             Run.id != run.id,
         )
         .order_by(Run.number.desc())

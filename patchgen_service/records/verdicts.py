@@ -32,6 +32,11 @@ class _Group:
     is_infrastructure: bool
     count: int
 
+    @property
+    def is_drift(self) -> bool:
+        """Whether files differ; a config that makes none is broken."""
+        return self.check == "drift" and self.status != "error"
+
 
 _COLUMNS = (Result.check, Result.status, Result.is_flaky, Result.is_infrastructure)
 _GROUPS = select(*_COLUMNS, func.count()).group_by(*_COLUMNS)
@@ -46,8 +51,8 @@ def decide(session: Session, run: Run) -> Verdict:
     verdicts = [group for group in groups if not group.is_infrastructure]
     flaky = sum(group.count for group in verdicts if group.is_flaky)
     red = [group for group in verdicts if group.status in BAD and not group.is_flaky]
-    drifted = sum(group.count for group in red if group.check == "drift")
-    broken = sum(group.count for group in red if group.check != "drift")
+    drifted = sum(group.count for group in red if group.is_drift)
+    broken = sum(group.count for group in red if not group.is_drift)
     parts = [(drifted, "drifted"), (broken, "broken"), (flaky, "flaky"), (undone, "could not be checked")]
     counts = ", ".join(f"{number} {word}" for number, word in parts if number)
     counts = f"{counts} of {_plural(total)}" if counts else _plural(total)

@@ -1,0 +1,108 @@
+"""Repositories are added, changed and declared; their secrets are stored encrypted; every change is audited."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from cryptography.fernet import Fernet
+from service_samples import NOW
+from service_team import Team
+from sqlalchemy import select
+
+from patchgen_core.errors import PatchgenError
+from patchgen_service.database.tables import AuditEntry, Repository
+from patchgen_service.records.machines import (
+    ReleaseFacts,
+    hear_from_worker,
+    note_releases,
+    runs_of_worker,
+    take_turn,
+)
+from patchgen_service.records.repositories import (
+    add_repository,
+    change_repository,
+    declare_repositories,
+    read_secret,
+    remove_repository,
+)
+from patchgen_service.secrets import SecretBox
+from patchgen_service.settings import RepositorySettings
+
+BOX = SecretBox(Fernet.generate_key().decode())
+URL = "https://git.example/acme/new.git"
+
+
+def test_a_secret_is_stored_encrypted_and_audited_without_its_text(team: Team) -> None:
+    with team.transactions() as session:
+        repository = add_repository(session, BOX, "ada", NOW, name="acme/new", url=URL, forge_token="hidden")
+        assert read_secret(repository, "forge_token", BOX) == "hidden"
+        assert change_repository(session, BOX, repository, "ada", NOW, webhook_secret="covert", checks=["drift"])
+        assert not change_repository(session, BOX, repository, "ada", NOW, webhook_secret="covert")
+    with team.transactions() as session:
+        row = session.scalars(select(Repository).filter_by(name="acme/new")).one()
+        entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
+        assert [entry.action for entry in entries] == ["repository.add", "repository.change"]
+        assert entries[1].details == {"webhook_secret": True, "checks": ["drift"]}
+        stored = str([vars(entry) for entry in entries]) + str(vars(row))
+        assert "hidden" not in stored
+        assert "covert" not in stored
+        remove_repository(session, row, "ada", NOW)
+        assert session.scalars(select(AuditEntry.action).order_by(AuditEntry.id)).all()[-1] == "repository.remove"
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"name": "acme/models", "url": URL}, "there is a repository 'acme/models' already"),
+        ({"name": "a", "url": "ext::sh -c 'touch x'"}, "is no address of a git repository"),
+        ({"name": "a", "url": "--upload-pack=touch x"}, "is no address of a git repository"),
+        ({"name": "a", "url": ""}, "a repository needs a url"),
+        ({"name": "a/", "url": URL}, "no space or slash at its ends"),
+        ({"name": "a\nb", "url": URL}, "has a control character"),
+        ({"name": "a", "url": URL, "projects": ["../b"]}, "'../b' does not lie in the repository"),
+        ({"name": "a", "url": URL, "constraints": "/etc/passwd"}, "'/etc/passwd' does not lie in the repository"),
+        ({"name": "a", "url": URL, "run_count": 3}, "a repository has no 'run_count'"),
+    ],
+)
+def test_what_cannot_be_a_repository_is_refused(sqlite_team: Team, columns: dict[str, object], message: str) -> None:
+    with sqlite_team.transactions() as session, pytest.raises(PatchgenError, match=message):
+        add_repository(session, BOX, "ada", NOW, **columns)
+
+
+def test_the_file_of_settings_declares_repositories_again_and_again(team: Team) -> None:
+    declared = RepositorySettings("acme/new", URL, forge="github", forge_token="THE_TOKEN", owners={"a": "b"})
+    for _ in range(2):
+        with team.transactions() as session:
+            declare_repositories(session, BOX, [declared], {"THE_TOKEN": "hidden"}, NOW)
+    with team.transactions() as session:
+        row = session.scalars(select(Repository).filter_by(name="acme/new")).one()
+        assert (row.branches, row.owners, read_secret(row, "forge_token", BOX)) == (["main"], {"a": "b"}, "hidden")
+        assert len(session.scalars(select(AuditEntry)).all()) == 1
+        with pytest.raises(PatchgenError, match="the environment has no THE_TOKEN"):
+            declare_repositories(session, BOX, [declared], {}, NOW)
+
+
+def test_releases_are_new_once(team: Team) -> None:
+    with team.transactions() as session:
+        assert len(note_releases(session, [ReleaseFacts("5.23.0"), ReleaseFacts("5.24.0rc1", True)], NOW)) == 2
+        assert note_releases(session, [ReleaseFacts("5.23.0", is_yanked=True)], NOW) == []
+
+
+def test_a_turn_is_taken_by_one_and_survives_a_clock_that_jumps(team: Team) -> None:
+    def take(now: object) -> bool:
+        with team.transactions() as session:
+            return take_turn(session, "poll", timedelta(minutes=5), now)  # type: ignore[arg-type]
+
+    future = NOW + timedelta(days=3650)
+    assert [take(NOW), take(NOW), take(NOW + timedelta(minutes=5))] == [True, False, True]
+    assert [take(future), take(NOW), take(NOW)] == [True, True, False]
+
+
+def test_workers_and_what_they_do_are_known(team: Team) -> None:
+    run = team.begin("a" * 40)
+    team.start(run)
+    with team.transactions() as session:
+        for minutes, process in ((0, 1), (1, 1), (2, 7)):
+            hear_from_worker(session, "worker", NOW + timedelta(minutes=minutes), "host", process, "bubblewrap")
+        assert [row.id for row in runs_of_worker(session, "worker")] == [run.id]
