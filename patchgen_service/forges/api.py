@@ -75,9 +75,13 @@ class Api:
     def _request(self, method: str, path: str, body: bytes | None, query: Mapping[str, str | int]) -> httpx.Response:
         headers = {**self.headers, **({"Content-Type": "application/json"} if body is not None else {})}
         try:
-            answer = self.http.request(method, f"{self.url}{path}", headers=headers, params=query or None, content=body)
+            answer = self.http.request(
+                method, f"{self.url}{path}", headers=headers, params=query or None, content=body
+            )
         except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise ForgeError("unavailable", f"{_host(self.url)} did not answer: {error or type(error).__name__}") from None
+            raise ForgeError(
+                "unavailable", f"{_host(self.url)} did not answer: {error or type(error).__name__}"
+            ) from None
         if not answer.is_success:
             raise _explain(answer)
         return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from patchgen_core.report import markdown
-from patchgen_service.forges.client import Annotation
+from patchgen_service.forges.client import Annotation, Level
 from patchgen_service.posting.words import describe, one_line, run_address, status_word
 from patchgen_service.views.run import ResultLine, RunDetail
 
@@ -36,7 +36,7 @@ def summary_body(detail: RunDetail, base_url: str) -> str:
     return "\n".join([*lines, *_footer(detail, base_url)])
 
 
-def annotations(detail: RunDetail) -> tuple[Annotation, ...]:
+def annotate_red(detail: RunDetail) -> tuple[Annotation, ...]:
     """A remark at each config with something red: first the new ones."""
     red = sorted((result for result in detail.results if result.is_bad), key=lambda result: result.change == "known")
     return tuple(_annotate(result) for result in red[:_MOST_ANNOTATIONS])
@@ -49,7 +49,7 @@ def offers_files(detail: RunDetail) -> bool:
 
 def _annotate(result: ResultLine) -> Annotation:
     title = f"{result.item}: {result.config}" + (" (red before as well)" if result.change == "known" else "")
-    level = "warning" if result.change == "known" else "failure"
+    level: Level = "warning" if result.change == "known" else "failure"
     return Annotation(result.path, result.line, level, one_line(title), result.headline or result.status)
 
 
@@ -76,5 +76,8 @@ def _footer(detail: RunDetail, base_url: str) -> list[str]:
         text += f", compared with {baseline}: {markdown.escape(one_line(detail.baseline_reason))}"
     lines = [f"{text}."]
     if any(file.kind in ("generated", "removed") for file in detail.files):
-        lines += ["", f"The regenerated files can be looked at and approved [there]({run_address(base_url, line.id)})."]
+        lines += [
+            "",
+            f"The regenerated files can be looked at and approved [there]({run_address(base_url, line.id)}).",
+        ]
     return lines

@@ -14,7 +14,7 @@ from patchgen_core.files import short_hash
 from patchgen_service.database.tables import Post, Repository, Run
 from patchgen_service.database.words import UNFINISHED, PostKind
 from patchgen_service.forges.client import CheckRun, Status
-from patchgen_service.posting.comment import annotations, comment_body, offers_files, summary_body
+from patchgen_service.posting.comment import annotate_red, comment_body, offers_files, summary_body
 from patchgen_service.posting.mail import mail_content
 from patchgen_service.posting.outgoing import webhook_content
 from patchgen_service.posting.words import conclusion, context, describe, run_address, status_state
@@ -69,7 +69,7 @@ def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str) -> None:
             conclusion(run.status),
             describe(detail),
             summary_body(detail, base_url),
-            annotations(detail) if run.status not in UNFINISHED else (),
+            annotate_red(detail) if run.status not in UNFINISHED else (),
             offers_files(detail),
         )
         queue.add("check_run", f"check run {run.id}", asdict(check_run))

@@ -57,7 +57,9 @@ def describe(detail: RunDetail) -> str:
         return f"{status_word(line.status)}: {line.message}" if line.message else status_word(line.status)
     ok = f"{counts.total - counts.bad} ok"
     if not counts.bad:
-        return ", ".join([quantity(counts.total, "check"), "none red", *[f"{counts.fixed} fixed"] * bool(counts.fixed)])
+        return ", ".join(
+            [quantity(counts.total, "check"), "none red", *[f"{counts.fixed} fixed"] * bool(counts.fixed)]
+        )
     if detail.baseline is None and not counts.new:
         return f"{status_word(line.status)}: {counts.bad} red, {ok}; no baseline to compare with"
     parts = [f"{counts.new} new", *[f"{counts.known} known"] * bool(counts.known)]
