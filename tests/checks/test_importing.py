@@ -416,6 +416,44 @@ print("fine")
 """
 
 
+SETUP = """
+import sys, types
+
+
+def stand_in():
+    sys.modules["acme_fast"] = types.ModuleType("acme_fast")
+
+
+def fail():
+    raise OSError("no such device")
+"""
+
+
+@pytest.mark.parametrize(
+    ("setup", "errors", "notes"),
+    [
+        (
+            "stand_in",
+            "",
+            "imports where the set-up 'acme_setup:stand_in' has run, and not without: ModuleNotFoundError",
+        ),
+        ("fail", "Where its set-up is to run first, the set-up 'acme_setup:fail' raises OSError: no such device.", ""),
+    ],
+)
+def test_what_does_not_import_by_itself_is_tried_where_the_set_up_has_run(
+    gated: Workspace, setup: str, errors: str, notes: str
+) -> None:
+    (gated.project.root / "acme_setup.py").write_text(SETUP)
+    artifact = artifact_of(gated)
+    project = replace(gated.project, setup=f"acme_setup:{setup}")
+    with closing(Importer(project, time_limit=60)) as importer:
+        verdict = importer.check(replace(artifact, text=f"{artifact.text}\nimport acme_fast\n"), fresh=True)
+        assert importer.check(artifact, fresh=True).notes == (), "it needs none"
+    assert errors in "".join(map(str, verdict.errors))
+    assert bool(errors) == bool(verdict.errors)
+    assert notes in "".join(verdict.notes)
+
+
 def test_warnings_may_be_errors(gated: Workspace) -> None:
     root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(gated.site)]), "PYTHONWARNINGS": "error"}

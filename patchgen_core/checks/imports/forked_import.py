@@ -8,6 +8,7 @@ a worker is good for one request.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import pickle
@@ -35,6 +36,7 @@ class ImportRequest:
     Attributes:
         names: what it is expected to define.
         preload: modules to import before, which stay for the next request.
+        setups: references of functions that set up the project's models, which are called before that, once.
     """
 
     module: str
@@ -42,6 +44,7 @@ class ImportRequest:
     text: str | None
     names: tuple[str, ...]
     preload: tuple[str, ...]
+    setups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class ImportReport:
         exported: the names in its ``__all__``.
         absent: those of these names, and of the expected ones, that it does not define.
         output: the last that it wrote.
+        set_up: why it was not tried after the project's set-ups, as a sentence; empty where it need not be or was.
     """
 
     died: str = ""
@@ -66,11 +70,13 @@ class ImportReport:
     exported: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     output: str = ""
+    set_up: str = ""
 
 
 def import_in_fork(request: ImportRequest) -> ImportReport:
-    """Import a module in a child of this process."""
+    """Import a module in a child of this process; a PatchgenError where a set-up fails."""
     dump_no_stack()
+    _set_up(request.setups)
     with phase("importing torch and transformers"), without_collector():
         for name in request.preload:
             with contextlib.suppress(BaseException):  # the import itself will say why
@@ -91,6 +97,13 @@ def import_in_fork(request: ImportRequest) -> ImportReport:
         end = f"signal {status & 0x7F}" if status & 0x7F else f"exit code {status >> 8}"
         report: ImportReport = load_answer(data) if data else ImportReport(died=end)
         return replace(report, output=printed)
+
+
+@functools.cache
+def _set_up(references: tuple[str, ...]) -> None:
+    """Call the set-ups of models, in this process, for what its children import."""
+    if references:
+        importlib.import_module("patchgen_core.models.project_setup").run_setups(references)
 
 
 def _fork() -> int:

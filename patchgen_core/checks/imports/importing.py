@@ -31,16 +31,20 @@ _TIME_LIMIT = 600.0
 class Importer:
     """Imports generated modules of a project, in a process that :meth:`close` ends.
 
-    The project's import roots come first on the path. An import may take ``time_limit`` seconds.
+    The project's import roots come first on the path. An import may take ``time_limit`` seconds. What does not import
+    by itself is tried once more where the project's set-ups have run (``setups`` are more of them than its own), in
+    another process.
     """
 
-    def __init__(self, project: Project, time_limit: float = _TIME_LIMIT) -> None:
+    def __init__(self, project: Project, time_limit: float = _TIME_LIMIT, setups: tuple[str, ...] = ()) -> None:
         self.project = project
-        self.worker = Worker(_HANDLER, time_limit, project.import_roots)
+        self.setups = tuple(filter(None, (project.setup, *setups)))
+        self.worker, self._set_up_worker = (Worker(_HANDLER, time_limit, project.import_roots) for _ in range(2))
 
     def close(self) -> None:
-        """End the process."""
+        """End the processes."""
         self.worker.close()
+        self._set_up_worker.close()
 
     def check(self, artifact: Artifact, fresh: bool = False) -> CheckResult:
         """Import a config's module and compare what it exports with upstream; ``fresh`` imports the text that was
@@ -55,14 +59,27 @@ class Importer:
             names=tuple(_expected(artifact.plan)),
             preload=tuple(_preload(self.project, artifact.plan)),
         )
-        report = self._import(request)
-        if report.lacks.partition(".")[0] in self.project.optional_packages:
+        report = self._import(self.worker, request)
+        alone = report.error or report.died
+        notes: tuple[str, ...] = ()
+        if alone and self.setups and not self._lacks_optional(report):
+            try:
+                report = self._import(self._set_up_worker, replace(request, setups=self.setups))
+            except PatchgenError as error:
+                report = replace(report, set_up=f"Where its set-up is to run first, {error.problems[0].message}.")
+            if not report.error and not report.died:
+                names = " and ".join(map(repr, self.setups))
+                notes = (f"imports where the set-up {names} has run, and not without: {alone}",)
+        if self._lacks_optional(report):
             return make_result(skipped=f"optional package '{report.lacks}' is not installed")
-        return make_result(_problems(artifact, text, report))
+        return make_result(_problems(artifact, text, report), notes=notes)
 
-    def _import(self, request: ImportRequest) -> ImportReport:
+    def _lacks_optional(self, report: ImportReport) -> bool:
+        return report.lacks.partition(".")[0] in self.project.optional_packages
+
+    def _import(self, worker: Worker, request: ImportRequest) -> ImportReport:
         try:
-            report: ImportReport = self.worker.ask(request)
+            report: ImportReport = worker.ask(request)
             return report
         except WorkerDied as error:
             return ImportReport(died=error.how, output=error.output)
@@ -70,7 +87,7 @@ class Importer:
             raise PatchgenError(f"no process to import in can be started: {error.strerror}") from None
         finally:
             if not CAN_FORK:
-                self.worker.close()
+                worker.close()
 
 
 def _preload(project: Project, plan: Plan) -> list[str]:
@@ -104,7 +121,8 @@ def _expected(plan: Plan) -> list[str]:
 def _problems(artifact: Artifact, text: str, report: ImportReport) -> Iterator[Problem]:
     plan, name, location = artifact.plan, artifact.path.name, artifact.plan.config.location
     if report.died:
-        yield Problem(f"{name} dies when it is imported: {report.died}", location, excerpt=report.output)
+        message = f"{name} dies when it is imported: {report.died}"
+        yield Problem(message, location, report.set_up, report.output)
     elif report.error:
         yield _import_problem(artifact, text, report)
     elif report.file is None or os.path.realpath(report.file) != os.path.realpath(artifact.path):
@@ -137,6 +155,7 @@ def _import_problem(artifact: Artifact, text: str, report: ImportReport) -> Prob
     file, line = frames[-1] if frames else (str(artifact.path), 0)
     if os.path.realpath(file) != os.path.realpath(artifact.path):
         hint = f"Raised in {display_path(file)}, line {line}. {hint}".strip()
+    hint = f"{hint} {report.set_up}".strip()
     shown = excerpt(text, own[-1]) if own else ""
     return Problem(f"{where} does not import: {report.error}", location, hint, shown)
 
@@ -159,9 +178,13 @@ class ImportCheck(Check):
         if artifact is None or (not is_fixed and not artifact.path.exists()):
             return self.nothing_made(result, "there is nothing to import: the drift check says why")
         project = self.session.project(result.outcome.path)
-        importer = self.session.resource(project, Importer, lambda: Importer(project))
+        importer = self.session.resource(
+            project, Importer, lambda: Importer(project, setups=self.session.settings.setups)
+        )
         imported = importer.check(artifact, fresh=is_fixed)
         if result.status == "drifted" and not is_fixed:
             errors = (replace(error, hint=f"{error.hint} {_DRIFTED}".strip()) for error in imported.errors)
             imported = with_errors(imported, errors)
-        return self.result(result, imported.status, reason=imported.reason, errors=imported.errors)
+        return self.result(
+            result, imported.status, reason=imported.reason, errors=imported.errors, notes=imported.notes
+        )
