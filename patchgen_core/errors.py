@@ -134,3 +134,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint that names the nearest known name, or nothing."""
     match = closest(name, known)
     return f"Did you mean '{match}'?" if match else ""
+
+
+def install_hint(package: str) -> str:
+    """What to do about a module that cannot be found."""
+    name = package.partition(".")[0]
+    return f"Install it; if only some machines have it, add '{name}' to optional_packages in [tool.patchgen]."

@@ -203,3 +203,92 @@ def test_a_plan_of_the_projects_own_class_is_read_as_its_set_up_says(acme: Acme)
     (result,) = acme.gate("plan").values()
     assert (result.status, result.errors) == ("clean", ())
     assert result.figures["LlamaForCausalLM: distributed"] == 2
+
+
+def test_what_a_projects_code_raises_is_told_with_its_line_and_the_head(acme: Acme) -> None:
+    acme.config(SLOTS)
+    acme.write("acme/models/llama/parallel_plan.py", "def get_parallel_plan():\n    return {}['ep']\n")
+    (result,) = acme.gate("plan").values()
+    (problem,) = result.errors
+    assert problem.message == "checking LlamaForCausalLM of patched_modeling_llama.py raises KeyError: 'ep'"
+    assert str(problem.location).endswith("acme/models/llama/parallel_plan.py:2")
+    assert "parallel_plan.py:2, in get_parallel_plan: return {}['ep']" in problem.excerpt
+
+
+def test_what_a_projects_helper_raises_is_told_with_its_line(acme: Acme) -> None:
+    acme.write("acme/state.py", "import acme_cluster\n")
+    acme.config("""
+config.add_import("acme.state", names=["acme_cluster"])
+config.add_post_import_block("RANKS = acme_cluster.ranks()")
+""")
+    (result,) = acme.gate("parity").values()
+    (problem,) = result.errors
+    assert problem.message.endswith("raises ModuleNotFoundError: No module named 'acme_cluster'")
+    assert str(problem.location).partition(":")[0].endswith("generated/patched_modeling_llama.py")
+    assert problem.hint.startswith("Install it")
+    assert "acme/state.py:1, in <module>: import acme_cluster" in problem.excerpt
+    assert "importlib" not in problem.excerpt
+
+
+GROUP = """
+def setup(models):
+    import torch
+
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+"""
+IN_A_GROUP = """
+config.add_import("torch.distributed", alias="dist")
+
+
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    dist.all_reduce(x.detach().clone())
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+
+@config.override_method("LlamaForCausalLM.get_parallel_plan")
+def get_parallel_plan(self):
+    from acme.models.llama.parallel_plan import get_parallel_plan
+
+    return get_parallel_plan()
+"""
+OWN_PLAN = """
+from torch.distributed.tensor import Shard
+
+from patchgen_core.parallel_plan import ParallelPlan
+
+
+def get_parallel_plan():
+    return ParallelPlan({"tp": {"model.layers.*.mlp.up_proj.weight": Shard(0)}})
+"""
+
+
+def test_a_set_up_may_begin_a_process_group(acme: Acme) -> None:
+    acme.config(IN_A_GROUP)
+    acme.write("acme/models/llama/parallel_plan.py", OWN_PLAN)
+    (result,) = acme.gate("parity").values()
+    assert "Default process group has not been initialized" in str(result.errors[0])
+    acme.set_up(GROUP)
+    results = acme.gate("parity", "plan")
+    assert {name: result.status for name, result in results.items()} == {"parity[patched]": "clean", "plan": "clean"}
+
+
+COLLATED = """
+
+@config.override_method("LlamaForCausalLM.loss_function")
+def loss_function(self, *args, lengths, **kwargs):
+    return super().loss_function(*args, **kwargs)
+"""
+
+
+def test_a_set_up_adds_what_the_projects_collator_does(acme: Acme) -> None:
+    acme.config(COLLATED)
+    acme.set_up("def setup(models):\n    models.add_inputs(lambda model, inputs: {'lengths': inputs['nowhere']})\n")
+    (result,) = acme.gate("parity").values()
+    assert "a function of add_inputs fails for LlamaForCausalLM, batch 'padded': KeyError: 'nowhere'" in str(
+        result.errors
+    )
+    assert str(result.errors[0].location).endswith("acme/testing.py:2")
+    acme.set_up("def setup(models):\n    models.add_inputs(lambda model, inputs: {'lengths': 1})\n")
+    (result,) = acme.gate("parity").values()
+    assert result.status == "clean", result.errors

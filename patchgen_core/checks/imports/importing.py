@@ -18,7 +18,7 @@ from patchgen_core.checks.check import Check
 from patchgen_core.checks.imports.forked_import import CAN_FORK, ImportReport, ImportRequest
 from patchgen_core.checks.result import CheckResult, make_result, with_errors
 from patchgen_core.codegen.plan import Plan
-from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt
+from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt, install_hint
 from patchgen_core.files import read_text
 from patchgen_core.project.project import Project
 from patchgen_core.syntax.exports import exported_names, has_listing
@@ -149,9 +149,7 @@ def _import_problem(artifact: Artifact, text: str, report: ImportReport) -> Prob
     where = f"{name}, line {own[-1]}" if own else name
     hint = ""
     if report.lacks and "." not in report.lacks:
-        hint = (
-            f"Install it; if only some machines have it, add '{report.lacks}' to optional_packages in [tool.patchgen]."
-        )
+        hint = install_hint(report.lacks)
     file, line = frames[-1] if frames else (str(artifact.path), 0)
     if os.path.realpath(file) != os.path.realpath(artifact.path):
         hint = f"Raised in {display_path(file)}, line {line}. {hint}".strip()

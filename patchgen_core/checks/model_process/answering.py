@@ -11,8 +11,8 @@ import importlib
 import inspect
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from patchgen_core.checks.imports.module_text import give_text
 from patchgen_core.checks.model_process.request import ModelRequest, Raised
 from patchgen_core.checks.result import CheckResult, make_result
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.models.optional_packages import optional_packages, raise_if_missing
 from patchgen_core.workers.collector import without_collector
 from patchgen_core.workers.phases import phase
@@ -127,16 +127,38 @@ def _caught(ask: Callable[[], Any]) -> Any:
     except PatchgenError as error:
         return make_result(error.problems)
     except (Exception, SystemExit) as error:
-        lacks = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
-        return Raised(f"{type(error).__name__}: {error}".rstrip(": "), _trace(error), lacks)
+        return _describe(error)
 
 
-def _trace(error: BaseException) -> str:
-    whole = traceback.TracebackException.from_exception(error)
-    own = (__file__, importlib.__file__)
-    frames = [at for at in whole.stack if not at.filename.startswith("<frozen") and at.filename not in own]
-    whole.stack = traceback.StackSummary.from_list(frames)
-    return "".join(whole.format())
+def _describe(error: BaseException) -> Raised:
+    from patchgen_core.models.project_frames import describe_frames, project_frames
+
+    head = error.head if isinstance(error, HeadError) else ""
+    error = error.__cause__ or error if head else error
+    lacks = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
+    frames = project_frames(error)
+    entered = [frame for frame in frames if frame.filename == frames[0].filename]
+    place = Location(entered[-1].filename, entered[-1].lineno or 0) if entered else None
+    return Raised(f"{type(error).__name__}: {error}".rstrip(": "), describe_frames(frames), place, head, lacks)
+
+
+class HeadError(Exception):
+    """An error, its cause, that came up while a model class was checked."""
+
+    def __init__(self, head: str) -> None:
+        super().__init__(head)
+        self.head = head
+
+
+@contextmanager
+def checking(head: str) -> Iterator[None]:
+    """Have errors that nothing catches tell which model class was being checked."""
+    try:
+        yield
+    except (PatchgenError, HeadError):
+        raise
+    except Exception as error:
+        raise HeadError(head) from error
 
 
 # --- what is asked about this machine --------------------------------------------------------------
@@ -207,7 +229,10 @@ def one_function(module: ModuleType, is_it: Callable[[str], bool], wanted: str) 
 
 def check_heads(subject: GeneratedModule, check: Callable[[type[PreTrainedModel]], CheckResult]) -> CheckResult:
     """The results for the generated module's heads as one."""
-    results = {cls.__name__: check(cls) for cls in model_heads(generated_module(subject))}
+    results: dict[str, CheckResult] = {}
+    for cls in model_heads(generated_module(subject)):
+        with checking(cls.__name__):
+            results[cls.__name__] = check(cls)
     if not results:
         return make_result(skipped=f"{subject.module} has no class that ends in {' or '.join(_HEADS)}")
     problems: list[Problem] = []

@@ -109,11 +109,11 @@ class BesideCheck(ModelCheck):
             yield self.name
 
     def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
-        """Have the check done; its problems lie in the file."""
+        """Have the check done; its problems lie in the file, where they say nothing else."""
         file = path.parent / self.file
         result = check_beside(process, self.function, artifact, file, fresh)
-        location = Location(str(file))
-        return replace(result, errors=tuple(replace(error, location=location) for error in result.errors))
+        errors = (replace(error, location=error.location or Location(str(file))) for error in result.errors)
+        return replace(result, errors=tuple(errors))
 
 
 def check_beside(

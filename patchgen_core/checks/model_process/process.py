@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from patchgen_core.checks.model_process.request import ModelRequest, Raised
 from patchgen_core.checks.result import CheckResult, make_result
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import PatchgenError, Problem, install_hint
 from patchgen_core.models.environment import Environment
 from patchgen_core.ops.registry import ENTRY_POINTS, KERNEL_REGISTRY
 from patchgen_core.project.project import Project
@@ -153,8 +153,10 @@ class ModelProcess:
     def _result(self, raised: Raised, label: str) -> CheckResult:
         if raised.lacks.partition(".")[0] in self.project.optional_packages:
             return make_result(skipped=f"optional package '{raised.lacks}' is not installed")
-        trace = "\n".join(raised.trace.rstrip().splitlines()[-_LINES_SHOWN:])
-        return make_result([Problem(f"checking {label} raises {raised.error}", excerpt=trace)], notes=raised.notes)
+        subject = f"{raised.head} of {label}" if raised.head else label
+        message = f"checking {subject} raises {raised.error}"
+        hint = install_hint(raised.lacks) if raised.lacks else ""
+        return make_result([Problem(message, raised.place, hint, raised.trace)], notes=raised.notes)
 
 
 def _refusal(result: CheckResult) -> PatchgenError:

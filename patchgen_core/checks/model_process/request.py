@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from patchgen_core.errors import Location
+
 
 @dataclass(frozen=True)
 class ModelRequest:
@@ -42,9 +44,19 @@ class BesideRequest:
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception that a check raised; ``lacks`` is the module that could not be found."""
+    """An exception that a check raised.
+
+    Attributes:
+        error: its type and text.
+        trace: the project's lines that were running, the one that raised it last.
+        place: the last one that ran of the file of the project that was entered first; None where none ran.
+        head: the model class that was being checked; empty for none.
+        lacks: the module that could not be found.
+    """
 
     error: str
     trace: str
+    place: Location | None = None
+    head: str = ""
     lacks: str = ""
     notes: tuple[str, ...] = ()

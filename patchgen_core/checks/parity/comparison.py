@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 
 from patchgen_core.checks.model_process.answering import (
+    checking,
     generated_module,
     import_module,
     model_setup,
@@ -90,7 +91,8 @@ def _check(
             return make_result(skipped=f"nothing in {generated.__name__} is bound to {implementation}")
         compared = [head for head in heads if head.name not in comparison.skipped]
         for head in compared:
-            comparison.compare(head, is_main=head is compared[0])
+            with checking(head.name):
+                comparison.compare(head, is_main=head is compared[0])
     comparison.notes += [f"{name} is skipped: {reason}" for name, reason in comparison.skipped.items()]
     if not comparison.parts and not comparison.problems:
         if comparison.skipped:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,11 @@ from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.tolerances import Limit
 from patchgen_core.checks.result import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
-from patchgen_core.errors import Problem, display_path
+from patchgen_core.errors import Problem, install_hint
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
+from patchgen_core.models.project_frames import describe_frames, project_frames
 from patchgen_core.models.run_comparison import ComparedRuns, Difference
 from patchgen_core.project.parity_settings import HEAD_MARK
 
@@ -32,7 +32,6 @@ _ASKS = re.compile(r"\bif \w+\.(has_kernel|use_eager_impl|use_non_eager_impl|bou
 _CHANGES = "It keeps something from one run to the next, or is not the same every time: no module can be named."
 _MOST_OTHERS = 3
 _MOST_LINES = 8
-_MOST_FRAMES = 4
 _ROUNDING = 32
 """How many times the error of eager a difference may be that rounding alone can make."""
 
@@ -185,8 +184,8 @@ def _row(difference: Difference) -> tuple[str, ...]:
 def explain_exception(where: str, error: Exception, request: ParityRequest) -> Problem:
     """The problem of a patched model that raises, at the patch whose code was running."""
     text = " ".join(str(error).split())
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == request.path]
-    shown = "\n".join(f"{display_path(f.filename)}:{f.lineno}, in {f.name}: {f.line}" for f in frames[-_MOST_FRAMES:])
+    every = project_frames(error)
+    frames = [frame for frame in every if frame.filename == request.path]
     running = [
         patch
         for frame in reversed(frames)
@@ -194,5 +193,8 @@ def explain_exception(where: str, error: Exception, request: ParityRequest) -> P
         if any(first <= (frame.lineno or 0) <= last for first, last in patch.lines)
     ]
     location = running[0].declared if running else request.declared
-    hint = f"The patch of '{running[0].target}' was running." if running else ""
-    return Problem(f"{where}: the patched model raises {type(error).__name__}: {text}", location, hint, shown)
+    said = [f"The patch of '{running[0].target}' was running."] if running else []
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        said.append(install_hint(error.name))
+    message = f"{where}: the patched model raises {type(error).__name__}: {text}"
+    return Problem(message, location, " ".join(said), describe_frames(every))
