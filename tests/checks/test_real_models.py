@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tools.real_models import run_gate, set_up_project
 from tools.real_project import find_upstream_release, make_real_project
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -23,7 +19,13 @@ setup = "veomni_setup:setup"
 leave_out = { "*ForSequenceClassification" = "its labels are those of tokens" }
 """
 MODELS = ("llama", "qwen2", "qwen3", "qwen3_moe", "deepseek_v3", "seed_oss", "gpt_oss")
-WITH_CONVERTER = ("qwen3_moe", "deepseek_v3")
+MORE = {
+    "llama": ("import",),
+    "qwen3_moe": ("converter",),
+    "deepseek_v3": ("converter",),
+    "qwen3_omni_moe": ("converter", "plan"),
+}
+"""Imports that the set-up makes possible; converters; and a class without talker and vocoder, with a plan for that."""
 ELSE_ON_PURPOSE = {"0.1.11": "Qwen3MoeTopKRouter.forward"}
 """Its router gives logits where that of transformers 5.2 gives probabilities, which changes the auxiliary loss."""
 
@@ -31,23 +33,11 @@ ELSE_ON_PURPOSE = {"0.1.11": "Qwen3MoeTopKRouter.forward"}
 @pytest.mark.parametrize(("version", "models"), [("0.1.12", MODELS), ("0.1.11", MODELS[:-1])])
 def test_causal_heads_and_converters_are_upstreams(version: str, models: tuple[str, ...], tmp_path: Path) -> None:
     project = make_real_project(version, tmp_path)
-    shutil.copy(SETUP, tmp_path)
-    pyproject = tmp_path / "pyproject.toml"
-    table, ruff, rest = pyproject.read_text(encoding="utf-8").partition("\n[tool.ruff]")
-    pyproject.write_text(f"{table}{SETTINGS}{ruff}{rest}", encoding="utf-8")
-    configs = {name: project.search_root / name / f"{name}_gpu_patch_gen_config.py" for name in models}
-    items = [f"{config}::{check}" for config in configs.values() for check in ("drift", "parity[eager]")]
-    items += [f"{configs[name]}::converter" for name in WITH_CONVERTER]
-    report = tmp_path / "report.json"
-    command = ["-m", "pytest", "-p", "pytest_patchgen", "-p", "no:randomly", "--patchgen-fix", "--patchgen-device=cpu"]
-    upstream = str(find_upstream_release(version).folder)
-    subprocess.run(
-        [sys.executable, *command, f"--patchgen-report={report}", *items],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": upstream},
-        check=False,
-    )
-    results = json.loads(report.read_text(encoding="utf-8"))["results"]
+    set_up_project(tmp_path, SETTINGS, [SETUP])
+    configs = {name: project.search_root / name / f"{name}_gpu_patch_gen_config.py" for name in (*models, *MORE)}
+    items = [f"{configs[name]}::{check}" for name in models for check in ("drift", "parity[eager]")]
+    items += [f"{configs[name]}::{check}" for name, checks in MORE.items() for check in checks]
+    results = run_gate(tmp_path, find_upstream_release(version).folder, items)
     assert len(results) == len(items)
     wrong = [result for result in results if result["status"] not in ("clean", "fixed")]
     messages = [error["message"] for result in wrong for error in result["errors"]] or [r["reason"] for r in wrong]
