@@ -15,6 +15,7 @@ from patchgen_core.models.toy_models import forget_positions
 
 _LONGEST = 240
 _CLOSE = 1e-3
+_LOSS_OPTIONS = ("shift_labels", "num_items_in_batch", "ignore_index")
 
 
 def why_refused(toy: ToyModel, inputs: Mapping[str, Any]) -> str:
@@ -61,6 +62,16 @@ def why_unseen(toy: ToyModel, inputs: Mapping[str, Any], media: Sequence[str]) -
             if one is None or other is None or torch.equal(one, other):
                 return f"the model does not look at {name}"
     return ""
+
+
+def unheeded_options(toy: ToyModel, inputs: Mapping[str, Any]) -> list[str]:
+    """The options of the loss among the inputs that change nothing in the model's loss."""
+    options = [name for name in _LOSS_OPTIONS if name in inputs]
+    loss = _run(toy, inputs).get("loss") if options and "labels" in inputs else None
+    if loss is None:
+        return []
+    others = {name: {key: value for key, value in inputs.items() if key != name} for name in options}
+    return [name for name, other in others.items() if torch.equal(loss, _run(toy, other)["loss"])]
 
 
 def _tokens(output: Mapping[str, Any]) -> torch.Tensor | None:

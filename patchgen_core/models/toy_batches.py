@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_core.models.batch_validation import describe_error, why_mixed, why_refused, why_unseen
+from patchgen_core.models.batch_validation import describe_error, unheeded_options, why_mixed, why_refused, why_unseen
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel, WantedBatches
 from patchgen_core.models.batches_audio import audio_batches
 from patchgen_core.models.batches_pictures import picture_batches
@@ -41,7 +42,10 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
         for wanted in _wanted(toy, refused):
             batch = own.get(wanted.name) or _first_that_runs(toy, wanted)
             if isinstance(batch, ToyBatch):
-                batches[wanted.name] = batch
+                unheeded = unheeded_options(toy, batch.inputs) if wanted.name not in own else []
+                refused += [f"{wanted.name}: its loss takes no notice of {name}" for name in unheeded]
+                inputs = {name: value for name, value in batch.inputs.items() if name not in unheeded}
+                batches[wanted.name] = replace(batch, inputs=inputs)
             else:
                 refused.append(f"{wanted.name}: {batch}")
     run = tuple((batches | own).values())

@@ -289,3 +289,21 @@ def test_a_model_that_no_builder_knows_is_told_of() -> None:
     made = batches_of("qwen3_vl_vision", "Qwen3VLVisionModel")
     assert made.batches == ()
     assert made.refused == ("there are no built-in batches for Qwen3VLVisionModel",)
+
+
+def test_options_that_upstreams_loss_does_not_heed_are_not_given() -> None:
+    toy = toy_of("qwen3", "Qwen3ForCausalLM")
+    options = {"trainer": {"shift_labels", "num_items_in_batch"}, "embedded": {"ignore_index"}}
+
+    def given() -> dict[str, set[str]]:
+        made = {batch.name: set(batch.inputs) for batch in make_batches(toy).batches}
+        return {name: made[name] & known for name, known in options.items()}
+
+    assert given() == options
+    loss = toy.model.loss_function
+    toy.model.loss_function = lambda logits, labels, vocab_size, **_: loss(logits, labels, vocab_size)
+    try:
+        assert given() == {"trainer": set(), "embedded": set()}
+        assert "embedded: its loss takes no notice of ignore_index" in make_batches(toy).refused
+    finally:
+        toy.model.loss_function = loss

@@ -18,7 +18,10 @@ from patchgen_core.models.execution import Execution, Span
 from patchgen_core.models.implementations import BoundSlots
 from patchgen_core.syntax.nodes import DEFINITIONS
 
-_HINT = "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
+_HINT = (
+    "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
+    " If none can: config.allow('{code}', '<why>', '{target}')."
+)
 
 
 def spans_of(request: ParityRequest) -> dict[str, list[Span]]:
@@ -67,7 +70,8 @@ def find_unreached_patches(
             continue
         where = _describe_place(patch, parts)
         message = f"no toy batch reaches the patch of '{patch.target}': {where} (batches: {', '.join(batches)})"
-        yield Problem(message, patch.declared, _HINT, code=UNREACHED, target=patch.target)
+        hint = _HINT.format(code=UNREACHED, target=patch.target)
+        yield Problem(message, patch.declared, hint, code=UNREACHED, target=patch.target)
 
 
 def _is_run(patch: PatchedCode, executions: Mapping[str, Execution]) -> bool:
@@ -107,7 +111,8 @@ def find_uncalled_slots(
         users = set() if count else _users_of(name.partition("[")[0], text)
         if not count and not (users and users <= set(skipped)):
             message = f"no toy batch calls '{name}', which is bound to {request.implementation}"
-            yield Problem(message, request.declared, _HINT, code=UNREACHED, target=name)
+            hint = _HINT.format(code=UNREACHED, target=name)
+            yield Problem(message, request.declared, hint, code=UNREACHED, target=name)
 
 
 def _users_of(name: str, text: str) -> set[str]:

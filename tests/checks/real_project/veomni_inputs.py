@@ -1,4 +1,4 @@
-"""What VeOmni's other models need beside that: a process group, and what its collator adds to a batch."""
+"""What VeOmni's other models need beside that: a process group, and what its collator makes of a batch."""
 
 import veomni_setup
 
@@ -13,25 +13,15 @@ def setup(models):
 
 
 def collate(model, inputs):
-    import torch
-
-    if "input_ids" not in inputs:
-        return {}
-    ids, config, more = inputs["input_ids"], model.config, {}
+    more = {}
     for kind in ("image", "video", "audio"):
         for name in (f"{kind}_token_id", f"{kind}_token_index"):
-            if hasattr(config, name):
-                more[f"{kind}_mask"] = ids == getattr(config, name)
-    if "omni" in config.model_type and "video_grid_thw" in inputs and "audio_feature_lengths" not in inputs:
-        more["audio_feature_lengths"] = torch.zeros(len(inputs["video_grid_thw"]), dtype=torch.long)  # silent
-    if config.model_type.startswith("qwen3_5"):
-        ends = torch.tensor([*starts_of(inputs, ids.shape[1]), ids.shape[1]], dtype=torch.int32)
-        more |= {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends, "linear_attn_cu_seq_lens_q": ends}
+            if "input_ids" in inputs and hasattr(model.config, name):
+                more[f"{kind}_mask"] = inputs["input_ids"] == getattr(model.config, name)
+    if "feature_attention_mask" in inputs:
+        is_sound = inputs["feature_attention_mask"].bool()
+        more["input_features"] = inputs["input_features"].permute(0, 2, 1)[is_sound]
+        more["audio_feature_lengths"] = is_sound.sum(1)
+    elif "omni" in model.config.model_type and "video_grid_thw" in inputs:
+        more["audio_feature_lengths"] = inputs["video_grid_thw"].new_zeros(len(inputs["video_grid_thw"]))  # silent
     return more
-
-
-def starts_of(inputs, length):
-    """Where the sequences begin that are packed into a row."""
-    positions = inputs.get("position_ids")
-    row = list(range(length)) if positions is None else positions.reshape(-1, length)[0].tolist()
-    return [place for place, position in enumerate(row) if position == 0]
