@@ -7,7 +7,7 @@ OLDEST_RUFF := 0.12.0
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
-.PHONY: gate test tests quick test-core browser server releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges bench clean
+.PHONY: gate test tests quick test-core browser server releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
@@ -82,6 +82,9 @@ mutation: .venv/installed  ## defects in the zoo's patches: how many of them the
 
 merges: releases  ## the patches of a real project, carried over to a later release: how many merge
 	$(BIN)/python -m tools.merges
+
+kills: .venv/installed server  ## the service, its workers and PostgreSQL killed at 50 random moments: no run or result is lost
+	$(BIN)/python -m tools.service_kills
 
 bench: .venv/installed  ## what everything costs; the last of them fails when a goal is missed
 	$(BIN)/python benchmarks/plugin.py

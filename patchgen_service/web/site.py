@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Protocol
 
 from patchgen_service.database.engine import Transactions
 from patchgen_service.secrets import SecretBox
@@ -18,32 +17,6 @@ def utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-class Work(Protocol):
-    """What carries out what pages and the API ask for; each returns at once."""
-
-    def begin(self, run_id: str) -> None:
-        """Carry out a run that was begun."""
-
-    def cancel(self, run_id: str) -> None:
-        """Stop a run that was cancelled or superseded."""
-
-    def approve(self, approval_id: int) -> None:
-        """Carry out an approval."""
-
-
-class NoWork:
-    """Leaves everything to processes that look into the database by themselves."""
-
-    def begin(self, run_id: str) -> None:
-        """Nothing to do here."""
-
-    def cancel(self, run_id: str) -> None:
-        """Nothing to do here."""
-
-    def approve(self, approval_id: int) -> None:
-        """Nothing to do here."""
-
-
 @dataclass(frozen=True)
 class Site:
     """A running service, as seen by its pages.
@@ -54,7 +27,6 @@ class Site:
         hosts: names that a request may call this service by; none for any.
         is_secure: whether browsers reach it by https, so that cookies are sent by that alone.
         clock: the time now.
-        work: carries out runs and approvals.
     """
 
     settings: ServiceSettings
@@ -65,4 +37,3 @@ class Site:
     hosts: frozenset[str] = frozenset()
     is_secure: bool = False
     clock: Callable[[], datetime] = utc_now
-    work: Work = field(default_factory=NoWork)

@@ -1,0 +1,1 @@
+"""What is done in the background: durable, retried, by the clock, and resumed after a crash."""

@@ -1,0 +1,100 @@
+"""Durable jobs. The only module that knows DBOS: another engine would change this file alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dbos import DBOS, DBOSConfig, SetWorkflowID
+
+Handler = Callable[[str], None]
+"""Does a job, given its argument; may be called again for a job that was not through."""
+
+_APPLICATION = "patchgen"
+_VERSION = "1"
+"""Jobs of another version are not resumed; the arguments of jobs are of one form as long as this stays."""
+_POLLING_SECONDS = 0.2
+_OVER = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
+_MOST_ATTEMPTS = 1000
+
+
+class Interrupted(BaseException):
+    """A job stops here because the process ends, and is resumed by the next one of the same name.
+
+    The engine takes every Exception for the end of a job, and this for none.
+    """
+
+
+class Engine:
+    """Queues of jobs, each done once, by this process or another one on the same database.
+
+    Args:
+        url: the database of the service; jobs on SQLite have a file of their own beside it.
+        name: of this process; one of the same name resumes what this one did not finish.
+        handlers: what does the jobs of each queue.
+        sizes: how many jobs of a queue this process does at once; it leaves those of other queues alone.
+    """
+
+    def __init__(self, url: str, name: str, handlers: Mapping[str, Handler], sizes: Mapping[str, int]) -> None:
+        self._url, self._name, self._handlers, self._sizes = url, name, dict(handlers), dict(sizes)
+        self._workflows: dict[str, Callable[[str], None]] = {}
+        self._running: dict[str, threading.Event] = {}
+
+    def start(self) -> None:
+        """Begin to do jobs, those first that an earlier process of this name did not finish."""
+        threads = sum(self._sizes.values()) + 8
+        config: DBOSConfig = {
+            "name": _APPLICATION,
+            "system_database_url": jobs_url(self._url),
+            "application_version": _VERSION,
+            "executor_id": self._name,
+            "log_level": "ERROR",
+            "run_migrations": True,
+            "max_executor_threads": threads,
+            "use_listen_notify": True,
+        }
+        DBOS(config=config)
+        for queue, handler in self._handlers.items():
+            self._workflows[queue] = _make_workflow(queue, handler)
+        DBOS.listen_queues(list(self._sizes))
+        DBOS.launch()
+        for queue, size in self._sizes.items():
+            DBOS.register_queue(queue, worker_concurrency=size, polling_interval_sec=_POLLING_SECONDS)
+
+    def submit(self, queue: str, job: str, argument: str) -> None:
+        """Have a job done; one of the same id that is there already, or was done, changes nothing."""
+        with SetWorkflowID(job):
+            DBOS.enqueue_workflow(queue, self._workflows[queue], argument)
+
+    def is_over(self, job: str) -> bool | None:
+        """Whether a job is over, well or not; None where there is none of this id."""
+        status = DBOS.get_workflow_status(job)
+        return None if status is None else status.status in _OVER
+
+    def cancel(self, job: str) -> None:
+        """Begin a job no more that waits, and resume one no more that runs."""
+        DBOS.cancel_workflow(job)
+
+    def stop(self) -> None:
+        """Begin no more jobs; those that run are to raise :class:`Interrupted`."""
+        DBOS.destroy(destroy_registry=True)
+
+
+def jobs_url(url: str) -> str:
+    """The database that jobs are in, given that of the service."""
+    prefix = "sqlite:///"
+    if not url.startswith(prefix):
+        return url
+    path = Path(url.removeprefix(prefix))
+    return f"{prefix}{path.with_name(f'{path.stem}-jobs.sqlite')}"
+
+
+def _make_workflow(queue: str, handler: Handler) -> Callable[[str], None]:
+    """The engine's form of a handler, under a name that stays."""
+
+    def work(argument: str) -> None:
+        handler(argument)
+
+    work.__qualname__ = work.__name__ = f"{_APPLICATION}_{queue}"
+    return DBOS.workflow(name=work.__name__, max_recovery_attempts=_MOST_ATTEMPTS)(work)

@@ -1,0 +1,231 @@
+"""The job of a run: it is carried out here, and what it tells is remembered as it comes."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+
+from sqlalchemy.orm import Session
+
+from patchgen_service.database.tables import Repository, Run, Trigger
+from patchgen_service.database.words import UNFINISHED
+from patchgen_service.git.errors import GitError
+from patchgen_service.git.mirror import Mirror
+from patchgen_service.isolation.box import MEBIBYTE, Limits
+from patchgen_service.jobs.engine import Interrupted
+from patchgen_service.jobs.workshop import LOG, Workshop
+from patchgen_service.records.baselines import choose_baseline
+from patchgen_service.records.files import keep_file
+from patchgen_service.records.machines import EnvironmentFacts, set_environment
+from patchgen_service.records.results import add_results
+from patchgen_service.records.runs import (
+    RunEnded,
+    RunProblem,
+    end_run,
+    expect_items,
+    hear_from_run,
+    start_run,
+)
+from patchgen_service.running.events import Ended, Event, FileArrived, ResultArrived, Started
+from patchgen_service.running.order import RunOrder
+from patchgen_service.running.run import Workplace, carry_out
+from patchgen_service.settings import RunLimits, ServiceSettings
+from patchgen_service.store import StoreError
+
+_LOOK_EVERY = 0.5
+_HEAR_EVERY = 30.0
+_PACKAGE_INDEX = "https://pypi.org"
+_KERNELS = ("liger-kernel", "triton", "flash-attn", "flash-linear-attention")
+
+
+class RunJob:
+    """Carries out runs of this process. Runs end here, be it well or not, or because their process does."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._workshop = workshop
+        self._stops: dict[str, threading.Event] = {}
+
+    def __call__(self, run_id: str) -> None:
+        """Carry out a run; again where it was not through. One that has ended stays as it is."""
+        shop = self._workshop
+        if shop.stopping.is_set():
+            raise Interrupted
+        stop = self._stops.setdefault(run_id, threading.Event())
+        try:
+            self._carry_out(run_id, stop)
+        except RunEnded:
+            LOG.info("run %s was cancelled or superseded", run_id)
+        except StoreError as error:
+            self._end(run_id, RunProblem("infrastructure_error", f"The service could not go on: {error}."))
+        except Exception as error:
+            LOG.exception("run %s failed", run_id)
+            what = f"{type(error).__name__}: {error}"
+            self._end(run_id, RunProblem("infrastructure_error", f"The service failed over this run: {what}"))
+        finally:
+            self._stops.pop(run_id, None)
+        shop.after_run(run_id)
+
+    def stop(self, run_id: str) -> None:
+        """End the processes of a run that is not wanted any more, where it runs here."""
+        stop = self._stops.get(run_id)
+        if stop is not None:
+            stop.set()
+
+    def _end(self, run_id: str, problem: RunProblem | None) -> None:
+        self._workshop.change(lambda session: end_run(session, run_id, self._workshop.clock(), problem))
+
+    def _carry_out(self, run_id: str, stop: threading.Event) -> None:
+        shop = self._workshop
+        order, mirror = shop.change(lambda session: self._start(session, run_id))
+        listener = _Listener(shop, mirror, run_id)
+        watch = _StopWatch(shop, run_id, stop)
+        place = make_workplace(shop.settings, shop)
+        ended = carry_out(order, mirror, place, listener.take, watch.should_stop)
+        if ended.ending == "cancelled":
+            if shop.stopping.is_set() and not watch.is_unwanted:
+                raise Interrupted
+            return
+        problem = None
+        if ended.ending != "finished":
+            problem = RunProblem(ended.ending, ended.message)
+        self._end(run_id, problem)
+
+    def _start(self, session: Session, run_id: str) -> tuple[RunOrder, Mirror]:
+        run = start_run(session, run_id, self._workshop.worker, self._workshop.clock())
+        repository = session.get_one(Repository, run.repository_id)
+        return make_order(repository, run), self._workshop.open_mirror(repository)
+
+
+class _StopWatch:
+    """Whether a run is to go on; looks at the database now and then, and notes there that it does."""
+
+    def __init__(self, shop: Workshop, run_id: str, stop: threading.Event) -> None:
+        self._shop, self._run, self._stop = shop, run_id, stop
+        self._look_due = 0.0
+        self._hear_due = time.monotonic() + _HEAR_EVERY
+        self.is_unwanted = False
+
+    def should_stop(self) -> bool:
+        """Whether it was cancelled or superseded, or this process ends."""
+        now = time.monotonic()
+        if self._stop.is_set() or now >= self._look_due:
+            self._look_due = now + _LOOK_EVERY
+            try:
+                self._look(now)
+            except RunEnded:
+                self.is_unwanted = True
+            except Exception:  # the database cannot be reached: what is to be told will wait for it
+                LOG.warning("cannot see whether run %s is still wanted", self._run)
+        return self.is_unwanted or self._shop.stopping.is_set()
+
+    def _look(self, now: float) -> None:
+        with self._shop.transactions() as session:
+            if now >= self._hear_due:
+                self._hear_due = now + _HEAR_EVERY
+                hear_from_run(session, self._run, self._shop.clock())
+            run = session.get(Run, self._run)
+            self.is_unwanted = run is None or run.status not in UNFINISHED
+
+
+class _Listener:
+    """Remembers what a run tells."""
+
+    def __init__(self, shop: Workshop, mirror: Mirror, run_id: str) -> None:
+        self._shop, self._mirror, self._run = shop, mirror, run_id
+        self._has_baseline = False
+
+    def take(self, event: Event) -> None:
+        """Remember it for good before the run goes on."""
+        if isinstance(event, Ended):
+            return
+        if isinstance(event, Started) and not self._has_baseline:
+            self._choose_baseline()
+        self._shop.change(lambda session: self._remember(session, event))
+
+    def _remember(self, session: Session, event: Event) -> None:
+        now = self._shop.clock()
+        if isinstance(event, Started):
+            expect_items(session, self._run, event.project, event.items)
+            set_environment(session, self._run, read_facts(event), now)
+        elif isinstance(event, ResultArrived):
+            run = session.get_one(Run, self._run)
+            try:
+                add_results(session, self._shop.store, run, event.project, [event.result], now)
+            except ValueError as error:
+                LOG.warning("a result of run %s is left out: %s", self._run, error)
+        elif isinstance(event, FileArrived):
+            keep_file(session, self._shop.store, self._run, event.kind, event.name, event.content, now)
+
+    def _choose_baseline(self) -> None:
+        self._has_baseline = True
+        base, sha, is_pull_request = self._shop.change(self._read_base)
+        merge_base, is_ancestor = "", self._mirror.is_ancestor
+        if is_pull_request:
+            try:
+                merge_base = self._mirror.find_merge_base(self._mirror.resolve(base), sha)
+            except GitError as error:
+                LOG.info("run %s has no merge base: %s", self._run, error)
+        self._shop.change(lambda session: choose_baseline(session, self._run, merge_base, is_ancestor))
+
+    def _read_base(self, session: Session) -> tuple[str, str, bool]:
+        run = session.get_one(Run, self._run)
+        repository = session.get_one(Repository, run.repository_id)
+        trigger = session.get_one(Trigger, run.trigger_id)
+        return trigger.base or repository.default_branch, run.sha, bool(run.pull_request)
+
+
+def make_order(repository: Repository, run: Run) -> RunOrder:
+    """What is to be run."""
+    refs: Mapping[str, str] = {
+        "github": f"refs/pull/{run.pull_request}/head",
+        "forgejo": f"refs/pull/{run.pull_request}/head",
+        "gitlab": f"refs/merge-requests/{run.pull_request}/head",
+    }
+    return RunOrder(
+        run.id,
+        repository.name,
+        repository.url,
+        run.sha,
+        ref=refs.get(repository.forge, "") if run.pull_request else "",
+        projects=tuple(repository.projects) or (".",),
+        checks=tuple(repository.checks),
+        python=repository.python,
+        constraints=repository.constraints,
+        extras=tuple(repository.extras),
+        transformers=run.transformers,
+        is_trusted=repository.is_trusted and not run.is_fork,
+    )
+
+
+def read_facts(event: Started) -> EnvironmentFacts:
+    """What a gate said of its environment."""
+    packages = {str(name): str(version) for name, version in event.packages.items()}
+    kernels = {name: packages[name] for name in _KERNELS if name in packages}
+    torch, transformers = packages.get("torch", ""), packages.get("transformers", "")
+    return EnvironmentFacts(event.python, torch, transformers, kernels, event.device, packages)
+
+
+def make_workplace(settings: ServiceSettings, shop: Workshop) -> Workplace:
+    """Where runs are carried out, and what they may use up."""
+    limits = settings.limits
+    index = "" if settings.index_url.rstrip("/") == _PACKAGE_INDEX else f"{settings.index_url.rstrip('/')}/simple"
+    return Workplace(
+        settings.work_folder,
+        settings.environments_folder,
+        shop.isolation,
+        (settings.folder,),
+        _read_limits(limits, limits.seconds),
+        _read_limits(limits, limits.install_seconds),
+        index,
+    )
+
+
+def _read_limits(limits: RunLimits, seconds: float) -> Limits:
+    return Limits(seconds, limits.memory_mib * MEBIBYTE, limits.processes, limits.disk_mib * MEBIBYTE)
+
+
+def clear_work_folder(settings: ServiceSettings) -> None:
+    """Remove the worktrees that a process left which was killed; no run may be going on."""
+    shutil.rmtree(settings.work_folder, ignore_errors=True)

@@ -1,0 +1,209 @@
+"""All background work of one process: started with it, told by pages, driven by the clock."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from patchgen_service.database.tables import Repository, Run, Worker
+from patchgen_service.environments import remove_unused
+from patchgen_service.git.errors import GitError
+from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
+from patchgen_service.jobs.engine import Engine, Handler, Interrupted
+from patchgen_service.jobs.releases import IndexProblem, watch_releases
+from patchgen_service.jobs.run_job import RunJob, clear_work_folder
+from patchgen_service.jobs.workshop import LOG, Workshop
+from patchgen_service.records.machines import forget_worker, hear_from_worker, take_turn
+from patchgen_service.records.retention import remove_old
+from patchgen_service.records.runs import RunProblem, end_run, silent_runs, superseded_runs
+
+RUNS, CHORES = "runs", "chores"
+_TICK_SECONDS = 1.0
+_SILENT = timedelta(minutes=5)
+_DEAD = timedelta(minutes=10)
+_HEAR_EVERY = timedelta(seconds=20)
+_CHORES_AT_ONCE = 2
+
+
+@dataclass(frozen=True)
+class Chore:
+    """What is done every so often by one of all processes; ``action`` may be repeated."""
+
+    every: timedelta
+    action: Callable[[], object]
+
+
+class Jobs:
+    """The background work of this process.
+
+    Args:
+        carries_out: how many runs at once; 0 leaves them to other processes.
+        has_clock: whether it does what is done by the clock.
+        chores: more of that, by name.
+        approve: carries out an approval, given its number.
+    """
+
+    def __init__(
+        self,
+        shop: Workshop,
+        carries_out: int = 1,
+        has_clock: bool = True,
+        chores: Mapping[str, Chore] | None = None,
+        approve: Callable[[int], object] = lambda approval: None,
+    ) -> None:
+        self._shop, self._approve, self._has_clock = shop, approve, has_clock
+        self._run_job = RunJob(shop)
+        self._chores = {**self._own_chores(), **(chores or {})}
+        sizes = {RUNS: carries_out, CHORES: _CHORES_AT_ONCE}
+        handlers: dict[str, Handler] = {RUNS: self._run_job, CHORES: self._do_chore}
+        self._engine = Engine(
+            shop.settings.database_url, shop.worker, handlers, {name: size for name, size in sizes.items() if size}
+        )
+        self._thread = threading.Thread(target=self._tick_until_stopped, name="clock of the jobs", daemon=True)
+        self._heard: datetime | None = None
+        self._submitted: set[str] = set()
+
+    # --- its life ---
+
+    def start(self) -> None:
+        """Resume what an earlier process of this name left, and begin to work."""
+        if self._shop.settings.database_url.startswith("sqlite"):
+            clear_work_folder(self._shop.settings)
+        self._engine.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the processes of runs and begin nothing more; what was not finished is resumed by the next start."""
+        self._shop.stopping.set()
+        self._thread.join()
+        self._engine.stop()
+        self._shop.change(lambda session: forget_worker(session, self._shop.worker))
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it begins nothing more."""
+        return self._shop.stopping.is_set()
+
+    # --- what pages and the API ask for ---
+
+    def begin(self, run_id: str) -> None:
+        """Carry out a run that was begun, and stop those that it took the place of."""
+        for older in self._shop.change(lambda session: [run.id for run in superseded_runs(session, run_id)]):
+            self._run_job.stop(older)
+        self._engine.submit(RUNS, run_id, run_id)
+
+    def cancel(self, run_id: str) -> None:
+        """End the processes of a run that was cancelled or superseded."""
+        self._run_job.stop(run_id)
+
+    def approve(self, approval_id: int) -> None:
+        """Carry out an approval."""
+        self._engine.submit(CHORES, f"approval-{approval_id}", f"approve {approval_id}")
+
+    # --- by the clock ---
+
+    def _own_chores(self) -> dict[str, Chore]:
+        shop = self._shop
+        return {
+            "releases": Chore(timedelta(hours=1), lambda: watch_releases(shop)),
+            "retention": Chore(timedelta(days=1), lambda: self._remove_old()),
+        }
+
+    def _remove_old(self) -> None:
+        shop = self._shop
+        shop.change(lambda session: remove_old(session, shop.store, shop.settings, shop.clock()))
+        days = shop.settings.retention.environments
+        if days:
+            remove_unused(shop.settings.environments_folder, shop.clock().timestamp() - days * 86400)
+
+    def _tick_until_stopped(self) -> None:
+        while not self._shop.stopping.is_set():
+            try:
+                self.tick()
+            except Exception:  # the database cannot be reached, say: the next tick tries again
+                LOG.exception("the clock of the jobs missed a tick")
+            self._shop.stopping.wait(_TICK_SECONDS)
+
+    def tick(self) -> None:
+        """Do what is due now: it is put into queues, and done there."""
+        shop, now = self._shop, self._shop.clock()
+        waiting = set(shop.change(pending_runs))
+        for run_id in sorted(waiting - self._submitted):
+            self._engine.submit(RUNS, run_id, run_id)
+        self._submitted = waiting
+        if self._heard is None or not self._heard <= now < self._heard + _HEAR_EVERY:
+            self._heard = now
+            own = (socket.gethostname(), os.getpid(), shop.isolation.kind)
+            shop.change(lambda session: hear_from_worker(session, shop.worker, now, *own))
+        if self._has_clock:
+            for job in shop.change(lambda session: self._due_chores(session, now)):
+                self._engine.submit(CHORES, f"{job}-{now:%Y%m%dT%H%M%S}", job)
+            self._end_lost_runs(now)
+
+    def _due_chores(self, session: Session, now: datetime) -> list[str]:
+        due = [name for name, chore in self._chores.items() if take_turn(session, name, chore.every, now)]
+        active = session.scalars(select(Repository).where(Repository.is_active).order_by(Repository.id))
+        for repository in active:
+            polls = timedelta(seconds=repository.poll_seconds)
+            due += [f"poll {repository.id}"] * take_turn(session, f"poll {repository.id}", polls, now)
+            minutely = timedelta(minutes=1 if repository.schedule else 0)
+            due += [f"schedule {repository.id}"] * take_turn(session, f"schedule {repository.id}", minutely, now)
+        return due
+
+    def _do_chore(self, name: str) -> None:
+        """Do a chore; what goes wrong is logged, and the next turn of it tries again."""
+        if self._shop.stopping.is_set():
+            raise Interrupted
+        word, _, argument = name.partition(" ")
+        try:
+            if word == "poll":
+                poll_repository(self._shop, int(argument))
+            elif word == "schedule":
+                run_schedule(self._shop, int(argument))
+            elif word == "approve":
+                self._approve(int(argument))
+            elif name in self._chores:
+                self._chores[name].action()
+        except (GitError, IndexProblem) as error:
+            LOG.warning("%s: %s", name, error)
+        except Exception:
+            LOG.exception("%s failed", name)
+
+    # --- runs that nobody carries out any more ---
+
+    def _end_lost_runs(self, now: datetime) -> None:
+        """End runs that were not heard of for long: those whose job is over, and those whose worker is gone."""
+        silent = self._shop.change(lambda session: [run.id for run in silent_runs(session, now - _SILENT)])
+        for run_id in silent:
+            if self._shop.change(lambda session, run=run_id: self._end_if_lost(session, run, now)):  # type: ignore[misc]
+                self._shop.after_run(run_id)
+
+    def _end_if_lost(self, session: Session, run_id: str, now: datetime) -> bool:
+        message = self._explain_silence(session, run_id, now)
+        if message:
+            end_run(session, run_id, now, RunProblem("infrastructure_error", message))
+        return bool(message)
+
+    def _explain_silence(self, session: Session, run_id: str, now: datetime) -> str:
+        """Why a silent run will not go on; empty where it waits, or may go on."""
+        run = session.get_one(Run, run_id)
+        if run.token:
+            is_late = (run.heard or run.created) < now - timedelta(seconds=self._shop.settings.limits.seconds)
+            return "Whoever hands in its results has not been heard of for too long." if is_late else ""
+        if run.status == "pending":
+            return ""
+        is_over = self._engine.is_over(run_id)
+        if is_over:
+            return f"The worker '{run.worker}' gave it up."
+        worker = session.get(Worker, run.worker)
+        if worker is not None and worker.seen > now - _DEAD:
+            return ""
+        self._engine.cancel(run_id)
+        return f"The worker '{run.worker}' has not been heard of for more than {_DEAD.seconds // 60} minutes."

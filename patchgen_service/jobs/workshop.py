@@ -1,0 +1,80 @@
+"""What jobs work with, and the waits and clocks that they have in common."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TypeVar
+
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.orm import Session
+
+from patchgen_service.database.engine import Transactions
+from patchgen_service.database.tables import Repository
+from patchgen_service.git.command import Remote
+from patchgen_service.git.mirror import Mirror
+from patchgen_service.isolation.probe import Isolation
+from patchgen_service.records.repositories import read_secret
+from patchgen_service.secrets import SecretBox
+from patchgen_service.settings import ServiceSettings
+from patchgen_service.store import Store
+
+LOG = logging.getLogger("patchgen.jobs")
+_FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
+_SECONDS_WITHOUT_DATABASE = 600.0
+
+Answer = TypeVar("Answer")
+
+
+def read_clock() -> datetime:
+    """Now, in UTC."""
+    return datetime.now(timezone.utc)
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What jobs work with.
+
+    Attributes:
+        worker: name of this process; one that comes after it has the same.
+        stopping: set when the process is going to end.
+        after_run: called with the id of each run that has ended here, outside of a transaction; may be repeated.
+    """
+
+    settings: ServiceSettings
+    transactions: Transactions
+    store: Store
+    secrets: SecretBox
+    isolation: Isolation
+    worker: str = "service"
+    clock: Callable[[], datetime] = read_clock
+    stopping: threading.Event = field(default_factory=threading.Event)
+    after_run: Callable[[str], None] = lambda run: None
+
+    def open_mirror(self, repository: Repository) -> Mirror:
+        """The mirror of a repository, with what gets into it."""
+        token = read_secret(repository, "forge_token", self.secrets)
+        return Mirror(self.settings.mirrors_folder / str(repository.id), Remote(repository.url, token))
+
+    def change(self, action: Callable[[Session], Answer]) -> Answer:
+        """Do something in a transaction, and again for some minutes while the database cannot be reached."""
+        until, wait = time.monotonic() + _SECONDS_WITHOUT_DATABASE, _FIRST_WAIT
+        while True:
+            try:
+                with self.transactions() as session:
+                    return action(session)
+            except DBAPIError as error:
+                if not is_passing(error) or time.monotonic() > until:
+                    raise
+                LOG.warning("the database cannot be reached; trying again in %.1f seconds", wait)
+            self.stopping.wait(wait)
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+
+def is_passing(error: DBAPIError) -> bool:
+    """Whether the database may take the same again a little later."""
+    return error.connection_invalidated or isinstance(error, OperationalError)

@@ -1,1 +1,0 @@
-"""The API, described by ``/api/v1/openapi.json``."""
