@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from patchgen_core.codegen.added_code import below_imports, top_of
 from patchgen_core.codegen.decorators import decorator_edits
@@ -42,7 +42,7 @@ def generate(plan: Plan) -> RawModule:
     body, written = apply_edits(source.text, edits)
     head = header(plan)
     lines = head.count("\n")
-    moved = tuple(replace(w, first=w.first + lines, last=w.last + lines) for w in written)
+    moved = tuple(Written(w.first + lines, w.last + lines, w.origin) for w in written)
     return RawModule(head + body, moved)
 
 

@@ -95,7 +95,8 @@ class Targets:
             raise PatchgenError(f"'{patch.target}' names a method", patch.location, hint)
         if name not in self.index.definitions:
             raise self._unknown(patch, name)
-        nodes = last_definitions(self.tree.body, name)
+        known = self.index.definitions[name]
+        nodes = known if len(known) == 1 else last_definitions(self.tree.body, name)
         is_class = isinstance(nodes[0], ast.ClassDef)
         wants_class = patch.kind != "function_replacement"
         if patch.kind != "external" and is_class != wants_class:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, Function, statements
 
@@ -21,13 +22,13 @@ class ModuleIndex:
     imports: dict[str, list[tuple[ImportStatement, ast.alias]]] = field(default_factory=dict)
     assigned: dict[str, list[ast.stmt]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def classes(self) -> dict[str, list[ast.ClassDef]]:
         """The definitions that are classes."""
         by_name = {n: [d for d in nodes if isinstance(d, ast.ClassDef)] for n, nodes in self.definitions.items()}
         return {name: classes for name, classes in by_name.items() if classes}
 
-    @property
+    @cached_property
     def functions(self) -> dict[str, list[Function]]:
         """The definitions that are functions."""
         by_name = {n: [d for d in nodes if isinstance(d, FUNCTIONS)] for n, nodes in self.definitions.items()}

@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 
 from patchgen_core.errors import Location, PatchgenError
@@ -47,10 +48,7 @@ class SourceFile:
     @cached_property
     def line_starts(self) -> list[int]:
         """Offset in ``text`` where each line starts."""
-        starts = [0]
-        for line in self.lines:
-            starts.append(starts[-1] + len(line) + 1)
-        return starts
+        return [0, *accumulate(len(line) + 1 for line in self.lines)]
 
     def offset(self, line: int, column: int) -> int:
         """Offset in ``text`` of an ``ast`` position, whose columns count UTF-8 bytes."""
@@ -167,6 +165,8 @@ def shift(lines: Iterable[str], indent: str, new_indent: str, keep: Container[in
 
     ``keep`` are numbers, from 0, of lines that start inside a string literal and so stay as they are.
     """
+    if not indent and not new_indent:
+        return ["" if line.isspace() and number not in keep else line for number, line in enumerate(lines)]
     cut = len(indent)
     moved = []
     for number, line in enumerate(lines):

@@ -21,12 +21,46 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--config", type=Path, metavar="FILE", help="its settings (default: service.toml in that folder)")
     add("--host", help="address to listen at (default: 127.0.0.1, this machine only)")
     add("--port", type=int, help="port to listen at (default: 8765)")
+    commands = parser.add_subparsers(dest="action", metavar="COMMAND", help="default: serve until told to stop")
+    _add_people(commands)
     return parser
 
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
-    """Serve until it is told to stop; returns the exit code."""
+    """Carry out one of its commands; returns the exit code."""
     gc.enable()  # the command turns it off, being over soon
+    if options.action == "add-user":
+        from patchgen_service.cli.people import add_user
+
+        return add_user(options)
+    if options.action == "add-repository":
+        from patchgen_service.cli.people import add_repository_of
+
+        return add_repository_of(options)
     from patchgen_service.cli.serving import serve
 
     return serve(options)
+
+
+def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "add-user",
+        help="add a person who signs in with a password",
+        description="Add a person. Their password is asked for, or read from standard input or PATCHGEN_PASSWORD.",
+    )
+    parser.add_argument("name")
+    parser.add_argument("--email", default="")
+    parser.add_argument("--admin", action="store_true", help="may do everything in this service")
+    parser.add_argument(
+        "--role", action="append", default=[], metavar="REPOSITORY=ROLE", help="viewer, approver, admin"
+    )
+    parser = commands.add_parser("add-repository", help="add a git repository", description="Add a git repository.")
+    parser.add_argument("name", help="what pages call it, and its path on its forge, such as acme/models")
+    parser.add_argument("url", help="git address, or a folder")
+    parser.add_argument("--forge", default="none", choices=("none", "github", "gitlab", "forgejo"))
+    parser.add_argument("--branch", default="main", help="its default branch")
+    parser.add_argument("--project", action="append", help="folder with a [tool.patchgen] (default: its root)")
+    parser.add_argument("--constraints", default="", metavar="FILE", help="constraints of its environment")
+    parser.add_argument("--poll", type=int, default=0, metavar="SECONDS", help="look for pushes that often")
+    parser.add_argument("--public", action="store_true", help="everybody who reaches the service may look")
+    parser.add_argument("--trusted", action="store_true", help="run its code without isolation")

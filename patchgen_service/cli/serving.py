@@ -24,7 +24,7 @@ from patchgen_service.web.site import Site
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
-    settings = read_settings(options.data, os.environ, options.config, host=options.host, port=options.port)
+    settings = settings_of(options)
     site = open_site(settings)
     listener = _listen(settings.host, settings.port)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -32,6 +32,11 @@ def serve(options: argparse.Namespace) -> int:
     config = uvicorn.Config(build_app(site), log_level="warning", lifespan="off", server_header=False)
     _Server(config).run(sockets=[listener])
     return 0
+
+
+def settings_of(options: argparse.Namespace) -> ServiceSettings:
+    """The settings that a command line, the environment and a file come to."""
+    return read_settings(options.data, os.environ, options.config, host=options.host, port=options.port)
 
 
 def open_site(settings: ServiceSettings) -> Site:

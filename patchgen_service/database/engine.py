@@ -13,6 +13,7 @@ Transactions = Callable[[], AbstractContextManager[Session]]
 """``with transactions() as session``: committed at its end, rolled back when it raises."""
 
 _WAIT_SECONDS = 30
+_PAGES_AT_ONCE = 2000
 
 
 def open_database(url: str) -> Engine:
@@ -36,9 +37,29 @@ def make_readings(engine: Engine) -> Transactions:
     return sessionmaker(engine.execution_options(read_only=True), expire_on_commit=False).begin
 
 
+def give_back_space(engine: Engine) -> None:
+    """Have the file system get back what rows took that were removed; writers wait for a short while at a time."""
+    if engine.dialect.name == "postgresql":
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.exec_driver_sql("VACUUM")
+        return
+    raw = engine.raw_connection()
+    try:
+        while pages := raw.cursor().execute("PRAGMA freelist_count").fetchone()[0]:
+            raw.cursor().execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+            if raw.cursor().execute("PRAGMA freelist_count").fetchone()[0] >= pages:
+                break  # a file of a version that did not ask for this
+        raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        raw.close()
+
+
 def _set_up_sqlite(connection: Any, record: object) -> None:
     connection.isolation_level = None  # transactions begin below, not with the first write
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={_WAIT_SECONDS * 1000}"):
+    pragmas = [f"busy_timeout={_WAIT_SECONDS * 1000}", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"]
+    if not connection.execute("PRAGMA page_count").fetchone()[0]:
+        pragmas.insert(1, "auto_vacuum=INCREMENTAL")  # later it would wait for writers, and change nothing
+    for pragma in pragmas:
         connection.execute(f"PRAGMA {pragma}").close()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 import msgspec
@@ -48,19 +49,16 @@ class Api:
 
     def ask(self, method: str, path: str, shape: type[Shape], content: Any = None, **query: str | int) -> Shape:
         """Send a request and read its answer; a ForgeError when there is no good one."""
-        try:
-            answer = self.http.request(
-                method, f"{self.url}{path}", headers=dict(self.headers), params=query, json=content
-            )
-        except httpx.TransportError as error:
-            name = httpx.URL(self.url).host
-            raise ForgeError("unavailable", f"{name} did not answer: {error or type(error).__name__}") from None
-        if not answer.is_success:
-            raise _explain(answer)
+        body = msgspec.json.encode(content) if content is not None else None
+        answer = self._request(method, path, body, query)
         try:
             return msgspec.json.decode(answer.content or b"null", type=shape)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise ForgeError("unavailable", f"{answer.url.host} answered with something else: {error}") from None
+
+    def send(self, body: bytes) -> None:
+        """Post bytes of JSON to the URL itself; what is answered does not matter as long as it is a success."""
+        self._request("POST", "", body, {})
 
     def pages(self, path: str, shape: type[Shape], **query: str | int) -> Iterator[Shape]:
         """The entries of a list, page by page; a forge that knows no pages gives all of them at once."""
@@ -73,6 +71,24 @@ class Api:
             if len(entries) < _PAGE:
                 return
             before = entries
+
+    def _request(self, method: str, path: str, body: bytes | None, query: Mapping[str, str | int]) -> httpx.Response:
+        headers = {**self.headers, **({"Content-Type": "application/json"} if body is not None else {})}
+        try:
+            answer = self.http.request(
+                method, f"{self.url}{path}", headers=headers, params=query or None, content=body
+            )
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise ForgeError(
+                "unavailable", f"{_host(self.url)} did not answer: {error or type(error).__name__}"
+            ) from None
+        if not answer.is_success:
+            raise _explain(answer)
+        return answer
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def _explain(answer: httpx.Response) -> ForgeError:

@@ -52,7 +52,7 @@ def approve(session: Session, run_id: str, person: Person, digest: str, now: dat
     known = session.scalar(select(Approval).filter_by(run_id=run.id, digest=digest))
     if known is not None and known.state != "refused":
         return known
-    if reason := _refusal(session, run, digest):
+    if reason := find_refusal(session, run_id, digest):
         raise ApprovalRefused(reason)
     if known is None:
         known = Approval(run_id=run.id, person_id=person.id, digest=digest, created=now)
@@ -78,8 +78,9 @@ def end_approval(
     return approval
 
 
-def _refusal(session: Session, run: Run, digest: str) -> str:
+def find_refusal(session: Session, run_id: str, digest: str) -> str:
     """Why a run cannot be approved with this digest; empty where it can."""
+    run = session.get_one(Run, run_id)
     if run.status not in COMPLETE:
         return f"run {run.number} is {run.status.replace('_', ' ')}: only a complete run can be approved"
     files = digest_regenerated(session, run.id)

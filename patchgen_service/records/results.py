@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -28,7 +29,8 @@ _LONGEST = {"config": 300, "path": 1000, "item": 300, "check": 100}
 _HEADLINE = 1000
 NO_VERDICT = ("the check did not finish: ", "no process to run models in can be started")
 """How errors begin that say nothing of the config."""
-OUT_OF_MEMORY = "as when memory runs out"
+ENDED_FROM_OUTSIDE = re.compile(r"its process has ended by SIG(KILL|TERM|INT|HUP)\b")
+"""How a check ends that somebody ended: the system for lack of memory, or whoever stopped the run."""
 _LARGEST = 2**31 - 1
 
 
@@ -121,7 +123,7 @@ def _read(project: str, number: int, data: Mapping[str, Any]) -> dict[str, Any]:
 def is_no_verdict(result: CheckResult) -> bool:
     """Whether a check could not be done, for reasons that say nothing of the config."""
     messages = [problem.message for problem in result.errors]
-    return bool(messages) and all(text.startswith(NO_VERDICT) or text.endswith(OUT_OF_MEMORY) for text in messages)
+    return bool(messages) and all(text.startswith(NO_VERDICT) or ENDED_FROM_OUTSIDE.search(text) for text in messages)
 
 
 def _without_nul(value: Any) -> Any:

@@ -122,6 +122,11 @@ def read_lines(
     return [replace(line, counts=counts.get(line.id, Counts())) for line in lines]
 
 
+def read_line(session: Session, run_id: str) -> RunLine | None:
+    """A run; None where there is none."""
+    return next(iter(read_lines(session, Run.id == run_id)), None)
+
+
 def count_results(session: Session, runs: Sequence[str]) -> dict[str, Counts]:
     """The counts of runs by their id; runs without results are left out."""
     if not runs:

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from patchgen_core.checks.result import BAD
 from patchgen_service.database.tables import Approval, Artifact, ArtifactUse, Environment, Person, Result, Run
 from patchgen_service.views.branch import ConfigKey
-from patchgen_service.views.lines import RunLine, read_lines
+from patchgen_service.views.lines import RunLine, read_line
 from patchgen_service.views.rows import read_as
 
 _COLUMNS = (
@@ -128,12 +128,12 @@ class RunDetail:
 
 def read_run(session: Session, run_id: str) -> RunDetail | None:
     """A run; None where there is none."""
-    line = next(iter(read_lines(session, Run.id == run_id)), None)
+    line = read_line(session, run_id)
     if line is None:
         return None
     query = select(Run.baseline_id, Run.baseline_reason, Run.is_fork)
     baseline_id, reason, is_fork = session.execute(query.where(Run.id == run_id)).one()
-    baseline = next(iter(read_lines(session, Run.id == baseline_id)), None) if baseline_id else None
+    baseline = read_line(session, baseline_id) if baseline_id else None
     return RunDetail(
         line,
         read_results(session, run_id),
@@ -154,6 +154,8 @@ def read_results(session: Session, run_id: str) -> tuple[ResultLine, ...]:
 
 def read_result_line(session: Session, result_id: int) -> ResultLine | None:
     """One result; None where there is none."""
+    if result_id >= 2**31:
+        return None
     return next(iter(read_as(session, ResultLine, select(*_COLUMNS).where(Result.id == result_id))), None)
 
 

@@ -92,6 +92,18 @@ def report_page(results: Sequence[CheckResult], kind: str = "gate") -> Page:
         return gate_page(GateReport(tuple(replace(result, tables=(), figures={}) for result in results)), kind)
 
 
+def make_patch(visit: Visit, detail: RunDetail) -> str:
+    """The regenerated files of a run as a patch for ``git apply``."""
+    drifted = [result for result in detail.results if result.is_bad and result.check == "drift"]
+    parts = []
+    for file in (file for result in read_whole(visit, drifted) for file in result.files):
+        _, _, hunks = file.diff.partition("\n+++ ")
+        if hunks:
+            old = "/dev/null" if file.missing else f"a/{file.path}"
+            parts.append(f"--- {old}\n+++ b/{file.path}\n{hunks.partition(chr(10))[2]}")
+    return "".join(part if part.endswith("\n") else f"{part}\n" for part in parts)
+
+
 def result_section(visit: Visit, line: ResultLine) -> Section:
     """What the core's report says of one result."""
     return report_page(read_whole(visit, [line])).sections[0]

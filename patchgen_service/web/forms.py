@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
+from urllib.parse import urlsplit, urlunsplit
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -22,6 +23,14 @@ def make_form_cookie() -> str:
 def form_token(cookie: str, session: str) -> str:
     """What a form has to hold, made of the browser's secret and the session that it was shown in."""
     return hmac.new(cookie.encode(), session.encode(), hashlib.sha256).hexdigest()
+
+
+def local_path(address: str) -> str:
+    """The path of an address, for going there within this service; its first page for what is no path."""
+    parts = urlsplit(address)
+    path = urlunsplit(("", "", parts.path, parts.query, ""))
+    is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
+    return path if is_local else "/"
 
 
 async def read_form(request: Request, session_cookie: str) -> Mapping[str, str]:

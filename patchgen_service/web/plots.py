@@ -34,8 +34,8 @@ def share_plot(series: Sequence[Series], title: str) -> Markup:
         role="img",
         aria_label=title,
     )
-    legend = (tag("span", _sample(number), f" {one.name}") for number, one in enumerate(series))
-    caption = tag("figcaption", *legend)
+    legend = (tag("span", _sample(number), f" {one.device}, {one.dtype}") for number, one in enumerate(series))
+    caption = tag("figcaption", tag("b", series[0].item), *legend)
     scrolled = tag("div", svg, class_="scroll", tabindex=0, role="group", aria_label=f"Plot: {title}")
     return tag("figure", scrolled, caption, class_="plot shares")
 
@@ -99,7 +99,7 @@ def _line(axes: _Axes, series: Series, number: int) -> Markup:
             "a",
             _mark(number, x, y, "over" if point.share > 1 else ""),
             href=f"/runs/{point.run_id}",
-            aria_label=f"{series.name}, {point.created:%Y-%m-%d}: {_percent(point.share)}",
+            aria_label=f"{series.name}, {point.created:%Y-%m-%d}: {percent(point.share)}",
             tabindex=-1 if point.share <= 1 else None,
         )
         for point, (x, y) in zip(series.points, places)
@@ -128,9 +128,10 @@ def _sample(number: int) -> Markup:
 
 
 def _description(series: Sequence[Series]) -> str:
-    parts = (f"{one.name}: {_percent(one.points[-1].share)} of what is allowed in the last run" for one in series)
+    parts = (f"{one.name}: {percent(one.points[-1].share)} of what is allowed in the last run" for one in series)
     return "; ".join(parts) + "."
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share as people read it."""
     return f"{100 * share:.3g} %"

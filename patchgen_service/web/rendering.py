@@ -21,6 +21,7 @@ from patchgen_core.report.html.markup import Markup, as_markup, tag
 from patchgen_core.report.words import quantity
 from patchgen_service.web.forms import FORM_COOKIE, form_token, make_form_cookie
 from patchgen_service.web.lead import lead
+from patchgen_service.web.plots import percent
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import SESSION_COOKIE, Visitor
 from patchgen_service.web.words import duration, face, time_ago
@@ -65,7 +66,7 @@ def _templates() -> Environment:
         auto_reload=False,
     )
     environment.filters.update(
-        duration=duration, quantity=_quantity, without_user=without_user, history_words=_history_words
+        duration=duration, quantity=_quantity, percent=percent, without_user=without_user, history_words=_history_words
     )
     environment.globals.update(
         face=face,

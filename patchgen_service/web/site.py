@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import Protocol
 
 from patchgen_service.database.engine import Transactions
 from patchgen_service.secrets import SecretBox
@@ -17,6 +18,32 @@ def utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
+class Work(Protocol):
+    """What carries out what pages and the API ask for; each returns at once."""
+
+    def begin(self, run_id: str) -> None:
+        """Carry out a run that was begun."""
+
+    def cancel(self, run_id: str) -> None:
+        """Stop a run that was cancelled or superseded."""
+
+    def approve(self, approval_id: int) -> None:
+        """Carry out an approval."""
+
+
+class NoWork:
+    """Leaves everything to processes that look into the database by themselves."""
+
+    def begin(self, run_id: str) -> None:
+        """Nothing to do here."""
+
+    def cancel(self, run_id: str) -> None:
+        """Nothing to do here."""
+
+    def approve(self, approval_id: int) -> None:
+        """Nothing to do here."""
+
+
 @dataclass(frozen=True)
 class Site:
     """A running service, as seen by its pages.
@@ -27,6 +54,7 @@ class Site:
         hosts: names that a request may call this service by; none for any.
         is_secure: whether browsers reach it by https, so that cookies are sent by that alone.
         clock: the time now.
+        work: carries out runs and approvals.
     """
 
     settings: ServiceSettings
@@ -37,3 +65,4 @@ class Site:
     hosts: frozenset[str] = frozenset()
     is_secure: bool = False
     clock: Callable[[], datetime] = utc_now
+    work: Work = field(default_factory=NoWork)

@@ -11,11 +11,14 @@ from sqlalchemy.orm import Session
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from patchgen_service.database.tables import Repository
+from patchgen_service.accounts.people import find_signed_in
+from patchgen_service.database.tables import Membership, Repository
 from patchgen_service.database.words import ROLES, Role
 from patchgen_service.views.lines import Visible
 from patchgen_service.web.site import Site
 
+LARGEST_KEY = 2**31 - 1
+"""Greater numbers in addresses are no keys, and not every database has room for them."""
 SESSION_COOKIE = "patchgen_session"
 
 
@@ -61,8 +64,19 @@ class Visit:
     def check_visible(self, repository_id: int | None) -> None:
         """End the request as if there were nothing, where a repository may not be seen or is not there."""
         visible = self.visitor.visible
-        if repository_id is None or (visible is not None and repository_id not in visible):
+        if (
+            repository_id is None
+            or repository_id > LARGEST_KEY
+            or (visible is not None and repository_id not in visible)
+        ):
             raise HTTPException(404)
+
+    def check_role(self, repository_id: int | None, role: Role) -> None:
+        """End the request where the visitor may not do in a repository what a role may."""
+        self.check_visible(repository_id)
+        assert repository_id is not None
+        if not self.visitor.may(repository_id, role):
+            raise HTTPException(403, f"That takes somebody who is {role} of this repository.")
 
     def repository(self, repository_id: int) -> Repository:
         """A repository that may be seen; ends the request where there is none."""
@@ -86,4 +100,12 @@ def open_visit(request: Request) -> Iterator[Visit]:
 def read_visitor(session: Session, site: Site, request: Request) -> Visitor:
     """Who makes a request."""
     public = frozenset(session.scalars(select(Repository.id).where(Repository.is_public)))
-    return Visitor(is_admin=True, name="", public=public)
+    secret = request.cookies.get(SESSION_COOKIE, "")
+    person = find_signed_in(session, secret, site.clock()) if secret else None
+    if person is None:
+        return Visitor(public=public)
+    rows = session.execute(
+        select(Membership.repository_id, Membership.role).where(Membership.person_id == person.id)
+    ).all()
+    roles = {repository: role for repository, role in rows if role in ROLES}
+    return Visitor(person.id, person.name, person.is_admin, roles, public)

@@ -35,6 +35,13 @@ def found(work: Workspace, *codes: str) -> list[str]:
     return [problem.title for problem in (*verdict.errors, *verdict.warnings)]
 
 
+def find_misfits(work: Workspace, upstream: str, config: str = "") -> list[str]:
+    """What PG202 says of a config over a module, without the beginning that all share."""
+    work.upstream(upstream)
+    work.config(config)
+    return [title.removeprefix("PG202 ").removeprefix("upstream's own: ") for title in found(work, "PG202")]
+
+
 def play(work: Workspace, example: Example) -> tuple[Problem, ...]:
     """What comes of an example: the findings, or why it does not generate."""
     settings = work.root / "pyproject.toml"

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from tests.ops.modules import kernels, write_module
+from tests.ops.modules import NET, kernels, write_module
 
 
 @pytest.fixture
@@ -24,6 +24,13 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Modu
     """Writes a module like a generated one and imports it."""
     monkeypatch.syspath_prepend(str(tmp_path))
     return lambda text, **rest: write_module(tmp_path, text, **rest)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module with ``Net``, whose two layers read the slot."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return write_module(tmp_path, NET)
 
 
 @pytest.fixture(autouse=True)

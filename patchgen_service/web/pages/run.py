@@ -12,6 +12,7 @@ from patchgen_service.views.branch import read_grid
 from patchgen_service.views.run import RunDetail, read_run
 from patchgen_service.web.details import read_sections, whole_report
 from patchgen_service.web.lead import hints
+from patchgen_service.web.offers import make_offer
 from patchgen_service.web.rendering import render
 from patchgen_service.web.visits import Visit, open_visit
 
@@ -49,6 +50,7 @@ def _show(request: Request, template: str, seen: str | None = None) -> Response:
             return Response(headers={"hx-refresh": "true"})
         shown = read_sections(visit, detail)
         grid = read_grid(visit.session, detail.line)
+        offer = make_offer(visit, detail)
     return render(
         request,
         template,
@@ -58,7 +60,7 @@ def _show(request: Request, template: str, seen: str | None = None) -> Response:
         grid=grid,
         live_state=state,
         hints=hints(detail),
-        offer=None,
+        offer=offer,
     )
 
 

@@ -201,6 +201,9 @@ def test_a_check_that_raises_in_the_gate_says_nothing_of_the_config(tmp_path: Pa
     assert is_no_verdict(result)
     assert not is_no_verdict(make_result(status="failed", errors=(OUT_OF_MEMORY, Problem("the loss differs"))))
     assert not is_no_verdict(make_result(status="drifted"))
+    for name, is_from_outside in (("SIGTERM", True), ("SIGSEGV", False)):
+        problem = Problem(f"checking models.toy dies: its process has ended by {name}")
+        assert is_no_verdict(make_result(status="failed", errors=(problem,))) == is_from_outside
 
 
 def test_another_verdict_of_the_same_commit_and_environment_is_flaky(team: Team) -> None:

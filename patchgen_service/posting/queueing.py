@@ -1,0 +1,110 @@
+"""What a run's begin, start and end put into the outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from sqlalchemy import exists, select
+from sqlalchemy.orm import Session
+
+from patchgen_core.files import short_hash
+from patchgen_service.database.tables import Post, Repository, Run
+from patchgen_service.database.words import UNFINISHED, PostKind
+from patchgen_service.forges.client import CheckRun, Status
+from patchgen_service.posting.comment import annotate_red, comment_body, offers_files, summary_body
+from patchgen_service.posting.mail import mail_content
+from patchgen_service.posting.outgoing import webhook_content
+from patchgen_service.posting.words import conclusion, context, describe, run_address, status_state
+from patchgen_service.records.posts import queue_post
+from patchgen_service.views.run import RunDetail, read_run
+
+_NO_COMMENT = ("cancelled", "superseded")
+
+
+def queue_run_posts(session: Session, run_id: str, base_url: str, now: datetime) -> None:
+    """Queue what is to be told about a run in its present status; doing so again queues nothing more.
+
+    A run with another release of transformers says nothing of its commit, and is told to nobody.
+    """
+    detail, run = read_run(session, run_id), session.get(Run, run_id)
+    if detail is None or run is None or run.transformers:
+        return
+    repository = session.get_one(Repository, run.repository_id)
+    queue = _Queue(session, repository, run, now)
+    if repository.forge != "none" and repository.forge_token:
+        _queue_forge(queue, detail, base_url)
+    if run.status not in UNFINISHED:
+        _queue_owners(queue, detail, base_url)
+
+
+class _Queue:
+    """The outbox for one run as it is now."""
+
+    def __init__(self, session: Session, repository: Repository, run: Run, now: datetime) -> None:
+        self.session, self.repository, self.run, self.now = session, repository, run, now
+
+    def add(self, kind: PostKind, subject: str, content: dict[str, object]) -> None:
+        """Add a post, once for each status of the run."""
+        key = f"{subject} {self.run.id} {self.run.status}"
+        queue_post(self.session, self.repository.id, kind, subject, key, content, self.now, self.run)
+
+    def has(self, subject: str) -> bool:
+        """Whether a post of a subject was queued before."""
+        return bool(self.session.scalar(select(exists().where(Post.subject == subject))))
+
+
+def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str) -> None:
+    run, address, name = queue.run, run_address(base_url, queue.run.id), context(detail)
+    status = Status(status_state(run.status), name, describe(detail), address)
+    queue.add("status", f"status {run.repository_id} {run.sha} {name}", {"sha": run.sha, **asdict(status)})
+    if queue.repository.forge == "github":
+        check_run = CheckRun(
+            run.id,
+            name,
+            run.sha,
+            address,
+            conclusion(run.status),
+            describe(detail),
+            summary_body(detail, base_url),
+            annotate_red(detail) if run.status not in UNFINISHED else (),
+            offers_files(detail),
+        )
+        queue.add("check_run", f"check run {run.id}", asdict(check_run))
+    subject = f"comment {run.repository_id} {run.pull_request}"
+    if not run.pull_request or run.status in (*UNFINISHED, *_NO_COMMENT):
+        return
+    if run.status != "passed" or detail.changed("fixed") or queue.has(subject):
+        queue.add("comment", subject, {"number": run.pull_request, "body": comment_body(detail, base_url)})
+
+
+def _queue_owners(queue: _Queue, detail: RunDetail, base_url: str) -> None:
+    """Mail goes to the owners of what is newly red on a branch, webhooks to whoever wants every run."""
+    new = {result.path for result in detail.results if result.change == "new"}
+    for address, folders in _addresses(queue.repository).items():
+        short = short_hash(address)
+        if address.startswith(("http://", "https://")):
+            content = webhook_content(detail, address, base_url)
+            queue.add("webhook", f"webhook {queue.run.id} {short}", content)
+        elif not queue.run.pull_request and (paths := _within(new, folders)):
+            queue.add("mail", f"mail {queue.run.id} {short}", mail_content(detail, address, paths, base_url))
+
+
+def _addresses(repository: Repository) -> dict[str, list[str]]:
+    """The folders of each mail address and URL that the repository names as an owner."""
+    folders: dict[str, list[str]] = {}
+    for folder, owners in repository.owners.items():
+        for owner in owners.replace(",", " ").split():
+            if "@" in owner or owner.startswith(("http://", "https://")):
+                folders.setdefault(owner, []).append(folder)
+    return folders
+
+
+def _within(paths: Iterable[str], folders: Iterable[str]) -> set[str]:
+    """The paths that lie in one of the folders; ``.`` holds all."""
+    places = [PurePosixPath(folder) for folder in folders]
+    return {path for path in paths if any(PurePosixPath(path).is_relative_to(place) for place in places)} | {
+        path for path in paths if PurePosixPath(".") in places
+    }

@@ -1,0 +1,1 @@
+"""The API, described by ``/api/v1/openapi.json``."""

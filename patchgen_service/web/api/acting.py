@@ -1,0 +1,224 @@
+"""The part of the API that changes something: runs begun, results handed in, approvals."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from typing import Any
+
+from fastapi import APIRouter, HTTPException
+
+from patchgen_core.errors import PatchgenError
+from patchgen_core.files import text_digest
+from patchgen_service.database.statements import insert_once
+from patchgen_service.database.tables import Environment, Repository, Run
+from patchgen_service.records.approvals import ApprovalRefused, approve
+from patchgen_service.records.files import keep_file
+from patchgen_service.records.repositories import add_repository
+from patchgen_service.records.results import add_results
+from patchgen_service.records.runs import (
+    RunCause,
+    RunEnded,
+    RunProblem,
+    begin_run,
+    cancel_run,
+    end_run,
+    expect_items,
+    make_run_token,
+    start_run,
+)
+from patchgen_service.store import StoreError
+from patchgen_service.web.api.callers import Call, CallerOf
+from patchgen_service.web.api.reading import ERRORS, repository_value
+from patchgen_service.web.api.shapes import (
+    Accepted,
+    ApprovalValue,
+    BegunRun,
+    EnvironmentValue,
+    NamedRun,
+    NewApproval,
+    NewRepository,
+    NewRun,
+    Problem,
+    PushedEnd,
+    PushedFile,
+    PushedResults,
+    RepositoryId,
+    RepositoryValue,
+    RunId,
+    StoredFile,
+)
+
+_ENDED: dict[int | str, dict[str, Any]] = {
+    409: {"model": Problem, "description": "the run has ended, or has changed meanwhile"}
+}
+_FULL: dict[int | str, dict[str, Any]] = {507: {"model": Problem, "description": "the disk is full"}}
+router = APIRouter(responses={**ERRORS, **_ENDED}, tags=["change"])
+
+
+@router.post("/repositories", status_code=201)
+def post_repository(new: NewRepository, caller: CallerOf) -> RepositoryValue:
+    """Add a repository; that takes a token of an administrator with the scope ``admin``."""
+    with caller.writing() as call:
+        bearer = call.bearer
+        if bearer is None:
+            raise HTTPException(401, "That takes a token.")
+        is_allowed = bearer.person.is_admin and "admin" in bearer.token.scopes and bearer.token.repository_id is None
+        if not is_allowed:
+            raise HTTPException(403, "That takes a token of an administrator, with the scope 'admin'.")
+        try:
+            columns = new.model_dump()
+            repository = add_repository(call.session, call.site.secrets, call.name, call.site.clock(), **columns)
+        except PatchgenError as error:
+            raise HTTPException(409, str(error)) from None
+        return repository_value(repository)
+
+
+@router.post("/repositories/{repository}/runs", status_code=201)
+def post_run_of_repository(repository: RepositoryId, new: NewRun, caller: CallerOf) -> BegunRun:
+    """Begin a run: the service carries it out, or with ``push`` whoever began it."""
+    with caller.writing() as call:
+        begun = _begin(call, call.repository(repository, "push" if new.push else "run"), new)
+    if not new.push:
+        caller.site.work.begin(begun.id)
+    return begun
+
+
+@router.post("/runs", status_code=201)
+def post_run(new: NamedRun, caller: CallerOf) -> BegunRun:
+    """Begin a run of a repository that is named."""
+    with caller.writing() as call:
+        begun = _begin(call, call.find_repository(new.repository, "push" if new.push else "run"), new)
+    if not new.push:
+        caller.site.work.begin(begun.id)
+    return begun
+
+
+@router.post("/runs/{run}/results", responses=_FULL)
+def post_results(run: RunId, pushed: PushedResults, caller: CallerOf) -> Accepted:
+    """Hand in results of a run. Those that were handed in before change nothing."""
+    try:
+        with caller.writing() as call:
+            row = call.pushed_run(run)
+            now = call.site.clock()
+            if row.status == "pending":
+                start_run(call.session, row.id, "", now)
+            if pushed.items is not None:
+                expect_items(call.session, row.id, pushed.project, pushed.items)
+            if pushed.environment is not None:
+                row.environment_id = _note_environment(call, pushed.environment)
+            new = add_results(call.session, call.site.store, row, pushed.project, pushed.results, now)
+            return Accepted(len(new), row.status)
+    except RunEnded as error:
+        raise HTTPException(409, str(error)) from None
+    except ValueError as error:
+        raise HTTPException(422, str(error)) from None
+    except StoreError as error:
+        raise HTTPException(507, str(error)) from None
+
+
+@router.post("/runs/{run}/files", status_code=201, responses=_FULL)
+def post_file(run: RunId, pushed: PushedFile, caller: CallerOf) -> StoredFile:
+    """Hand in a file of a run."""
+    try:
+        content = base64.b64decode(pushed.content, validate=False)
+    except binascii.Error:
+        raise HTTPException(422, "the content is not in base 64") from None
+    if pushed.name.startswith("/") or ".." in pushed.name.split("/"):
+        raise HTTPException(422, "the name is no path from the repository's root")
+    try:
+        with caller.writing() as call:
+            row = call.pushed_run(run)
+            if row.ended is not None:
+                raise HTTPException(409, f"run {row.number} has ended")
+            now = call.site.clock()
+            return StoredFile(keep_file(call.session, call.site.store, row.id, pushed.kind, pushed.name, content, now))
+    except StoreError as error:
+        raise HTTPException(507, str(error)) from None
+
+
+@router.post("/runs/{run}/end")
+def post_end(run: RunId, pushed: PushedEnd, caller: CallerOf) -> Accepted:
+    """Say that all results of a run are handed in, or why there are no more."""
+    with caller.writing() as call:
+        row = call.pushed_run(run)
+        status = pushed.status
+        problem = RunProblem(status, pushed.message) if status != "finished" else None
+        ended = end_run(call.session, row.id, call.site.clock(), problem)
+        return Accepted(0, ended.status)
+
+
+@router.post("/runs/{run}/cancel")
+def post_cancel(run: RunId, caller: CallerOf) -> Accepted:
+    """Cancel a run; one that has ended stays as it is."""
+    with caller.writing() as call:
+        row = call.run(run, "run")
+        cancelled = cancel_run(call.session, row.id, call.name, call.site.clock())
+        answer = Accepted(0, cancelled.status)
+    caller.site.work.cancel(run)
+    return answer
+
+
+@router.post("/runs/{run}/approve", status_code=201)
+def post_approval(run: RunId, new: NewApproval, caller: CallerOf) -> ApprovalValue:
+    """Approve the regenerated files of a run, for exactly this digest."""
+    try:
+        with caller.writing() as call:
+            row = call.run(run, "approve")
+            assert call.bearer is not None
+            approval = approve(call.session, row.id, call.bearer.person, new.digest, call.site.clock())
+            value = ApprovalValue(
+                approval.id,
+                row.id,
+                approval.digest,
+                approval.state,
+                approval.sha,
+                approval.message,
+                approval.created,
+            )
+    except ApprovalRefused as error:
+        raise HTTPException(409, str(error)) from None
+    caller.site.work.approve(value.id)
+    return value
+
+
+def _begin(call: Call, repository: Repository, new: NewRun) -> BegunRun:
+    cause = RunCause(
+        "push" if new.push else "api",
+        new.delivery or f"api-{secrets.token_hex(8)}",
+        new.branch,
+        new.sha,
+        base=new.base,
+        pull_request=new.pull_request,
+        actor=call.name,
+        subject=new.subject,
+        author=new.author,
+    )
+    try:
+        run = begin_run(call.session, repository, cause, call.site.clock())
+    except ValueError as error:
+        raise HTTPException(422, str(error)) from None
+    address = f"{call.site.settings.base_url}/runs/{run.id}"
+    return BegunRun(run.id, run.number, run.status, address, _token(call, run) if new.push else "")
+
+
+def _token(call: Call, run: Run) -> str:
+    """A token for the results of a run; empty for one that has ended."""
+    try:
+        return make_run_token(call.session, run.id)
+    except RunEnded:
+        return ""
+
+
+def _note_environment(call: Call, value: EnvironmentValue) -> int:
+    """The number of an environment, which is noted where it is new."""
+    packages = dict(sorted(value.packages.items()))
+    digest = text_digest("\0".join([value.python, value.device, *(f"{k}={v}" for k, v in packages.items())]))
+    now = call.site.clock()
+    versions = {name: packages.get(name, "") for name in ("torch", "transformers")}
+    facts = {"python": value.python, "device": value.device or "cpu", "packages": packages, **versions}
+    insert_once(call.session, Environment, digest=digest, created=now, used=now, **facts)
+    environment = call.session.query(Environment).filter_by(digest=digest).one()
+    environment.used = now
+    return environment.id

@@ -1,0 +1,37 @@
+"""The application of the API."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from patchgen_service.web.api import acting, reading
+from patchgen_service.web.site import Site
+
+
+def build_api(site: Site) -> FastAPI:
+    """The API over a service's data, to be mounted below ``/api/v1``."""
+    api = FastAPI(
+        title="patchgen service",
+        version="1",
+        description="Runs of the drift gate, their results, and approvals. Calls are made with a token: "
+        "`Authorization: Bearer …`. Without one, what is public can be read.",
+        docs_url=None,
+        redoc_url=None,
+        servers=[{"url": "/api/v1"}],
+        root_path_in_servers=False,
+    )
+    api.state.site = site
+    api.include_router(reading.router)
+    api.include_router(acting.router)
+    api.add_exception_handler(RequestValidationError, show_invalid)
+    return api
+
+
+def show_invalid(request: Request, error: Exception) -> Response:
+    """What of a call is not as it must be, in sentences."""
+    assert isinstance(error, RequestValidationError)
+    problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+    return JSONResponse({"detail": "The call is not as it must be.", "errors": problems}, 422)

@@ -1,0 +1,39 @@
+"""Limits on how often something may be tried."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+_MOST_KEYS = 10_000
+
+
+@dataclass
+class RateLimit:
+    """At most ``count`` tries in ``seconds`` by the same key, such as an address; the oldest keys are forgotten."""
+
+    count: int
+    seconds: float
+    _tries: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, key: str, at: float) -> bool:
+        """Count a try at a monotonic time; whether it may be."""
+        with self._lock:
+            tries = [time for time in self._tries.pop(key, []) if at - time < self.seconds]
+            is_allowed = len(tries) < self.count
+            self._tries[key] = [*tries, at] if is_allowed else tries
+            while len(self._tries) > _MOST_KEYS:
+                self._tries.popitem(last=False)
+            return is_allowed
+
+    def is_used_up(self, key: str, at: float) -> bool:
+        """Whether another try would be refused; counts nothing."""
+        with self._lock:
+            return sum(at - time < self.seconds for time in self._tries.get(key, ())) >= self.count
+
+    def forget(self, key: str) -> None:
+        """Let a key try anew, as after it succeeded."""
+        with self._lock:
+            self._tries.pop(key, None)
