@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
@@ -71,7 +72,7 @@ def read_approval_list(session: Session, visible: Visible, limit: int = 100) -> 
         .order_by(Approval.id.desc())
         .limit(limit)
     )
-    rows = session.execute(query).tuples().all()
+    rows: list[tuple[Any, ...]] = [tuple(row) for row in session.execute(query)]
     runs = {line.id: line for line in read_lines(session, Run.id.in_({row[-1] for row in rows}))}
-    entries = tuple(ApprovalEntry(*row[:-1], runs[row[-1]]) for row in rows)
+    entries = tuple(ApprovalEntry(*(*row[:-1], runs[row[-1]])) for row in rows)
     return Approvals(read_waiting(session, visible), entries)

@@ -55,7 +55,7 @@ def read_audit(
     for word in words.split():
         columns = (AuditEntry.actor, AuditEntry.action, AuditEntry.subject)
         query = query.where(or_(*(column.icontains(word, autoescape=True) for column in columns)))
-    rows = session.execute(query).tuples()
+    rows = session.execute(query)
     return tuple(
         AuditLine(number, at, actor, action, subject, name or "", details)
         for number, at, actor, action, subject, name, details in rows

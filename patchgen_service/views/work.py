@@ -72,7 +72,7 @@ def read_work(session: Session, visible: Visible, limit: int = 20) -> Work:
         tuple(ended),
         read_as(session, WorkerLine, workers.order_by(Worker.seen.desc())),
         _posts(session, visible),
-        dict(session.execute(counts).tuples().all()),
+        {row[0]: row[1] for row in session.execute(counts)},
     )
 
 

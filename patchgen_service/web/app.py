@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from patchgen_service.web import hooks
 from patchgen_service.web.pages import actions, config, lists, overview, releases, run, settings, sign_in
+from patchgen_service.web.rates import Limits
 from patchgen_service.web.rendering import ASSETS, read_asset, render
 from patchgen_service.web.security import SecureResponses
 from patchgen_service.web.site import Site
@@ -49,6 +50,7 @@ def build_app(site: Site) -> Starlette:
         exception_handlers={HTTPException: show_error, Exception: show_failure},
     )
     app.state.site = site
+    app.state.limits = Limits()
     app.state.inbox = hooks.Inbox(site)
     return app
 

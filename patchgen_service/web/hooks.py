@@ -24,8 +24,6 @@ from patchgen_service.web.rates import RateLimit
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import LARGEST_KEY
 
-WRONG_SIGNATURES = RateLimit(60, 60)
-"""Of one address and repository: a forge whose secret is wrong sends few, who guesses sends many."""
 _MOST_AT_ONCE = 64
 _BEGINS_RUN = ("push", "pull_request", "rerun")
 
@@ -41,7 +39,11 @@ class _Letter:
 
 @dataclass
 class Inbox:
-    """Stores deliveries: those that come while a transaction is under way share the next."""
+    """Stores deliveries: those that come while a transaction is under way share the next.
+
+    A run that comes alone is begun at once; those of a flood are left to the clock of the jobs, which looks for runs
+    that wait every second.
+    """
 
     site: Site
     _letters: list[_Letter] = field(default_factory=list)
@@ -69,8 +71,8 @@ class Inbox:
                     letter.answer.set_result(answer)
                 else:
                     letter.answer.set_exception(answer)
-            runs = [answer for answer in answers if isinstance(answer, str) and answer]
-            await run_in_threadpool(_carry_out, self.site, runs)
+            if len(answers) == 1 and isinstance(answers[0], str) and answers[0]:
+                await run_in_threadpool(self.site.work.begin, answers[0])
 
 
 async def receive(request: Request) -> Response:
@@ -79,7 +81,8 @@ async def receive(request: Request) -> Response:
     inbox: Inbox = request.app.state.inbox
     repository_id: int = request.path_params["repository"]
     key = f"{request.client.host if request.client else ''}/{repository_id}"
-    if WRONG_SIGNATURES.is_used_up(key, time.monotonic()):
+    wrong: RateLimit = request.app.state.limits.wrong_signatures
+    if wrong.is_used_up(key, time.monotonic()):
         return _answer(429, "Too many deliveries with a wrong signature.")
     body = await _read_body(request)
     if body is None:
@@ -87,7 +90,7 @@ async def receive(request: Request) -> Response:
     reading = await run_in_threadpool(_read, site, repository_id, dict(request.headers), body)
     if isinstance(reading, Refused):
         if reading.status in (401, 404):
-            WRONG_SIGNATURES.take(key, time.monotonic())
+            wrong.take(key, time.monotonic())
         return _answer(reading.status, reading.reason)
     if isinstance(reading, Ignored):
         return _answer(202, reading.reason)
@@ -159,11 +162,6 @@ def _begin(session: Session, letter: _Letter, now: datetime) -> str:
         subject=delivery.message.partition("\n")[0][:300],
     )
     return begin_run(session, repository, cause, now).id
-
-
-def _carry_out(site: Site, runs: Sequence[str]) -> None:
-    for run in runs:
-        site.work.begin(run)
 
 
 def _answer(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -37,3 +37,18 @@ class RateLimit:
         """Let a key try anew, as after it succeeded."""
         with self._lock:
             self._tries.pop(key, None)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a running service.
+
+    Attributes:
+        by_address, by_name: tries to sign in.
+        wrong_signatures: webhooks of one address to one repository: a forge whose secret is wrong sends few, who
+            guesses sends many.
+    """
+
+    by_address: RateLimit = field(default_factory=lambda: RateLimit(20, 60))
+    by_name: RateLimit = field(default_factory=lambda: RateLimit(8, 60))
+    wrong_signatures: RateLimit = field(default_factory=lambda: RateLimit(60, 60))

@@ -28,6 +28,7 @@ from patchgen_service.web.api.shapes import (
 from patchgen_service.web.rendering import without_user
 
 ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "what was sent is no JSON"},
     401: {"model": Problem, "description": "the token is unknown, or there is none"},
     403: {"model": Problem, "description": "the token may not do that"},
     404: {"model": Problem, "description": "there is no such thing, or it may not be read"},

@@ -13,13 +13,11 @@ from starlette.routing import Route
 from patchgen_service.accounts.people import SESSION_LENGTH, check_password, sign_in, sign_out
 from patchgen_service.records.audit import write_audit
 from patchgen_service.web.forms import FORM_COOKIE, local_path, read_form
-from patchgen_service.web.rates import RateLimit
+from patchgen_service.web.rates import Limits
 from patchgen_service.web.rendering import render
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import SESSION_COOKIE, open_visit
 
-BY_ADDRESS = RateLimit(20, 60)
-BY_NAME = RateLimit(8, 60)
 _WRONG = "This name and password do not go together."
 _TOO_MANY = "Too many attempts. Wait a minute, then try again."
 _THEMES = ("system", "light", "dark")
@@ -58,7 +56,8 @@ def _sign_in(request: Request, fields: Mapping[str, str]) -> Response:
     name, at = fields.get("name", "").strip(), time.monotonic()
     address = request.client.host if request.client else ""
     to = local_path(fields.get("next", ""))
-    if not BY_ADDRESS.take(address, at) or not BY_NAME.take(name.lower(), at):
+    limits: Limits = request.app.state.limits
+    if not limits.by_address.take(address, at) or not limits.by_name.take(name.lower(), at):
         return _form(request, to, name, _TOO_MANY, 429)
     now = site.clock()
     with site.readings() as session:
@@ -68,7 +67,7 @@ def _sign_in(request: Request, fields: Mapping[str, str]) -> Response:
     with site.transactions() as session:
         secret = sign_in(session, person, now)
         write_audit(session, person.name, "person.sign_in", now, person.name)
-    BY_NAME.forget(name.lower())
+    limits.by_name.forget(name.lower())
     response = RedirectResponse(to, 303)
     length = int(SESSION_LENGTH.total_seconds())
     response.set_cookie(SESSION_COOKIE, secret, max_age=length, httponly=True, samesite="lax", secure=site.is_secure)

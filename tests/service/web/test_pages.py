@@ -1,0 +1,175 @@
+"""What the pages show, to whom, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from service_samples import make_result
+from service_team import Team
+from web_visitors import SHA, Visitor, add_member, drifted, make_site, red_run, words_of
+
+from patchgen_service.database.tables import Repository
+
+HOSTILE = "<script>alert(1)</script>'; DROP TABLE run; --"
+PAGES = ("/", "/approvals", "/releases", "/work", "/audit", "/settings", "/repositories/1", "/repositories/1/releases")
+
+
+def publish(team: Team) -> None:
+    """Let everybody look at the repository."""
+    with team.transactions() as session:
+        team.repository(session).is_public = True
+
+
+def test_a_repository_is_shown_to_those_who_have_a_role_in_it_alone(sqlite_team: Team, visitor: Visitor) -> None:
+    run = red_run(sqlite_team)
+    add_member(sqlite_team, "ada", "viewer")
+    addresses = (f"/runs/{run}", "/repositories/1", "/repositories/1/branches/main", f"/runs/{run}/report.html")
+    assert "acme/models" not in visitor.get("/").text
+    assert [visitor.get(address).status_code for address in addresses] == [404] * 4
+    visitor.enter("ada")
+    assert "acme/models" in visitor.get("/").text
+    assert [visitor.get(address).status_code for address in addresses] == [200] * 4
+
+
+def test_what_is_red_comes_first_on_the_first_page(sqlite_team: Team, visitor: Visitor) -> None:
+    publish(sqlite_team)
+    sqlite_team.run("b" * 40)
+    sqlite_team.run("c" * 40, {"parity[eager]": "failed"}, branch="zzz")
+    page = words_of(visitor.get("/").text)
+    assert "1 of 2 branches is red" in page
+    assert page.index("zzz") < page.index("main")
+
+
+def test_a_run_shows_what_is_new_then_its_diff_then_what_to_do(sqlite_team: Team, visitor: Visitor) -> None:
+    publish(sqlite_team)
+    before = sqlite_team.run("b" * 40, {"drift": "clean", "contract": "failed"})
+    run = red_run(sqlite_team, make_result("models.old", "contract", "failed"), baseline=before)
+    page = words_of(visitor.get(f"/runs/{run}").text)
+    parts = (
+        "New since",
+        "models.toy",
+        "return x * 2",
+        "return x * 3",
+        "What to do",
+        "patchgen --check --fix",
+        "All configs",
+    )
+    places = [page.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_names_of_others_are_shown_as_they_are_and_run_nowhere(sqlite_team: Team, visitor: Visitor) -> None:
+    with sqlite_team.transactions() as session:
+        repository = sqlite_team.repository(session)
+        repository.name, repository.is_public = HOSTILE, True
+    run = sqlite_team.begin(SHA, branch=HOSTILE, subject=HOSTILE, author=HOSTILE, actor=HOSTILE)
+    sqlite_team.start(run)
+    sqlite_team.add(run, drifted(HOSTILE, f"--- a (b)\n+++ a (c)\n@@ -1 +1 @@\n-1\n+{HOSTILE}\n"))
+    sqlite_team.end(run)
+    result = sqlite_team.results(run)["drift"]
+    addresses = ["/", "/repositories/1", f"/runs/{run.id}", f"/results/{result.id}", "/work"]
+    addresses += [f"/repositories/1/branches/{HOSTILE}".replace("/script", "%2Fscript")]
+    for address in addresses:
+        page = visitor.get(address)
+        assert page.status_code == 200, address
+        assert "<script>alert" not in page.text, address
+        assert "alert(1)" in page.text, address
+
+
+@pytest.mark.parametrize("text", ["junk", "0.1", ""])
+def test_tables_of_others_that_cannot_be_drawn_are_left_out(sqlite_team: Team, visitor: Visitor, text: str) -> None:
+    from patchgen_core.checks.result import Table
+
+    publish(sqlite_team)
+    run = sqlite_team.begin(SHA)
+    sqlite_team.start(run)
+    table = Table("toy: layers", ("what",), ((text,),))
+    sqlite_team.add(run, make_result(item="parity[eager]", status="failed", tables=(table,)))
+    sqlite_team.end(run)
+    assert "parity[eager]" in words_of(visitor.get(f"/runs/{run.id}").text)
+
+
+def test_a_page_of_a_run_asks_for_what_is_new_until_the_run_ends(sqlite_team: Team, visitor: Visitor) -> None:
+    publish(sqlite_team)
+    run = sqlite_team.begin(SHA)
+    sqlite_team.start(run)
+    first = visitor.get(f"/runs/{run.id}").text
+    address = first.partition('hx-get="')[2].partition('"')[0]
+    assert visitor.get(address).status_code == 204
+    sqlite_team.add(run, drifted())
+    assert "return x * 3" in words_of("<main" + visitor.get(address).text)
+    sqlite_team.end(run)
+    assert visitor.get(address).headers["hx-refresh"] == "true"
+    assert "hx-get" not in visitor.get(f"/runs/{run.id}").text
+
+
+def test_a_config_shows_who_turned_it_red_and_how_near_parity_is_to_its_limit(
+    sqlite_team: Team, visitor: Visitor
+) -> None:
+    publish(sqlite_team)
+    name = "Toy, padded, float32: largest part of what is allowed"
+    for sha, share in (("a", 0.2), ("b", 0.4), ("c", 3.0)):
+        run = sqlite_team.begin(sha * 40, subject=f"Commit {sha}", author=f"author-{sha}")
+        sqlite_team.start(run)
+        status = "failed" if share > 1 else "clean"
+        sqlite_team.add(run, make_result(item="parity[eager]", status=status, figures={name: share}))
+        sqlite_team.end(run)
+    path = "models/toy_patch_gen_config.py"
+    page = visitor.get("/repositories/1/config", params={"config": "models.toy", "path": path}).text
+    turns = words_of(page).partition("When it turned red")[2]
+    assert "Commit c" in turns
+    assert "author-c" in turns
+    assert "Commit b" not in turns.partition("Parity:")[0]
+    assert "parity[eager]: part of what is allowed" in page
+    assert page.count('class="over"') == 1
+    assert "300 %" in page
+
+
+def test_releases_say_since_which_one_a_config_breaks(sqlite_team: Team, visitor: Visitor) -> None:
+    publish(sqlite_team)
+    for version, status in (("5.9.0", "clean"), ("5.10.0", "failed"), ("5.11.0rc1", "failed")):
+        sqlite_team.run(SHA, {"contract": status}, kind="release", transformers=version)
+    page = words_of(visitor.get("/repositories/1/releases").text)
+    assert "broken transformers 5.11.0rc1" in page.replace("✕ ", "")
+    row = page.partition("breaks since")[2]
+    assert row.split()[-1] == "5.10.0" or "5.10.0" in row
+
+
+def test_every_page_needs_nothing_of_others_and_no_script_of_its_own(sqlite_team: Team, visitor: Visitor) -> None:
+    add_member(sqlite_team, "ada", is_admin=True)
+    red_run(sqlite_team)
+    visitor.enter("ada")
+    for address in PAGES:
+        page = visitor.get(address)
+        assert page.status_code == 200, address
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        assert page.headers["x-content-type-options"] == "nosniff"
+        assert not [text for text in (" style=", " onclick=", "<script>") if text in page.text], address
+
+
+def test_a_number_that_no_database_has_room_for_is_no_page(visitor: Visitor) -> None:
+    for address in ("/repositories/99999999999999999999", "/results/99999999999999999999", "/nothing", "/runs/x"):
+        assert visitor.get(address).status_code == 404, address
+
+
+def test_a_request_by_another_name_is_not_answered(sqlite_team: Team, tmp_path: Path) -> None:
+    site = make_site(sqlite_team.transactions, sqlite_team.store, tmp_path, hosts=frozenset({"127.0.0.1"}))
+    visitor = Visitor(site)
+    assert visitor.get("/healthz").status_code == 200
+    assert visitor.get("/healthz", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_secrets_are_on_no_page(sqlite_team: Team, visitor: Visitor) -> None:
+    add_member(sqlite_team, "ada", is_admin=True)
+    visitor.enter("ada")
+    fields = {"name": "acme/other", "url": "https://ada:hunter2@git.example/x.git", "forge_token": "ghp_secret"}
+    page = visitor.submit("/settings", "/settings/repositories", **fields, webhook_secret="whisper")
+    assert "acme/other" in page.text
+    number = page.url.fragment.removeprefix("r")
+    for address in ("/settings", "/audit", f"/repositories/{number}"):
+        text = visitor.get(address).text
+        assert not [secret for secret in ("ghp_secret", "whisper", "hunter2") if secret in text], address
+    with sqlite_team.transactions() as session:
+        row = session.get_one(Repository, int(number))
+        assert "ghp_secret" not in row.forge_token

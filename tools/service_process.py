@@ -1,0 +1,51 @@
+"""A service of one's own, as a process, for tests in a browser and for what is measured."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+PASSWORD = "correct horse battery"
+
+
+class ServiceProcess:
+    """``patchgen serve`` over a folder, at a free port of this machine; ``url`` is where it answers."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "PATCHGEN_PASSWORD": PASSWORD, **(environment or {})}
+        self.url = ""
+        self.process: subprocess.Popen[str] | None = None
+
+    def command(self, *arguments: str) -> str:
+        """What a command of the service prints."""
+        return subprocess.run(
+            self._command(*arguments), env=self.environment, check=True, capture_output=True, text=True
+        ).stdout
+
+    def __enter__(self) -> ServiceProcess:
+        self.process = subprocess.Popen(
+            self._command("--port", "0"), env=self.environment, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert "http://" in line, f"the service did not start: {line!r}"
+        self.url = line.split()[-1]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(20)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "patchgen_core", "serve", "--data", str(self.folder), *arguments]
