@@ -31,6 +31,8 @@ class Guards:
 
     def __init__(self, trees: Trees, version: str) -> None:
         self.trees, self.version = trees, Version(version)
+        self._values: dict[str, dict[str, list[ast.expr]]] = {}
+        self._sources: dict[str, dict[str, tuple[ast.ImportFrom, str]]] = {}
 
     def live(self, module: str) -> ast.Module:
         """A module without what never runs with that version. The module of ``trees`` is changed."""
@@ -105,7 +107,7 @@ class Guards:
             for statement in tree.body:
                 if isinstance(statement, ast.FunctionDef) and statement.name == node.id:
                     return module, statement
-            source = _import_of(tree, node.id)
+            source = self._imports(module).get(node.id)
             if source is None:
                 break
             module, node = absolute(module, source[0], self.trees), ast.Name(source[1])
@@ -115,20 +117,35 @@ class Guards:
         tree = self.trees.get(module)
         if tree is None:
             return None
-        values = [
-            statement.value
-            for statement in ast.walk(tree)
-            if isinstance(statement, ast.Assign) and [ast.unparse(target) for target in statement.targets] == [name]
-        ]
+        values = self._assigned(module).get(name, [])
         if len(values) == 1:
             return self.value(module, values[0], {}, depth - 1)
-        source = _import_of(tree, name)
+        source = self._imports(module).get(name)
         if values or source is None:
             return None
         home = absolute(module, source[0], self.trees)
         if (home, source[1]) == ("transformers", "__version__"):
             return self.version
         return self._global(home, source[1], depth - 1)
+
+    def _assigned(self, module: str) -> dict[str, list[ast.expr]]:
+        if module not in self._values:
+            values: dict[str, list[ast.expr]] = {}
+            for node in ast.walk(self.trees[module]):
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                    values.setdefault(node.targets[0].id, []).append(node.value)
+            self._values[module] = values
+        return self._values[module]
+
+    def _imports(self, module: str) -> dict[str, tuple[ast.ImportFrom, str]]:
+        if module not in self._sources:
+            sources: dict[str, tuple[ast.ImportFrom, str]] = {}
+            for node in ast.walk(self.trees[module]):
+                for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+                    assert isinstance(node, ast.ImportFrom)
+                    sources.setdefault(alias.asname or alias.name, (node, alias.name))
+            self._sources[module] = sources
+        return self._sources[module]
 
     def refuses(self, call: ast.AST) -> bool:
         """Whether a statement demands another version of transformers: ``check_version("transformers<4.48")``."""
@@ -183,12 +200,3 @@ def _parsed(value: str | bool) -> Value:
         return Version(value)
     except InvalidVersion:
         return value
-
-
-def _import_of(tree: ast.Module, name: str) -> tuple[ast.ImportFrom, str] | None:
-    for node in ast.walk(tree):
-        for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-            if (alias.asname or alias.name) == name:
-                assert isinstance(node, ast.ImportFrom)
-                return node, alias.name
-    return None

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.project.project import CONFIG_SUFFIX
-from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, Definition, all_methods
 from tools.monkey_patches.names import BUILTINS, Defined, Names, Upstream
 from tools.monkey_patches.reading import MonkeyPatch
+from tools.monkey_patches.subclasses import split_class
 
 VARIANTS = 4
 """How many configs are written at most for patches that options decide between."""
@@ -30,6 +31,11 @@ class _Import:
     name: str
     module: str
     original: str
+
+    @property
+    def origin(self) -> str:
+        """The dotted name that it has where it is from."""
+        return f"{self.module}.{self.original}" if self.original else self.module
 
     @property
     def statement(self) -> str:
@@ -56,17 +62,25 @@ def write_configs(patches: Iterable[MonkeyPatch], names: Names, upstream: Upstre
     paths = []
     for number, ((module, group), own) in enumerate(groups.items()):
         name = module.rpartition(".")[2]
+        places = {f"{r.module}.{r.node.name}": p.target for p in own if "." not in p.target for r in p.replacements}
         for variant in range(min(VARIANTS, max(len(patch.replacements) for patch in own))):
             path = folder / f"{name}_{number}_{variant}" / f"{name}{CONFIG_SUFFIX}"
             path.parent.mkdir(parents=True, exist_ok=True)
             chosen = [(p, p.replacements[min(variant, len(p.replacements) - 1)]) for p in own]
-            text = _config(module, chosen, names, upstream)
+            chosen = [pair for patch, defined in chosen for pair in split_class(patch, defined, names, upstream)]
+            text = _config(module, chosen, places, names, upstream)
             path.write_text(f"# {group}\n{text}", encoding="utf-8")
             paths.append(path)
     return paths
 
 
-def _config(module: str, chosen: Sequence[tuple[MonkeyPatch, Defined]], names: Names, upstream: Upstream) -> str:
+def _config(
+    module: str,
+    chosen: Sequence[tuple[MonkeyPatch, Defined]],
+    places: dict[str, str],
+    names: Names,
+    upstream: Upstream,
+) -> str:
     bound = _bound_at_top(upstream.tree(module))
     own = {p.target for p, _ in chosen if "." not in p.target}
     imports: dict[str, _Import] = {}
@@ -77,7 +91,9 @@ def _config(module: str, chosen: Sequence[tuple[MonkeyPatch, Defined]], names: N
         node.name = f"{node.name}_{number}"
         _strip_annotations(node)
         needs = list(_needs(node, replacement, names, module, bound, own))
-        _Renamer({old: new.name for old, new in needs if old != new.name}).visit(node)
+        needs, taken = [n for n in needs if n[1].origin not in places], [n for n in needs if n[1].origin in places]
+        renamed = {old: new.name for old, new in needs if old != new.name}
+        _Renamer(renamed | {old: places[new.origin] for old, new in taken}).visit(node)
         imports.update({new.name: new for _, new in needs})
         early.update(dict.fromkeys(_evaluated_early(node)))
         parts.append(f"\n\n{_declaration(patch, upstream)}\n{ast.unparse(node)}")
@@ -90,7 +106,9 @@ def _config(module: str, chosen: Sequence[tuple[MonkeyPatch, Defined]], names: N
 def _declaration(patch: MonkeyPatch, upstream: Upstream) -> str:
     owner, _, method = patch.target.partition(".")
     if method:
-        return f'@config.override_method("{patch.target}", keep_decorators=False)'
+        definition = upstream.definition(patch.module, owner)
+        is_new = isinstance(definition, ast.ClassDef) and method not in [f.name for f in all_methods(definition)]
+        return f'@config.override_method("{patch.target}", keep_decorators=False{", add=True" * is_new})'
     is_class = isinstance(upstream.definition(patch.module, owner), ast.ClassDef)
     return f'@config.replace_{"class" if is_class else "function"}("{owner}")'
 

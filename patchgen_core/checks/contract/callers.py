@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.inference import Callee, Inference
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import FUNCTIONS, all_methods, called_name, last_name
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, all_methods, called_name, last_name
 from patchgen_core.syntax.scopes import Call
 
 _HEAD = re.compile(r"For[A-Z]")
@@ -76,17 +76,72 @@ class Callers:
             return self.is_for_users(name)
         return method in self._handed_on or method in self._library.called_names(self._package)
 
+    def are_own(self, dotted: str) -> bool:
+        """Whether only the config's own code calls a method: nothing else reads the attributes that hold instances.
+
+        That is not evident for what users and generic code call, and where a class is there for more than to make
+        what an attribute holds.
+        """
+        name, _, method = dotted.partition(".")
+        if not method or self.are_outside(dotted):
+            return False
+        held, readers = self._attributes_with(name), self._readers
+        callers = {owner for attribute in held for owner, part in readers.get(attribute, ()) if part in ("", method)}
+        return bool(held) and all(self._is_own(owner) for owner in callers)
+
+    def _attributes_with(self, name: str) -> set[str]:
+        """The attributes that instances of a class are assigned to; none where it is used in another way as well."""
+        attributes, held = set(), self._makers
+        for use in self._module.uses.get(name, ()):
+            attribute = held.get(id(use.node))
+            if attribute is None and use.moment != "annotation":
+                return set()
+            attributes.add(attribute or "")
+        return attributes - {""}
+
+    @cached_property
+    def _makers(self) -> dict[int, str]:
+        """The attributes that get what calls make, by the ``id`` of the name that is called.
+
+        What only looks at a class, such as ``isinstance`` or a model's ``_can_record_outputs``, is under no name.
+        """
+        makers: dict[int, str] = {}
+        for node in ast.walk(self._module.tree):
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if isinstance(node, ast.Assign) and isinstance(target, ast.Attribute):
+                calls = (call for call in ast.walk(node.value) if isinstance(call, ast.Call))
+                makers |= {id(call.func): target.attr for call in calls}
+            is_look = isinstance(node, ast.Call) and called_name(node) == "isinstance"
+            if is_look or (target is not None and last_name(target) == "_can_record_outputs"):
+                makers |= {id(inner): "" for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+        return makers
+
+    @cached_property
+    def _readers(self) -> dict[str, set[tuple[str, str]]]:
+        """Who reads each attribute, and which attribute of it alone; empty where it is called or handed on."""
+        readers: dict[str, set[tuple[str, str]]] = {}
+        for owner, function in self._functions():
+            attributes = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+            parts = {id(_whole(node.value)): node.attr for node in attributes}
+            for node in attributes:
+                if isinstance(node.ctx, ast.Load):
+                    readers.setdefault(node.attr, set()).add((owner, parts.get(id(node), "")))
+        return readers
+
+    def _functions(self) -> Iterator[tuple[str, Function]]:
+        """Every function and method of the module by its dotted name."""
+        for name, definitions in self._module.index.definitions.items():
+            for node in definitions:
+                if isinstance(node, FUNCTIONS):
+                    yield name, node
+                else:
+                    yield from ((f"{name}.{method.name}", method) for method in all_methods(node))
+
     @cached_property
     def _handed_on(self) -> set[str]:
         """The attributes that upstream's own code takes as values, which it does not call there."""
-        names: set[str] = set()
-        for name, definitions in self._module.index.definitions.items():
-            for node in definitions:
-                functions = [(name, node)] if isinstance(node, FUNCTIONS) else []
-                functions += [(f"{name}.{method.name}", method) for method in all_methods(node)]
-                for owner, function in functions:
-                    names |= set() if self._is_own(owner) else _values_taken(function)
-        return names
+        functions = (function for owner, function in self._functions() if not self._is_own(owner))
+        return set().union(*map(_values_taken, functions))
 
     def supplies(self, call: Call, place: int, name: str, depth: int = 3) -> bool:
         """Whether a call passes a parameter by its place or name, or has it in the ``**kwargs`` it was given.
@@ -114,6 +169,13 @@ class Callers:
         line = self._inference.bases(Class(self._module, node)) if node is not None else ()
         bases = {last_name(base) for cls in line if cls is not None for base in cls.node.bases}
         return bool(_HEAD.search(name)) or "GenerationMixin" in bases
+
+
+def _whole(node: ast.expr) -> ast.expr:
+    """What an expression is a part of: ``self.layers`` for ``self.layers[0]``."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
 
 
 def _values_taken(function: ast.AST) -> set[str]:

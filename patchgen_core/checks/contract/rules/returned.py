@@ -47,7 +47,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                 if _is_unpacked(subject, replaced.dotted, count):
                     continue
                 is_more = fits_elsewhere and count > max(lengths)  # as callers that ask for more unpack it
-                yield Finding(message, hint, value, replaced.dotted, weight="warning" if is_more else None)
+                is_harmless = is_more or subject.callers.are_own(replaced.dotted)
+                yield Finding(message, hint, value, replaced.dotted, weight="warning" if is_harmless else None)
 
 
 def _is_unpacked(subject: Subject, dotted: str, count: int) -> bool:

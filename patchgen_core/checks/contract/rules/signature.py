@@ -21,6 +21,7 @@ _HINT = "Callers outside of this module count on upstream's signature: keep it, 
 _LAST_HINT = "Move it behind upstream's parameters: nothing passes so many by position here, but others may."
 _KWARGS_HINT = "Its **kwargs are read for it, or handed on. Name it as a parameter all the same if you can."
 _SAVING_HINT = "generate() passes it where a forward names it, to save work. Take it, for the memory that it saves."
+_OWN_HINT = "Only the config's own code calls it here, but whoever counts on upstream's signature does not fit."
 _UNSEEN_HINT = "No call is in sight that lacks it, but whoever counts on upstream's signature does not pass it."
 _SAVING = frozenset(["logits_to_keep", "num_logits_to_keep"])
 """What generic code passes only to a forward that names it, and nothing but work depends on."""
@@ -113,6 +114,8 @@ def _judged(
         if named <= _SAVING and not any(named & {keyword.arg for keyword in call.node.keywords} for call in calls):
             return "warning", _SAVING_HINT
     lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
+    if change.kind != "limited" and callers.are_own(replaced.dotted) and not _misfits(calls, ours, lost):
+        return (None, "") if change.kind in ("required", "star") else ("warning", _OWN_HINT)
     fit = all(_fits(subject, call, ours, change, lost) for call in calls)
     is_safe = are_known and fit
     if change.kind == "required" and fit and not is_safe and not callers.are_outside(replaced.dotted):
@@ -132,6 +135,7 @@ def _handed_on(subject: Subject, replaced: Replaced, ours: Signature) -> set[str
         stars = [keyword.value for keyword in call.node.keywords if keyword.arg is None]
         if call.owner == replaced.dotted and ours.kwargs_name in map(last_name, stars):
             taken = [{parameter.name for parameter in callee.signature.parameters} for callee in callees]
+            taken += [] if callees else _taken_elsewhere(subject, call, replaced)
             passed = {keyword.arg for keyword in call.node.keywords}
             names |= (set.intersection(*taken) if taken else set()) - passed
     name, _, method = replaced.dotted.partition(".")
@@ -139,6 +143,25 @@ def _handed_on(subject: Subject, replaced: Replaced, ours: Signature) -> set[str
         return names
     prepares = subject.generated.function(f"{name}.prepare_inputs_for_generation")
     return names & {parameter.name for parameter in read_parameters(prepares)} if prepares is not None else set()
+
+
+def _taken_elsewhere(subject: Subject, call: Call, replaced: Replaced) -> list[set[str]]:
+    """What an imported function takes by keyword: every parameter of upstream's where it hands on its ``**kwargs``."""
+    imports = (
+        subject.generated.index.imports.get(call.node.func.id, []) if isinstance(call.node.func, ast.Name) else []
+    )
+    statement, alias = imports[0] if len(imports) == 1 else (None, None)
+    if not isinstance(statement, ast.ImportFrom) or alias is None:
+        return []
+    definition = subject.library.find(statement.module or "", alias.name)
+    if definition is None or not isinstance(definition[1], FUNCTIONS):
+        return []
+    function, taken = definition[1], {parameter.name for parameter in read_parameters(definition[1])}
+    kwargs = function.args.kwarg.arg if function.args.kwarg is not None else None
+    stars = [k.value for c in ast.walk(function) if isinstance(c, ast.Call) for k in c.keywords if k.arg is None]
+    if kwargs is not None and kwargs in map(last_name, stars) and replaced.upstream is not None:
+        taken |= {parameter.name for parameter in read_parameters(replaced.upstream)}
+    return [taken]
 
 
 def _counts_on_upstream(subject: Subject, call: Call, ours: Signature, theirs: Signature, place: int) -> bool:
@@ -166,6 +189,11 @@ def _fits(subject: Subject, call: Call, ours: Signature, change: SignatureChange
     if change.kind == "renamed" and subject.is_own(call.owner) and change.names[0] in {k.arg for k in node.keywords}:
         return True  # its author knows the name, whatever else the stars hold
     return not has_stars
+
+
+def _misfits(calls: list[Call], ours: Signature, lost: set[str]) -> bool:
+    """Whether some call passes what ours does not take, or what it no longer looks at."""
+    return any(misfit(call.node, ours) or lost & {keyword.arg for keyword in call.node.keywords} for call in calls)
 
 
 def _differ(subject: Subject, theirs: str, ours: str) -> bool:
