@@ -278,3 +278,62 @@ def test_renamed_that_own_callers_pass_by_name_beside_stars_is_a_warning(work: W
     body = "return self.attention(x, token_mask=x, **kwargs)"
     layer = override("Layer.forward", "self, x, mask=None, **kwargs", body)
     assert weights(work, attention + layer) == {message: "warning"}
+
+
+BLOCKS = """
+class Block:
+    def forward(self, x, past=None, **kwargs):
+        return x
+
+
+class Model(PreTrainedModel):
+    _can_record_outputs = {"hidden_states": Block}
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.blocks = [Block() for _ in range(2)]
+
+    def reset(self, module):
+        return isinstance(module, Block) and len(self.blocks)
+
+    def forward(self, x):
+        for block, past in zip(self.blocks, [None, None]):
+            x = block(x, past=past)
+        return x
+"""
+MODEL_OF_BLOCKS = 'config.add_import("acme", names=["run"])' + override(
+    "Model.forward", "self, x", "return run(self.blocks, x)"
+)
+
+
+def test_a_class_whose_instances_only_own_code_reads_is_called_by_it_alone(work: Workspace) -> None:
+    block = override("Block.forward", "self, x, before_past=None")
+    message = "'Block.forward' calls 'before_past' what upstream's calls 'past'"
+    star = "'Block.forward' loses **kwargs of upstream's"
+    assert weights(work, block, BLOCKS) == {message: "error", star: "error"}
+    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS) == {message: "warning"}
+    reader = "\n    def swapped(self, function):\n        return function(self.blocks)\n"
+    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error", star: "warning"}
+    listed = "\n\nTABLE = {'block': Block}\n"
+    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + listed) == {message: "error", star: "warning"}
+
+
+IMPORTED = """
+config.add_import("acme.forwards", names=["shared_forward"])
+
+@config.override_method("HeadForCausalLM.forward")
+def patched(self, x, **kwargs):
+    return shared_forward(self, x, **kwargs)
+"""
+
+
+def test_dropped_where_an_imported_function_takes_it_is_a_warning(work: Workspace) -> None:
+    message = "'HeadForCausalLM.forward' drops the parameter{} of upstream's, which only **kwargs takes now"
+    upstream = UPSTREAM + HEAD.format(prepares=PREPARES.replace("mask=None", "mask=None, size=0"))
+    work.write("acme/forwards.py", "def shared_forward(model, x, mask=None):\n    return x\n")
+    apart = {message.format(" 'mask'"): "warning", message.format(" 'size'"): "error"}
+    assert weights(work, IMPORTED, upstream) == apart
+    work.write("acme/forwards.py", "def shared_forward(model, x, **kwargs):\n    return model.layer(x, **kwargs)\n")
+    assert weights(work, IMPORTED, upstream) == {message.format("s 'mask', 'size'"): "warning"}
+    work.write("acme/forwards.py", "def shared_forward(model, x, **kwargs):\n    return model.layer(x)\n")
+    assert weights(work, IMPORTED, upstream) == {message.format("s 'mask', 'size'"): "error"}

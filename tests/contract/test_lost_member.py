@@ -133,3 +133,12 @@ def test_code_behind_a_flag_that_init_sets_for_good_never_runs(
     work.upstream(SPEAKING.format(guard=guard, other=other))
     work.config(MUTE.format(flag))
     assert len(found(work, "PG222")) == count
+
+
+def test_an_init_that_hands_the_instance_to_another_function_may_set_anything(work: Workspace) -> None:
+    work.upstream(UPSTREAM)
+    more = 'config.add_import("acme.original", names=["original_init"])\n'
+    work.config(more + INIT.format("original_init(self, config)"))
+    assert found(work, "PG222") == []
+    work.config(more + INIT.format("original_init(config)"))
+    assert len(found(work, "PG222")) == 3

@@ -99,3 +99,27 @@ def test_upstreams_caller_counts_on_upstreams_number(work: Workspace) -> None:
     work.upstream(UPSTREAM + LAYER)
     work.config(FOUR)
     assert len(found(work, "PG223")) == 1
+
+
+LAYER = """
+
+class Layer:
+    def __init__(self, config):
+        self.attention = Attention()
+
+    def forward(self, x):
+        x, _ = self.attention(x)
+        return x
+"""
+
+
+def test_more_values_are_a_warning_where_only_own_code_calls(work: Workspace) -> None:
+    """The layer, the config's own, hands its attention to a function that may unpack as many."""
+    work.upstream(UPSTREAM + LAYER)
+    attention = "@config.override_method('Attention.forward')\ndef f(self, x, short=False):\n    return x, x, x, x\n"
+    work.config(attention)
+    assert len(examine(work, select=["PG223"]).errors) == 1
+    layer = "\n@config.override_method('Layer.forward')\ndef g(self, x):\n    return run(self.attention, x)\n"
+    work.config("config.add_import('acme', names=['run'])\n" + attention + layer)
+    result = examine(work, select=["PG223"])
+    assert (len(result.errors), len(result.warnings)) == (0, 1)

@@ -63,12 +63,17 @@ class Reading:
 def read_patches(trees: Trees, upstream: Upstream, version: str) -> tuple[Reading, Names]:
     """The patches that a package makes with one version of transformers, and what its names mean then."""
     guards = Guards(trees, version)
+    before = _references(trees)
     live = {module: guards.live(module) for module in list(trees)}
+    uncalled = before - _references(live)
     names = Names(live)
     texts: dict[str, str] = {}
     reading = Reading()
     patches: dict[tuple[str, str, str], MonkeyPatch] = {}
     for site in (site for module in live for site in _sites(module, live[module])):
+        if uncalled & {getattr(block, "name", "") for block in site.scopes}:
+            reading.left_out.update(["not run with that version"])
+            continue
         definitions = names.definitions(site.module, site.value, site.scopes)
         target = _target(site, names, upstream, live, texts)
         if target is None or not definitions:
@@ -81,6 +86,13 @@ def read_patches(trees: Trees, upstream: Upstream, version: str) -> tuple[Readin
         patch.replacements.extend(d for d in definitions if d.node not in known)
     reading.patches = list(patches.values())
     return reading, names
+
+
+def _references(trees: Trees) -> set[str]:
+    """Every name that a package's modules read, attributes and imports included."""
+    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def _target(

@@ -23,6 +23,7 @@ _OPERATORS: dict[type[ast.cmpop], Callable[[Version, Version], bool]] = {
 _SIGNS = {"<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq, "!=": ast.NotEq}
 _PARSING = frozenset(["parse", "Version", "LooseVersion", "StrictVersion", "str"])
 _PARTS = frozenset(["base_version", "release", "public"])
+_NUMBERS = frozenset(["major", "minor", "micro"])
 _REFUSING = frozenset(["check_version", "require_version"])
 
 
@@ -54,7 +55,7 @@ class Guards:
         if not depth:
             return None
         if isinstance(node, ast.Constant):
-            return _parsed(node.value) if isinstance(node.value, (str, bool)) else None
+            return _parsed(node.value) if isinstance(node.value, (str, int)) else None
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             truth = self.truth(module, node.operand, known)
             return None if truth is None else not truth
@@ -64,6 +65,9 @@ class Guards:
             return self._result(module, node, known, depth)
         if isinstance(node, ast.Attribute) and node.attr in _PARTS:
             return self.value(module, node.value, known, depth - 1)
+        if isinstance(node, ast.Attribute) and node.attr in _NUMBERS:
+            whole = self.value(module, node.value, known, depth - 1)
+            return Version(str(getattr(whole, node.attr))) if isinstance(whole, Version) else None
         if isinstance(node, ast.Attribute):
             return self.version if ast.unparse(node) == "transformers.__version__" else None
         if isinstance(node, ast.Name):
@@ -118,7 +122,7 @@ class Guards:
         if tree is None:
             return None
         values = self._assigned(module).get(name, [])
-        if len(values) == 1:
+        if len({ast.dump(value) for value in values}) == 1:
             return self.value(module, values[0], {}, depth - 1)
         source = self._imports(module).get(name)
         if values or source is None:
@@ -193,10 +197,10 @@ class _Pruner(ast.NodeTransformer):
         return block
 
 
-def _parsed(value: str | bool) -> Value:
+def _parsed(value: str | int) -> Value:
     if isinstance(value, bool):
         return value
     try:
-        return Version(value)
+        return Version(str(value))
     except InvalidVersion:
-        return value
+        return str(value)

@@ -43,6 +43,8 @@ class Callers:
     def _by_callee(self) -> dict[str, list[Call]]:
         calls: dict[str, list[Call]] = {}
         for call, callees in self.evident:
+            if self.is_unused(call.owner.partition(".")[0]):
+                continue
             for dotted in {callee.dotted for callee in callees if callee.module is self._module}:
                 calls.setdefault(dotted, []).append(call)
         return calls
@@ -75,6 +77,20 @@ class Callers:
         if method in ("forward", "__init__"):
             return self.is_for_users(name)
         return method in self._handed_on or method in self._library.called_names(self._package)
+
+    def is_unused(self, name: str) -> bool:
+        """Whether nothing in the module refers to a class or function of upstream's, nor exports it."""
+        if not name or self._is_own(name) or self._module.uses.get(name):
+            return False
+        return name not in self._exported
+
+    @cached_property
+    def _exported(self) -> set[str]:
+        """The strings of ``__all__``; every definition where there is none."""
+        names = set()
+        for statement in self._module.index.assigned.get("__all__", ()):
+            names |= {n.value for n in ast.walk(statement) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        return names or set(self._module.index.definitions)
 
     def are_own(self, dotted: str) -> bool:
         """Whether only the config's own code calls a method: nothing else reads the attributes that hold instances.
@@ -110,7 +126,7 @@ class Callers:
             target = node.targets[0] if isinstance(node, ast.Assign) else None
             if isinstance(node, ast.Assign) and isinstance(target, ast.Attribute):
                 calls = (call for call in ast.walk(node.value) if isinstance(call, ast.Call))
-                makers |= {id(call.func): target.attr for call in calls}
+                makers |= {id(_maker(call)): target.attr for call in calls}
             is_look = isinstance(node, ast.Call) and called_name(node) == "isinstance"
             if is_look or (target is not None and last_name(target) == "_can_record_outputs"):
                 makers |= {id(inner): "" for inner in ast.walk(node) if isinstance(inner, ast.Name)}
@@ -122,9 +138,11 @@ class Callers:
         readers: dict[str, set[tuple[str, str]]] = {}
         for owner, function in self._functions():
             attributes = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
+            calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+            counted = {id(argument) for call in calls if called_name(call) == "len" for argument in call.args}
             parts = {id(_whole(node.value)): node.attr for node in attributes}
-            for node in attributes:
-                if isinstance(node.ctx, ast.Load):
+            for node in attributes if not self.is_unused(owner.partition(".")[0]) else ():
+                if isinstance(node.ctx, ast.Load) and id(node) not in counted:
                     readers.setdefault(node.attr, set()).add((owner, parts.get(id(node), "")))
         return readers
 
@@ -169,6 +187,12 @@ class Callers:
         line = self._inference.bases(Class(self._module, node)) if node is not None else ()
         bases = {last_name(base) for cls in line if cls is not None for base in cls.node.bases}
         return bool(_HEAD.search(name)) or "GenerationMixin" in bases
+
+
+def _maker(call: ast.Call) -> ast.expr:
+    """The class that a call makes something of: ``Model`` in ``Model(config)`` and ``Model._from_config(config)``."""
+    is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "_from_config"
+    return call.func.value if isinstance(call.func, ast.Attribute) and is_method else call.func
 
 
 def _whole(node: ast.expr) -> ast.expr:

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject, Weight
 from patchgen_core.errors import Location
 from patchgen_core.syntax.inference import Callee
 from patchgen_core.syntax.nodes import Function, decorator_name, without_docstring
@@ -77,7 +77,9 @@ def check(subject: Subject) -> Iterator[Finding]:
                 is_own = bool(call.owner) and subject.is_own(call.owner)
                 declared = None if is_own else _declared(subject, callee)
                 target = call.owner or callee.dotted
-                yield Finding(message, hint, call.node, target, declared, not is_own and declared is None)
+                weight: Weight | None = "warning" if subject.callers.is_unused(call.owner.partition(".")[0]) else None
+                is_upstream = not is_own and declared is None
+                yield Finding(message, hint, call.node, target, declared, is_upstream, weight)
 
 
 def _misfit(call: Call, callee: Callee) -> str:

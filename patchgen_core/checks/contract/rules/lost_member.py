@@ -12,8 +12,10 @@ from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.inference import Inference
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, all_methods, inside, statements
+from patchgen_core.syntax.signatures import instance_name
 
 _REGISTERING = frozenset(["register_buffer", "register_parameter", "add_module", "register_module"])
+_KNOWN = frozenset(["super", "isinstance", "hasattr", "getattr", "setattr", "type", "print", "id", "len"])
 _UPSTREAM = """
 class Attention:
     def __init__(self, config):
@@ -43,9 +45,24 @@ def _lost_members(subject: Subject, name: str, cls: Class) -> set[str]:
     before = subject.upstream.cls(name)
     if before is None:
         return set()
+    if _hands_itself_on(subject, name):
+        return set()
     ours = _members(subject.inference, cls)
     theirs = _members(subject.upstream_inference, Class(subject.upstream, before))
     return set() if ours is None or theirs is None else theirs - ours
+
+
+def _hands_itself_on(subject: Subject, name: str) -> bool:
+    """Whether a patched ``__init__`` passes the instance to a function of elsewhere, such as upstream's own."""
+    function = subject.generated.function(f"{name}.__init__")
+    if function is None or not subject.is_own(f"{name}.__init__"):
+        return False
+    instance = instance_name(function)
+    for call in (node for node in inside(function) if isinstance(node, ast.Call)):
+        is_known = not isinstance(call.func, ast.Name) or call.func.id in _KNOWN
+        if not is_known and any(isinstance(a, ast.Name) and a.id == instance for a in call.args):
+            return True
+    return False
 
 
 def _members(inference: Inference, cls: Class) -> set[str] | None:

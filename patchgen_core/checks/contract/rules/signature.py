@@ -22,7 +22,11 @@ _LAST_HINT = "Move it behind upstream's parameters: nothing passes so many by po
 _KWARGS_HINT = "Its **kwargs are read for it, or handed on. Name it as a parameter all the same if you can."
 _SAVING_HINT = "generate() passes it where a forward names it, to save work. Take it, for the memory that it saves."
 _OWN_HINT = "Only the config's own code calls it here, but whoever counts on upstream's signature does not fit."
+_FOR_CACHES = frozenset(["cache_position"])
+"""What only ``generate()`` passes to a model."""
 _UNSEEN_HINT = "No call is in sight that lacks it, but whoever counts on upstream's signature does not pass it."
+_PREPARING = "prepare_inputs_for_generation"
+_PREPARING_HINT = "generate() passes all but the ids by name, and what is left out here does not reach the forward."
 _SAVING = frozenset(["logits_to_keep", "num_logits_to_keep"])
 """What generic code passes only to a forward that names it, and nothing but work depends on."""
 _SAFE_HINT = "Every call in this module fits, but whoever counts on upstream's signature does not: keep it if you can."
@@ -111,15 +115,18 @@ def _judged(
     if change.kind in ("renamed", "dropped") and not reaching:
         if named <= _handed_on(subject, replaced, ours):
             return "warning", _KWARGS_HINT
-        if named <= _SAVING and not any(named & {keyword.arg for keyword in call.node.keywords} for call in calls):
+        is_needless = named <= _SAVING or (named <= _FOR_CACHES and _is_left_out(subject, replaced.dotted, named))
+        if is_needless and not any(named & {keyword.arg for keyword in call.node.keywords} for call in calls):
             return "warning", _SAVING_HINT
     lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
     if change.kind != "limited" and callers.are_own(replaced.dotted) and not _misfits(calls, ours, lost):
         return (None, "") if change.kind in ("required", "star") else ("warning", _OWN_HINT)
     fit = all(_fits(subject, call, ours, change, lost) for call in calls)
     is_safe = are_known and fit
-    if change.kind == "required" and fit and not is_safe and not callers.are_outside(replaced.dotted):
+    if change.kind in ("required", "star") and fit and not is_safe and not callers.are_outside(replaced.dotted):
         return "warning", _UNSEEN_HINT
+    if ours.takes_kwargs and change.kind in ("dropped", "moved") and replaced.dotted.endswith(f".{_PREPARING}"):
+        return "warning", _PREPARING_HINT
     if not is_safe or (change.kind == "renamed" and reaching and _differ(subject, change.theirs, change.names[0])):
         return "error", _HINT
     return (None, "") if change.kind in ("required", "star") else ("warning", _SAFE_HINT)
@@ -141,8 +148,19 @@ def _handed_on(subject: Subject, replaced: Replaced, ours: Signature) -> set[str
     name, _, method = replaced.dotted.partition(".")
     if method != "forward" or not subject.callers.is_for_users(name):
         return names
-    prepares = subject.generated.function(f"{name}.prepare_inputs_for_generation")
+    prepares = subject.generated.function(f"{name}.{_PREPARING}")
     return names & {parameter.name for parameter in read_parameters(prepares)} if prepares is not None else set()
+
+
+def _is_left_out(subject: Subject, dotted: str, names: set[str]) -> bool:
+    """Whether the config's own code prepares a head's inputs for ``generate()``, and names none of some parameters."""
+    name, _, method = dotted.partition(".")
+    prepares = subject.generated.function(f"{name}.{_PREPARING}")
+    if prepares is None or method != "forward" or not subject.is_own(f"{name}.{_PREPARING}"):
+        return False
+    passed = {str(node.value) for node in ast.walk(prepares) if isinstance(node, ast.Constant)}
+    passed |= {keyword.arg or "" for keyword in ast.walk(prepares) if isinstance(keyword, ast.keyword)}
+    return not names & passed
 
 
 def _taken_elsewhere(subject: Subject, call: Call, replaced: Replaced) -> list[set[str]]:
@@ -213,9 +231,10 @@ RULE = Rule(
         "trainers, by upstream code in this module that no patch touches. An override that drops, renames or moves "
         "a parameter, or loses `**kwargs`, works in the one call its author had in mind. Elsewhere it raises, or "
         "worse: an argument passed by position lands in another parameter, and one that `**kwargs` swallows is "
-        "never looked at. Where every caller stands in the module and fits, a parameter that is renamed or dropped is "
-        "a warning, and one more that is required is none. A new parameter in front of upstream's is an error where a "
-        "call passes so many by position, else a warning."
+        "never looked at. Where every caller stands in the module and fits, or is the config's own, a parameter that "
+        "is renamed or dropped is a warning, and one more that is required is none; one that `**kwargs` hand on to "
+        "what takes it is a warning too. A new parameter in front of upstream's is an error where a call passes so "
+        "many by position, else a warning."
     ),
     failing=Example(
         """
