@@ -133,10 +133,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what stands in folders that need torch."""
+    """Mark what stands in folders that need torch, and begin with the files in which something takes long.
+
+    A long test that comes last keeps one worker busy while the others have nothing left.
+    """
     for item in items:
         if item.path.is_relative_to(TESTS) and needs_torch(item.path):
             item.add_marker("torch")
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long)
 
 
 TABLE = '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\ndiffs = true\n'
