@@ -314,8 +314,6 @@ def test_a_class_whose_instances_only_own_code_reads_is_called_by_it_alone(work:
     assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS) == {message: "warning"}
     reader = "\n    def swapped(self, function):\n        return function(self.blocks)\n"
     assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error", star: "warning"}
-    listed = "\n\nTABLE = {'block': Block}\n"
-    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + listed) == {message: "error", star: "warning"}
 
 
 IMPORTED = """
@@ -337,3 +335,25 @@ def test_dropped_where_an_imported_function_takes_it_is_a_warning(work: Workspac
     assert weights(work, IMPORTED, upstream) == {message.format("s 'mask', 'size'"): "warning"}
     work.write("acme/forwards.py", "def shared_forward(model, x, **kwargs):\n    return model.layer(x)\n")
     assert weights(work, IMPORTED, upstream) == {message.format("s 'mask', 'size'"): "error"}
+
+
+def test_classes_that_are_only_looked_at_and_tables_that_nothing_reads_call_nothing(work: Workspace) -> None:
+    block = override("Block.forward", "self, x, before_past=None, **kwargs")
+    message = "'Block.forward' calls 'before_past' what upstream's calls 'past'"
+    table = "\n\nBLOCK_CLASSES = {'block': Block}\n"
+    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + table) == {message: "warning"}
+    moving = "\n    def move(self):\n        self.blocks[0] = self.blocks[0].to('cpu')\n"
+    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + moving) == {message: "warning"}
+    reader = f"{table}\n\ndef make(kind):\n    return BLOCK_CLASSES[kind]()\n"
+    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error"}
+
+
+def test_a_function_that_is_handed_to_use_kernelized_func_is_known_by_its_calls(work: Workspace) -> None:
+    message = "'rotate' drops the parameter 'dim' of upstream's"
+    rotates = (
+        "@use_kernelized_func(rotate)\nclass Attention:\n    def forward(self, x):\n        return rotate(x, x)\n"
+    )
+    text = f"def rotate(q, k, dim=1):\n    return q\n\n\n{rotates}"
+    assert weights(work, override("rotate", "q, k"), text) == {message: "warning"}
+    handed = text.replace("use_kernelized_func", "another")
+    assert weights(work, override("rotate", "q, k"), handed) == {message: "error"}

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, last_name
+from patchgen_core.syntax.nodes import DEFINITIONS, FUNCTIONS, all_methods, last_name
 from tools.monkey_patches.names import Defined, Names, Trees, Upstream
 from tools.monkey_patches.versions import Guards
 
@@ -112,6 +112,8 @@ def _target(
     owner, _, method = target.partition(".")
     definition = upstream.definition(module, owner)
     if definition is None or (method and not isinstance(definition, ast.ClassDef)) or "." in method:
+        return None
+    if name.startswith("?") and method not in [function.name for function in all_methods(definition)]:
         return None
     return module, target
 

@@ -67,7 +67,7 @@ class Callers:
             return False
         name, _, method = dotted.partition(".")
         if not method:
-            called = {id(call.node.func) for call in self._by_callee[dotted]}
+            called = {id(call.node.func) for call in self._by_callee[dotted]} | self._decorating
             return all(id(use.node) in called or use.moment == "annotation" for use in self._module.uses.get(name, ()))
         return not self.are_outside(dotted)
 
@@ -80,9 +80,17 @@ class Callers:
 
     def is_unused(self, name: str) -> bool:
         """Whether nothing in the module refers to a class or function of upstream's, nor exports it."""
-        if not name or self._is_own(name) or self._module.uses.get(name):
+        uses = self._module.uses.get(name, ())
+        if not name or self._is_own(name) or any(self._makers.get(id(use.node)) != "" for use in uses):
             return False
         return name not in self._exported
+
+    @cached_property
+    def _decorating(self) -> set[int]:
+        """The ``id`` of what ``@use_kernelized_func`` gets: classes call it as the function itself."""
+        classes = (n for nodes in self._module.index.definitions.values() for n in nodes)
+        decorators = (d for node in classes for d in node.decorator_list if isinstance(d, ast.Call))
+        return {id(a) for d in decorators if called_name(d) == "use_kernelized_func" for a in d.args}
 
     @cached_property
     def _exported(self) -> set[str]:
@@ -128,7 +136,8 @@ class Callers:
                 calls = (call for call in ast.walk(node.value) if isinstance(call, ast.Call))
                 makers |= {id(_maker(call)): target.attr for call in calls}
             is_look = isinstance(node, ast.Call) and called_name(node) == "isinstance"
-            if is_look or (target is not None and last_name(target) == "_can_record_outputs"):
+            is_unread = isinstance(target, ast.Name) and target.id.isupper() and not self._module.uses.get(target.id)
+            if is_look or is_unread or (target is not None and last_name(target) == "_can_record_outputs"):
                 makers |= {id(inner): "" for inner in ast.walk(node) if isinstance(inner, ast.Name)}
         return makers
 
@@ -139,10 +148,12 @@ class Callers:
         for owner, function in self._functions():
             attributes = [node for node in ast.walk(function) if isinstance(node, ast.Attribute)]
             calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-            counted = {id(argument) for call in calls if called_name(call) == "len" for argument in call.args}
+            kept = {id(argument) for call in calls if called_name(call) == "len" for argument in call.args}
+            items = [n for n in ast.walk(function) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+            kept |= {id(_whole(item)) for item in items}
             parts = {id(_whole(node.value)): node.attr for node in attributes}
             for node in attributes if not self.is_unused(owner.partition(".")[0]) else ():
-                if isinstance(node.ctx, ast.Load) and id(node) not in counted:
+                if isinstance(node.ctx, ast.Load) and id(node) not in kept:
                     readers.setdefault(node.attr, set()).add((owner, parts.get(id(node), "")))
         return readers
 

@@ -115,11 +115,13 @@ def _judged(
     if change.kind in ("renamed", "dropped") and not reaching:
         if named <= _handed_on(subject, replaced, ours):
             return "warning", _KWARGS_HINT
-        is_needless = named <= _SAVING or (named <= _FOR_CACHES and _is_left_out(subject, replaced.dotted, named))
+        is_needless = named <= _SAVING or (
+            named <= _FOR_CACHES and (ours.takes_kwargs or _is_left_out(subject, replaced.dotted, named))
+        )
         if is_needless and not any(named & {keyword.arg for keyword in call.node.keywords} for call in calls):
             return "warning", _SAVING_HINT
     lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
-    if change.kind != "limited" and callers.are_own(replaced.dotted) and not _misfits(calls, ours, lost):
+    if change.kind != "limited" and callers.are_own(replaced.dotted) and not any(misfit(c.node, ours) for c in calls):
         return (None, "") if change.kind in ("required", "star") else ("warning", _OWN_HINT)
     fit = all(_fits(subject, call, ours, change, lost) for call in calls)
     is_safe = are_known and fit
@@ -207,11 +209,6 @@ def _fits(subject: Subject, call: Call, ours: Signature, change: SignatureChange
     if change.kind == "renamed" and subject.is_own(call.owner) and change.names[0] in {k.arg for k in node.keywords}:
         return True  # its author knows the name, whatever else the stars hold
     return not has_stars
-
-
-def _misfits(calls: list[Call], ours: Signature, lost: set[str]) -> bool:
-    """Whether some call passes what ours does not take, or what it no longer looks at."""
-    return any(misfit(call.node, ours) or lost & {keyword.arg for keyword in call.node.keywords} for call in calls)
 
 
 def _differ(subject: Subject, theirs: str, ours: str) -> bool:
