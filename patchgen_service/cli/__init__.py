@@ -23,6 +23,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     add("--port", type=int, help="port to listen at (default: 8765)")
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", help="default: serve until told to stop")
     _add_people(commands)
+    _add_keeping(commands)
     return parser
 
 
@@ -37,9 +38,13 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
         from patchgen_service.cli.people import add_repository_of
 
         return add_repository_of(options)
-    from patchgen_service.cli.serving import serve
+    if options.action in ("backup", "restore", "migrate"):
+        from patchgen_service.cli.keeping import keep
 
-    return serve(options)
+        return keep(options)
+    from patchgen_service.cli.serving import serve, work
+
+    return work(options) if options.action == "worker" else serve(options)
 
 
 def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -64,3 +69,26 @@ def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--poll", type=int, default=0, metavar="SECONDS", help="look for pushes that often")
     parser.add_argument("--public", action="store_true", help="everybody who reaches the service may look")
     parser.add_argument("--trusted", action="store_true", help="run its code without isolation")
+
+
+def _add_keeping(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "backup", help="write all that is remembered to one file", description="Write a backup."
+    )
+    parser.add_argument("file", type=Path)
+    parser = commands.add_parser("restore", help="fill an empty service from a backup", description="Read a backup.")
+    parser.add_argument("file", type=Path)
+    parser = commands.add_parser(
+        "migrate",
+        help="bring the database to this version, or copy it to PostgreSQL",
+        description="Bring the database to this version's tables, which 'serve' does by itself; or copy it.",
+    )
+    parser.add_argument(
+        "--to", metavar="URL", default="", help="an empty database, such as postgresql://user@host/name"
+    )
+    parser = commands.add_parser(
+        "worker",
+        help="carry out runs for a service elsewhere",
+        description="Carry out runs from a database on PostgreSQL.",
+    )
+    parser.add_argument("--name", default="", help="the same after a restart (default: the machine's)")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -19,19 +21,92 @@ from patchgen_service.secrets import open_secrets
 from patchgen_service.settings import LOOPBACK, ServiceSettings, read_settings
 from patchgen_service.store import Store
 from patchgen_service.web.app import build_app
-from patchgen_service.web.site import Site
+from patchgen_service.web.site import NoWork, Site, Work
+
+_LOG = logging.getLogger("patchgen.service")
 
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
     settings = settings_of(options)
-    site = open_site(settings)
+    work = LateWork()
+    site = open_site(settings, work)
     listener = _listen(settings.host, settings.port)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     print(f"patchgen serves http://{host}:{listener.getsockname()[1]}", flush=True)
     config = uvicorn.Config(build_app(site), log_level="warning", lifespan="off", server_header=False)
-    _Server(config).run(sockets=[listener])
+    background = _Background(site, work)
+    try:
+        _Server(config).run(sockets=[listener])
+    finally:
+        background.stop()
     return 0
+
+
+def work(options: argparse.Namespace) -> int:
+    """Carry out runs for a service elsewhere, on the same database, until a signal; returns the exit code."""
+    from patchgen_service.cli.background import work_until
+
+    settings = settings_of(options)
+    if not settings.database.startswith("postgresql"):
+        raise PatchgenError(
+            "workers of other machines need PostgreSQL", None, "Set 'database', or PATCHGEN_DATABASE, to its URL."
+        )
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    name = options.name or socket.gethostname()
+    print(f"patchgen carries out runs as '{name}'", flush=True)
+    work_until(open_site(settings), name, stopped)
+    return 0
+
+
+class LateWork:
+    """Hands on what pages ask for, once the background work is there; what is asked for before is found by it."""
+
+    def __init__(self) -> None:
+        self.jobs: Work | None = None
+
+    def begin(self, run_id: str) -> None:
+        """Carry out a run."""
+        if self.jobs is not None:
+            self.jobs.begin(run_id)
+
+    def cancel(self, run_id: str) -> None:
+        """Stop a run."""
+        if self.jobs is not None:
+            self.jobs.cancel(run_id)
+
+    def approve(self, approval_id: int) -> None:
+        """Carry out an approval."""
+        if self.jobs is not None:
+            self.jobs.approve(approval_id)
+
+
+class _Background:
+    """The background work of this process, which begins after the first page can be seen."""
+
+    def __init__(self, site: Site, work: LateWork) -> None:
+        self._site, self._work = site, work
+        self._stop: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._start, name="start of the jobs", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop; what is under way is resumed by the next start."""
+        self._thread.join()
+        self._stop()
+
+    def _start(self) -> None:
+        from patchgen_service.cli.background import make_jobs
+
+        try:
+            jobs = make_jobs(self._site)
+            jobs.start()
+        except Exception:
+            _LOG.exception("the background work did not start: pages are shown, and no run is carried out")
+            return
+        self._work.jobs, self._stop = jobs, jobs.stop
 
 
 def settings_of(options: argparse.Namespace) -> ServiceSettings:
@@ -39,7 +114,7 @@ def settings_of(options: argparse.Namespace) -> ServiceSettings:
     return read_settings(options.data, os.environ, options.config, host=options.host, port=options.port)
 
 
-def open_site(settings: ServiceSettings) -> Site:
+def open_site(settings: ServiceSettings, work: Work | None = None) -> Site:
     """What pages work with: the database, made or brought to this version, the stored files and the secrets."""
     settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     secrets = open_secrets(settings.folder, os.environ, settings.is_local)
@@ -57,6 +132,7 @@ def open_site(settings: ServiceSettings) -> Site:
         make_transactions(engine),
         hosts,
         public.scheme == "https",
+        work=work or NoWork(),
     )
 
 
