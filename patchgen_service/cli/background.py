@@ -14,7 +14,7 @@ from patchgen_service.database.tables import Approval, Repository, Run
 from patchgen_service.database.words import UNFINISHED
 from patchgen_service.forges.clients import make_client
 from patchgen_service.git.writing import Author
-from patchgen_service.isolation.commands import Kind
+from patchgen_service.isolation.box import Kind
 from patchgen_service.isolation.probe import find_isolation
 from patchgen_service.jobs.run_job import make_order
 from patchgen_service.jobs.service import Chore, Jobs

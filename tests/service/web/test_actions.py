@@ -110,7 +110,7 @@ def test_a_run_is_cancelled_and_begun_again(sqlite_team: Team, approver: Visitor
     assert "Waiting for a worker" in words_of(answer.text)
     with sqlite_team.transactions() as session:
         runs = session.scalars(select(Run).where(Run.number > before)).all()
-        assert [(run.sha, run.status) for run in runs] == [(SHA, "pending")]
+        assert [(run.sha, run.status) for run in runs] == [(last.sha, "pending")]
 
 
 def test_the_patch_is_one_that_git_applies(sqlite_team: Team, approver: Visitor) -> None:

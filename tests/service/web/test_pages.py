@@ -55,8 +55,9 @@ def test_a_run_shows_what_is_new_then_its_diff_then_what_to_do(sqlite_team: Team
         "patchgen --check --fix",
         "All configs",
     )
-    places = [page.index(part) for part in parts]
-    assert places == sorted(places)
+    at = 0
+    for part in parts:
+        at = page.index(part, at)
 
 
 def test_names_of_others_are_shown_as_they_are_and_run_nowhere(sqlite_team: Team, visitor: Visitor) -> None:
