@@ -74,6 +74,8 @@ def _footer(detail: RunDetail, base_url: str) -> list[str]:
     if detail.baseline is not None:
         baseline = f"[run {detail.baseline.number}]({run_address(base_url, detail.baseline.id)})"
         text += f", compared with {baseline}: {markdown.escape(one_line(detail.baseline_reason))}"
+    elif detail.baseline_reason:
+        text += f"; baseline: {markdown.escape(one_line(detail.baseline_reason))}"
     lines = [f"{text}."]
     if any(file.kind in ("generated", "removed") for file in detail.files):
         lines += [
