@@ -193,8 +193,18 @@ def explain_exception(where: str, error: Exception, request: ParityRequest) -> P
         if any(first <= (frame.lineno or 0) <= last for first, last in patch.lines)
     ]
     location = running[0].declared if running else request.declared
-    said = [f"The patch of '{running[0].target}' was running."] if running else []
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        said.append(install_hint(error.name))
+    patch_hint = f"The patch of '{running[0].target}' was running. " if running else ""
+    hint = f"{patch_hint}{_describe_remedy(error, text)}".strip()
     message = f"{where}: the patched model raises {type(error).__name__}: {text}"
-    return Problem(message, location, " ".join(said), describe_frames(every))
+    return Problem(message, location, hint, describe_frames(every))
+
+
+def _describe_remedy(error: Exception, text: str) -> str:
+    """What may be missing that a trainer has and a test has not; empty where nothing tells."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return install_hint(error.name)
+    if "process group" in text:
+        return "A set-up can begin a group of one process ([tool.patchgen] setup)."
+    if isinstance(error, AssertionError) or "NoneType" in text:
+        return "If the project's collator gives what is missing, a set-up adds it (ModelSetup.add_inputs)."
+    return ""
