@@ -37,7 +37,7 @@ class ParitySettings:
     leave_out: tuple[tuple[str, str], ...] = ()
 
     @property
-    def heads(self) -> tuple[tuple[str, str], ...]:
+    def head_patterns(self) -> tuple[tuple[str, str], ...]:
         """The patterns of names of heads, each with the key that has it."""
         keys = [("leave_out", known) for known, _ in self.leave_out]
         keys += [("tolerance", known) for known, _ in self.tolerance if HEAD_MARK in known]

@@ -9,7 +9,7 @@ import pytest
 from patchgen_core.checks.contract.parity_rules import PARITY_RULES
 from patchgen_core.checks.contract.rule import Example, Rule
 from patchgen_core.checks.contract.run import wanted_codes
-from patchgen_core.checks.parity.findings import judge, unknown_implementations
+from patchgen_core.checks.parity.findings import judge, unknown_heads, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.errors import Problem
@@ -234,10 +234,14 @@ def test_tolerance_for_what_is_not_offered_is_told(work: Workspace) -> None:
         config.tolerate(8, "bf16 loss", implementation="liger_kernels")
         config.tolerate(8, "known", implementation="liger_kernel")
         config.tolerate(8, "all of them")
+        config.tolerate(8, "of one head", head="LlamaForCausalLMs")
         """,
         preamble=PREAMBLE,
     )
     tolerances = work.load().config.tolerances
+    (head,) = unknown_heads(tolerances, ["LlamaForCausalLM"])
+    assert head.title == "PG300 tolerate: the generated module has no class 'LlamaForCausalLMs'"
+    assert head.hint == "Did you mean 'LlamaForCausalLM'?"
     (problem,) = unknown_implementations(tolerances, ("eager", "liger_kernel"))
     assert problem.title == "PG300 tolerate: there is no implementation 'liger_kernels' here"
     assert problem.hint == "Did you mean 'liger_kernel'? Checked here: eager, liger_kernel."

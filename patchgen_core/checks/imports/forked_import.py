@@ -59,7 +59,7 @@ class ImportReport:
         exported: the names in its ``__all__``.
         absent: those of these names, and of the expected ones, that it does not define.
         output: the last that it wrote.
-        set_up: why it was not tried after the project's set-ups, as a sentence; empty where it need not be or was.
+        setup_failure: why the set-ups could not run before it, as a sentence; empty where they did or need not.
     """
 
     died: str = ""
@@ -70,7 +70,7 @@ class ImportReport:
     exported: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     output: str = ""
-    set_up: str = ""
+    setup_failure: str = ""
 
 
 def import_in_fork(request: ImportRequest) -> ImportReport:

@@ -66,7 +66,9 @@ class Importer:
             try:
                 report = self._import(self._set_up_worker, replace(request, setups=self.setups))
             except PatchgenError as error:
-                report = replace(report, set_up=f"Where its set-up is to run first, {error.problems[0].message}.")
+                report = replace(
+                    report, setup_failure=f"Where its set-up is to run first, {error.problems[0].message}."
+                )
             if not report.error and not report.died:
                 names = " and ".join(map(repr, self.setups))
                 notes = (f"imports where the set-up {names} has run, and not without: {alone}",)
@@ -122,7 +124,7 @@ def _problems(artifact: Artifact, text: str, report: ImportReport) -> Iterator[P
     plan, name, location = artifact.plan, artifact.path.name, artifact.plan.config.location
     if report.died:
         message = f"{name} dies when it is imported: {report.died}"
-        yield Problem(message, location, report.set_up, report.output)
+        yield Problem(message, location, report.setup_failure, report.output)
     elif report.error:
         yield _import_problem(artifact, text, report)
     elif report.file is None or os.path.realpath(report.file) != os.path.realpath(artifact.path):
@@ -153,7 +155,7 @@ def _import_problem(artifact: Artifact, text: str, report: ImportReport) -> Prob
     file, line = frames[-1] if frames else (str(artifact.path), 0)
     if os.path.realpath(file) != os.path.realpath(artifact.path):
         hint = f"Raised in {display_path(file)}, line {line}. {hint}".strip()
-    hint = f"{hint} {report.set_up}".strip()
+    hint = f"{hint} {report.setup_failure}".strip()
     shown = excerpt(text, own[-1]) if own else ""
     return Problem(f"{where} does not import: {report.error}", location, hint, shown)
 

@@ -151,7 +151,7 @@ class HeadError(Exception):
 
 
 @contextmanager
-def checking(head: str) -> Iterator[None]:
+def name_head_in_errors(head: str) -> Iterator[None]:
     """Have errors that nothing catches tell which model class was being checked."""
     try:
         yield
@@ -231,7 +231,7 @@ def check_heads(subject: GeneratedModule, check: Callable[[type[PreTrainedModel]
     """The results for the generated module's heads as one."""
     results: dict[str, CheckResult] = {}
     for cls in model_heads(generated_module(subject)):
-        with checking(cls.__name__):
+        with name_head_in_errors(cls.__name__):
             results[cls.__name__] = check(cls)
     if not results:
         return make_result(skipped=f"{subject.module} has no class that ends in {' or '.join(_HEADS)}")

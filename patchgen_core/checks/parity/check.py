@@ -14,7 +14,7 @@ from patchgen_core.checks.contract.parity_codes import UNUSED
 from patchgen_core.checks.contract.run import wanted_codes
 from patchgen_core.checks.model_process.check import ModelCheck, model_process
 from patchgen_core.checks.model_process.process import ModelProcess
-from patchgen_core.checks.parity.findings import judge, unknown_implementations
+from patchgen_core.checks.parity.findings import judge, unknown_heads, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.slots import read_slots, text_of_blocks
@@ -136,7 +136,7 @@ class ParityCheck(ModelCheck):
 
 def refuse_unknown_heads(project: Project) -> None:
     """Raise a PatchgenError where no generated module has a head that the project's settings for parity name."""
-    patterns = project.parity.heads
+    patterns = project.parity.head_patterns
     folders = {project.output_folder(path) for path in project.find_configs()} if patterns else set()
     texts = [read_text(file) or "" for folder in folders for file in folder.glob("*.py")]
     classes = {name for text in texts for name in _CLASS.findall(text)}
@@ -160,14 +160,14 @@ def compare_model(
     the project's; ``fresh`` uses the text that was generated now, whatever stands on disk.
     """
     project, config = process.project, artifact.plan.config
-    settings = project.parity
+    settings, text = project.parity, artifact.text if fresh else read_text(artifact.path) or ""
     request = ParityRequest(
         module=project.module_name(artifact.path),
         path=str(artifact.path),
         upstream=artifact.plan.upstream.module,
         implementation=implementation,
         declared=config.location,
-        patches=patched_code(artifact, artifact.text if fresh else read_text(artifact.path) or ""),
+        patches=patched_code(artifact, text),
         tolerances=tuple(config.tolerances),
         project_tolerances=dict(settings.tolerance),
         toy_config=config.toy_config,
@@ -184,5 +184,6 @@ def compare_model(
     codes = wanted_codes(project, path, project.module_name(path))
     if UNUSED in codes and request.offered[:1] == (implementation,):  # once for all implementations
         unknown = unknown_implementations(config.tolerances, request.offered)
+        unknown += unknown_heads(config.tolerances, _CLASS.findall(text))
         result = replace(result, warnings=(*result.warnings, *unknown))
     return judge(result, config.allowed, codes)

@@ -7,10 +7,10 @@ from dataclasses import replace
 from types import ModuleType
 
 from patchgen_core.checks.model_process.answering import (
-    checking,
     generated_module,
     import_module,
     model_setup,
+    name_head_in_errors,
     references,
     register_kernels,
 )
@@ -91,7 +91,7 @@ def _check(
             return make_result(skipped=f"nothing in {generated.__name__} is bound to {implementation}")
         compared = [head for head in heads if head.name not in comparison.skipped]
         for head in compared:
-            with checking(head.name):
+            with name_head_in_errors(head.name):
                 comparison.compare(head, is_main=head is compared[0])
     comparison.notes += [f"{name} is skipped: {reason}" for name, reason in comparison.skipped.items()]
     if not comparison.parts and not comparison.problems:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from patchgen_core.checks.contract.parity_codes import CODES, UNUSED
@@ -60,6 +61,18 @@ def unknown_implementations(tolerances: Iterable[Tolerance], offered: Sequence[s
             hint = f"{did_you_mean(name, offered)} Checked here: {', '.join(offered)}.".strip()
             problems.append(Problem(message, tolerance.location, hint, excerpt_at(tolerance.location), UNUSED))
     return problems
+
+
+def unknown_heads(tolerances: Iterable[Tolerance], classes: Collection[str]) -> list[Problem]:
+    """The tolerances for heads that a generated module has not."""
+    found = []
+    for tolerance in tolerances:
+        pattern = tolerance.head
+        if pattern is not None and not any(fnmatchcase(name, pattern) for name in classes):
+            message = f"tolerate: the generated module has no class '{pattern}'"
+            hint, shown = did_you_mean(pattern, classes), excerpt_at(tolerance.location)
+            found.append(Problem(message, tolerance.location, hint, shown, UNUSED))
+    return found
 
 
 def excerpt_at(location: Location) -> str:

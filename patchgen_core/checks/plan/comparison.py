@@ -85,14 +85,16 @@ def check_request(request: ModelRequest) -> CheckResult:
 
     def check(cls: type[PreTrainedModel]) -> CheckResult:
         plan = _plan_for(make, cls)
-        if whole := _find_whole(cls, plan, readers, generated_module(subject)):
+        if whole := _describe_whole(cls, plan, readers, generated_module(subject)):
             return make_result(notes=(whole,))
         return check_plan(cls, plan, readers=readers, setups=setups)
 
     return check_heads(subject, check)
 
 
-def _find_whole(cls: type[PreTrainedModel], plan: object, readers: Sequence[PlanReader], module: ModuleType) -> str:
+def _describe_whole(
+    cls: type[PreTrainedModel], plan: object, readers: Sequence[PlanReader], module: ModuleType
+) -> str:
     """Of which other head of a module a plan is, where this one is a part of it (:func:`find_whole`)."""
     others = [head for head in model_heads(module) if head is not cls]
     if hasattr(cls, "get_parallel_plan") or not others:
