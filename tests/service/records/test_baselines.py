@@ -207,3 +207,16 @@ def test_a_check_that_the_nearest_run_lacks_is_compared_with_the_baseline(team: 
     team.run(sha("b"), {"drift": "drifted"})
     _, changes = choose(team, team.run(sha("c"), {"drift": "drifted", "parity": "failed"}))
     assert changes == {"drift": "known", "parity": "new"}
+
+
+def test_what_was_red_in_an_approved_run_and_green_nearer_is_new(sqlite_team: Team) -> None:
+    team = sqlite_team
+    drifted = team.run(sha("a"), {"drift": "drifted", "parity": "clean"})
+    with team.transactions() as session:
+        session.add(person := Person(name="ada", created=NOW))
+        session.flush()
+        session.add(Approval(run_id=drifted.id, person_id=person.id, digest="d", created=NOW, state="committed"))
+    nearer = team.run(sha("b"), {"drift": "clean", "parity": "failed"})
+    chosen, changes = choose(team, team.run(sha("c"), {"drift": "drifted", "parity": "clean"}))
+    assert (chosen.baseline_id, chosen.previous_id) == (drifted.id, nearer.id)
+    assert changes == {"drift": "new", "parity": "fixed"}

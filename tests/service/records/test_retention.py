@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from service_samples import NOW, make_result
 from service_team import Team
-from sqlalchemy import func, select
+from sqlalchemy import Engine, func, select
 
 from patchgen_service.database.tables import (
     Approval,
@@ -33,7 +33,7 @@ from patchgen_service.database.tables import (
 from patchgen_service.records.baselines import choose_baseline
 from patchgen_service.records.files import keep_file, sweep_files
 from patchgen_service.records.posts import queue_post
-from patchgen_service.records.retention import Removal, remove_old
+from patchgen_service.records.retention import Removal, clean_up, remove_old
 from patchgen_service.settings import Retention, ServiceSettings
 
 LATER = NOW + timedelta(days=1000)
@@ -175,6 +175,18 @@ def test_many_old_runs_go_in_several_steps(team: Team, monkeypatch: pytest.Monke
     removals = [remove(team) for _ in range(2)]
     assert [(removal.runs, removal.is_done) for removal in removals] == [(2, False), (1, True)]
     assert numbers(team) == [4]
+
+
+def test_cleaning_up_takes_as_many_steps_as_it_needs(
+    team: Team, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchgen_service.records.retention.MOST_RUNS", 2)
+    for letter in "abcdef":
+        team.run(letter * 40)
+    with team.transactions() as session:
+        session.add(PeriodicTask(name="retention", done=LATER))
+    removal = clean_up(engine, team.store, SETTINGS, LATER)
+    assert (removal.runs, removal.is_done, numbers(team)) == (5, True, [6])
 
 
 def test_posts_sessions_audit_and_environments_go(team: Team) -> None:
