@@ -357,3 +357,17 @@ def test_a_function_that_is_handed_to_use_kernelized_func_is_known_by_its_calls(
     assert weights(work, override("rotate", "q, k"), text) == {message: "warning"}
     handed = text.replace("use_kernelized_func", "another")
     assert weights(work, override("rotate", "q, k"), handed) == {message: "error"}
+
+
+def test_what_upstream_calls_on_self_is_not_called_by_own_code_alone(work: Workspace) -> None:
+    upstream = BLOCKS.replace(
+        "        return x\n\n\nclass Model", "        return self.mask(x, past)\n\n\nclass Model"
+    )
+    upstream = upstream.replace("class Block:\n", "class Block:\n    def mask(self, x, past):\n        return x\n\n")
+    both = override("Model.reset", "self, module, x=None, past=None, cache=None")
+    masked = override("Block.mask", "self, x, cache")
+    message = "'Block.mask' calls 'cache' what upstream's calls 'past'"
+    assert weights(work, masked + both, upstream)[message] == "error"
+    block = override("Block.forward", "self, x, past=None, **kwargs", "return self.mask(x, {})")
+    assert weights(work, masked + both + block.format("past") + MODEL_OF_BLOCKS, upstream)[message] == "error"
+    assert weights(work, masked + both + block.format("cache=past") + MODEL_OF_BLOCKS, upstream)[message] == "warning"

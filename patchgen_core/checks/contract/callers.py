@@ -111,6 +111,7 @@ class Callers:
             return False
         held, readers = self._attributes_with(name), self._readers
         callers = {owner for attribute in held for owner, part in readers.get(attribute, ()) if part in ("", method)}
+        callers |= {owner for owner, _ in readers.get(method, ())}  # through self and super()
         return bool(held) and all(self._is_own(owner) for owner in callers)
 
     def _attributes_with(self, name: str) -> set[str]:

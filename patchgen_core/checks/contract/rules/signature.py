@@ -121,7 +121,8 @@ def _judged(
         if is_needless and not any(named & {keyword.arg for keyword in call.node.keywords} for call in calls):
             return "warning", _SAVING_HINT
     lost = {p.name for p in theirs.parameters if ours.find(p.name) is None}
-    if change.kind != "limited" and callers.are_own(replaced.dotted) and not any(misfit(c.node, ours) for c in calls):
+    is_fitting = not reaching and not any(misfit(call.node, ours) for call in calls)
+    if change.kind != "limited" and is_fitting and callers.are_own(replaced.dotted):
         return (None, "") if change.kind in ("required", "star") else ("warning", _OWN_HINT)
     fit = all(_fits(subject, call, ours, change, lost) for call in calls)
     is_safe = are_known and fit
