@@ -21,7 +21,7 @@ from patchgen_service.jobs.releases import IndexProblem, watch_releases
 from patchgen_service.jobs.run_job import RunJob, clear_work_folder
 from patchgen_service.jobs.workshop import LOG, Workshop
 from patchgen_service.records.machines import forget_worker, hear_from_worker, take_turn
-from patchgen_service.records.retention import remove_old
+from patchgen_service.records.retention import clean_up
 from patchgen_service.records.runs import RunProblem, end_run, silent_runs, superseded_runs
 
 RUNS, CHORES = "runs", "chores"
@@ -118,7 +118,8 @@ class Jobs:
 
     def _remove_old(self) -> None:
         shop = self._shop
-        shop.change(lambda session: remove_old(session, shop.store, shop.settings, shop.clock()))
+        removal = clean_up(shop.transactions, shop.store, shop.settings, shop.clock())
+        LOG.info("removed what is old: %s", removal)
         days = shop.settings.retention.environments
         if days:
             remove_unused(shop.settings.environments_folder, shop.clock().timestamp() - days * 86400)

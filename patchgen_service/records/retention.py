@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Delete, Engine, and_, delete, exists, func, select, update
+from sqlalchemy import ColumnElement, Delete, and_, delete, exists, func, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
-from patchgen_service.database.engine import give_back_space, make_transactions
+from patchgen_service.database.engine import Transactions, give_back_space
 from patchgen_service.database.statements import insert_once, lock_row, split
 from patchgen_service.database.tables import (
     Approval,
@@ -69,11 +69,12 @@ class Removal:
 _COUNTS = tuple(field.name for field in fields(Removal) if field.name != "is_done")
 
 
-def clean_up(engine: Engine, store: Store, settings: ServiceSettings, now: datetime) -> Removal:
+def clean_up(transactions: Transactions, store: Store, settings: ServiceSettings, now: datetime) -> Removal:
     """Remove all that is old, in transactions that others need not wait long for, and give its space back."""
     total = Removal(is_done=False)
     while not total.is_done:
-        with make_transactions(engine)() as session:
+        with transactions() as session:
+            engine = session.get_bind().engine
             step = remove_old(session, store, settings, now)
         sums = {name: getattr(total, name) + getattr(step, name) for name in _COUNTS}
         total = Removal(**sums, is_done=step.is_done)

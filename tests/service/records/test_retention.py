@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from service_samples import NOW, make_result
 from service_team import Team
-from sqlalchemy import Engine, func, select
+from sqlalchemy import func, select
 
 from patchgen_service.database.tables import (
     Approval,
@@ -177,15 +177,13 @@ def test_many_old_runs_go_in_several_steps(team: Team, monkeypatch: pytest.Monke
     assert numbers(team) == [4]
 
 
-def test_cleaning_up_takes_as_many_steps_as_it_needs(
-    team: Team, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cleaning_up_takes_as_many_steps_as_it_needs(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("patchgen_service.records.retention.MOST_RUNS", 2)
     for letter in "abcdef":
         team.run(letter * 40)
     with team.transactions() as session:
         session.add(PeriodicTask(name="retention", done=LATER))
-    removal = clean_up(engine, team.store, SETTINGS, LATER)
+    removal = clean_up(team.transactions, team.store, SETTINGS, LATER)
     assert (removal.runs, removal.is_done, numbers(team)) == (5, True, [6])
 
 
