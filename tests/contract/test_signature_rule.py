@@ -121,6 +121,13 @@ def override(target: str, parameters: str, body: str = "return x", decorator: st
         ),
         (
             "Model.forward",
+            "self, x, fast=0, safe=0, mask=None, *, scale=1, **kwargs",
+            [
+                "has 'fast', 'safe' before 'mask', where upstream's has nothing",
+            ],
+        ),
+        (
+            "Model.forward",
             "self, x, mask=None, *, scale=1, fast, **kwargs",
             [
                 "requires 'fast', which upstream's does not have",

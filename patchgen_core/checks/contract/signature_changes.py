@@ -113,10 +113,13 @@ def _moved(ours: Signature, theirs: Signature, renamed: dict[str, str]) -> Itera
         yield SignatureChange("moved", f"has '{moved}' in another place than upstream's", (moved,))
         return
     last = names.index(common[-1]) if common else 0
-    for name in names[:last]:
-        if theirs.find(name) is None and name not in renamed.values():
-            after = next(other for other in names[names.index(name) :] if other in common)
-            yield SignatureChange("inserted", f"has '{name}' before '{after}', where upstream's has nothing", (name,))
+    new = [n for n in names[:last] if theirs.find(n) is None and n not in renamed.values()]
+    followers = [next(other for other in names[names.index(name) :] if other in common) for name in new]
+    for after in dict.fromkeys(followers):
+        inserted = [name for name, follower in zip(new, followers) if follower == after]
+        quoted = ", ".join(f"'{name}'" for name in inserted)
+        message = f"has {quoted} before '{after}', where upstream's has nothing"
+        yield SignatureChange("inserted", message, tuple(inserted))
 
 
 def _passed_beside(function: Function, kwargs: str) -> set[str]:
