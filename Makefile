@@ -69,6 +69,10 @@ models: .venv/installed  ## docs/models.md, from a run of the gate over the zoo
 screenshot: .venv/installed browser  ## the pictures of the README
 	$(BIN)/python -m tools.screenshot
 
+api-test: .venv/installed server  ## Schemathesis against the service, on SQLite and PostgreSQL: no call may end in a 500
+	test -d .venv/api-tester || $(BIN)/python -m pip install --quiet --target .venv/api-tester schemathesis
+	$(BIN)/python -m tools.api_test
+
 sweep: .venv/installed  ## all models of transformers: the generator, the contract rules, toy configs, parity
 	$(BIN)/python -m tools.sweep
 	$(BIN)/python -m tools.toys

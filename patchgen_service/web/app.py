@@ -39,6 +39,7 @@ def build_app(site: Site) -> Starlette:
     """The application over a service's data."""
     routes = [
         Route("/healthz", show_health),
+        Route("/metrics", show_metrics),
         Route("/static/{name}", show_asset),
         *(route for page in _PAGES for route in page.ROUTES),
         *hooks.ROUTES,
@@ -99,6 +100,13 @@ def show_health(request: Request) -> Response:
     with site.readings() as session:
         session.execute(text("SELECT 1"))
     return JSONResponse({"status": "ok"})
+
+
+def show_metrics(request: Request) -> Response:
+    """Counts for Prometheus; what makes them is imported when somebody asks."""
+    from patchgen_service.web import metrics
+
+    return metrics.show_metrics(request)
 
 
 def show_asset(request: Request) -> Response:

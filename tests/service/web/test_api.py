@@ -1,0 +1,95 @@
+"""The API: what tokens may do, and a CI job that hands its own results in; on each kind of database."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+from service_samples import NOW, make_result
+from service_team import Team
+from web_visitors import SHA, Visitor, add_member, drifted, make_site, red_run
+
+from patchgen_core.checks.result import pack
+from patchgen_service.accounts.people import find_person
+from patchgen_service.accounts.tokens import add_token
+
+
+@pytest.fixture
+def api(team: Team, tmp_path: Path) -> Visitor:
+    """A caller without a token."""
+    return Visitor(make_site(team.transactions, team.store, tmp_path))
+
+
+def bearer(team: Team, *scopes: str, role: str = "approver") -> dict[str, str]:
+    """The headers of a call with a new token."""
+    name = "-".join(scopes)
+    add_member(team, name, role)
+    with team.transactions() as session:
+        return {"authorization": f"Bearer {add_token(session, find_person(session, name), 'CI', scopes, NOW)}"}
+
+
+def test_what_is_not_public_is_read_with_a_token_alone(team: Team, api: Visitor) -> None:
+    run = red_run(team)
+    addresses = ("/api/v1/repositories/1", f"/api/v1/runs/{run}", f"/api/v1/runs/{run}/results")
+    assert [api.get(address).status_code for address in addresses] == [404] * 3
+    headers = bearer(team, "read")
+    assert [api.get(address, headers=headers).status_code for address in addresses] == [200] * 3
+    assert api.get(addresses[1], headers=headers).json()["line"]["counts"]["bad"] == 1
+    wrong = {"authorization": "Bearer pgtok_wrong"}
+    assert api.get("/api/v1/repositories", headers=wrong).status_code == 401
+
+
+def test_a_token_does_what_its_scopes_say_and_no_more(team: Team, api: Visitor) -> None:
+    run = red_run(team)
+    headers = bearer(team, "read")
+    new = {"branch": "main", "sha": SHA}
+    assert api.post("/api/v1/repositories/1/runs", json=new, headers=headers).status_code == 403
+    assert api.post(f"/api/v1/runs/{run}/cancel", headers=headers).status_code == 403
+    assert api.post(f"/api/v1/runs/{run}/approve", json={"digest": "0" * 64}, headers=headers).status_code == 403
+    repository = {"name": "acme/other", "url": "https://git.example/other.git"}
+    assert api.post("/api/v1/repositories", json=repository, headers=headers).status_code == 403
+
+
+def test_a_ci_job_hands_its_results_in(team: Team, api: Visitor) -> None:
+    headers = bearer(team, "push")
+    new = {"repository": "acme/models", "branch": "main", "sha": SHA, "push": True, "delivery": "job-1"}
+    begun = api.post("/api/v1/runs", json=new, headers=headers).json()
+    own = {"authorization": f"Bearer {begun['token']}"}
+    results = [pack(drifted()), pack(make_result("models.other", "contract"))]
+    address = f"/api/v1/runs/{begun['id']}"
+    pushed = {"items": 2, "environment": {"python": "3.12.1", "packages": {"torch": "2.9"}}, "results": results}
+    assert api.post(f"{address}/results", json=pushed, headers=own).json() == {"new": 2, "status": "running"}
+    assert api.post(f"{address}/results", json=pushed, headers=own).json()["new"] == 0
+    content = base64.b64encode(b"def forward(x): ...\n").decode()
+    file = {"kind": "generated", "name": "models/toy.py", "content": content}
+    assert api.post(f"{address}/files", json=file, headers=own).status_code == 201
+    assert api.post(f"{address}/end", json={}, headers=own).json()["status"] == "drifted"
+    assert api.post(f"{address}/results", json=pushed, headers=own).status_code == 401
+
+
+def test_the_token_of_a_run_does_nothing_else(team: Team, api: Visitor) -> None:
+    other = red_run(team)
+    begun = api.post(
+        "/api/v1/repositories/1/runs", json={"branch": "x", "sha": SHA, "push": True}, headers=bearer(team, "push")
+    ).json()
+    own = {"authorization": f"Bearer {begun['token']}"}
+    assert api.post(f"/api/v1/runs/{other}/results", json={"results": []}, headers=own).status_code == 403
+    assert api.get("/api/v1/repositories", headers=own).status_code == 401
+    assert api.post(f"/api/v1/runs/{begun['id']}/cancel", headers=own).status_code == 401
+
+
+@pytest.mark.parametrize("result", [{}, {"config": 1}, {"path": "../../etc/passwd"}, {"status": "splendid"}])
+def test_what_is_no_result_is_refused(team: Team, api: Visitor, result: dict[str, object]) -> None:
+    headers = bearer(team, "push")
+    begun = api.post("/api/v1/repositories/1/runs", json={"branch": "x", "sha": SHA, "push": True}, headers=headers)
+    address = f"/api/v1/runs/{begun.json()['id']}/results"
+    answer = api.post(address, json={"results": [result]}, headers=headers)
+    assert answer.status_code == (200 if result == {} else 422)
+
+
+def test_the_description_names_every_error(api: Visitor) -> None:
+    paths = api.get("/api/v1/openapi.json").json()["paths"]
+    for path, operations in paths.items():
+        for method, operation in operations.items():
+            assert {"401", "403", "404", "422"} <= operation["responses"].keys(), (method, path)

@@ -1,0 +1,104 @@
+"""Webhooks: believed when signed, stored once, answered at once, and refused politely when they are too large."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from service_team import Team
+from sqlalchemy import select
+from web_visitors import Visitor
+
+from patchgen_service.database.tables import Run
+from patchgen_service.forges.webhooks import LARGEST
+from patchgen_service.web.site import Site
+
+SECRET = "whisper"
+
+
+@pytest.fixture
+def hooked(sqlite_team: Team, site: Site) -> Visitor:
+    """A forge whose webhooks the repository takes."""
+    with sqlite_team.transactions() as session:
+        repository = sqlite_team.repository(session)
+        repository.webhook_secret, repository.forge = site.secrets.encrypt(SECRET), "github"
+        repository.branches = ["main", "release/*"]
+    return Visitor(site)
+
+
+def push(visitor: Visitor, number: int, branch: str = "main", secret: str = SECRET, name: str = "") -> httpx.Response:
+    """Deliver a push as GitHub does."""
+    body = json.dumps(
+        {
+            "ref": f"refs/heads/{branch}",
+            "before": f"{number - 1:040x}",
+            "after": f"{number:040x}",
+            "deleted": False,
+            "repository": {"full_name": "acme/models"},
+            "pusher": {"name": "ada"},
+            "sender": {"login": "ada"},
+            "head_commit": {"id": f"{number:040x}", "message": "Change", "author": {"name": "Ada"}},
+        }
+    ).encode()
+    headers = {
+        "x-github-event": "push",
+        "x-github-delivery": name or f"delivery-{number}",
+        "x-hub-signature-256": "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest(),
+        "content-type": "application/json",
+    }
+    return visitor.post("/hooks/1", content=body, headers=headers)  # type: ignore[return-value]
+
+
+def shas(team: Team) -> list[str]:
+    with team.transactions() as session:
+        return [run.sha for run in session.scalars(select(Run).order_by(Run.number))]
+
+
+def test_a_signed_push_begins_a_run_once(sqlite_team: Team, hooked: Visitor) -> None:
+    answers = [push(hooked, 7), push(hooked, 7)]
+    assert [answer.status_code for answer in answers] == [202, 202]
+    assert answers[0].json() == answers[1].json()
+    assert shas(sqlite_team) == [f"{7:040x}"]
+
+
+def test_deliveries_that_come_at_once_are_all_stored(sqlite_team: Team, hooked: Visitor) -> None:
+    with hooked, ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda number: push(hooked, number, f"release/{number}"), range(1, 41)))
+    assert {answer.status_code for answer in answers} == {202}
+    assert sorted(shas(sqlite_team)) == [f"{number:040x}" for number in range(1, 41)]
+
+
+def test_a_branch_that_is_not_run_begins_nothing(sqlite_team: Team, hooked: Visitor) -> None:
+    answer = push(hooked, 7, "scratch")
+    assert answer.status_code == 202
+    assert "'scratch' is not run" in answer.json()["detail"]
+    assert shas(sqlite_team) == []
+
+
+def test_a_wrong_signature_is_refused_and_guessing_ends(sqlite_team: Team, hooked: Visitor) -> None:
+    answers = [push(hooked, number, secret="guess").status_code for number in range(61)]
+    assert answers == [401] * 60 + [429]
+    assert shas(sqlite_team) == []
+
+
+def test_a_delivery_that_is_too_large_is_not_read(hooked: Visitor) -> None:
+    read = []
+
+    def parts() -> Iterator[bytes]:
+        for _ in range(2 * LARGEST // 65536):
+            read.append(1)
+            yield bytes(65536)
+
+    told = hooked.post("/hooks/1", content=b"", headers={"content-length": str(LARGEST + 1)})
+    assert told.status_code == 413
+    assert hooked.post("/hooks/1", content=parts()).status_code == 413
+
+
+def test_a_repository_that_is_not_there_takes_none(hooked: Visitor) -> None:
+    for address in ("/hooks/999", "/hooks/99999999999999999999"):
+        assert hooked.post(address, content=b"{}", headers={"x-github-event": "push"}).status_code == 401
