@@ -73,6 +73,9 @@ api-test: .venv/installed server  ## Schemathesis against the service, on SQLite
 	test -d .venv/api-tester || $(BIN)/python -m pip install --quiet --target .venv/api-tester schemathesis
 	$(BIN)/python -m tools.api_test
 
+webhook-load: .venv/installed  ## 200 webhooks a second for a minute: all accepted, each handled once
+	$(BIN)/python -m tools.webhook_load
+
 sweep: .venv/installed  ## all models of transformers: the generator, the contract rules, toy configs, parity
 	$(BIN)/python -m tools.sweep
 	$(BIN)/python -m tools.toys

@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import cast
 
 import httpx
-from sqlalchemy import select
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
 
-from patchgen_service.database.tables import Approval, Repository, Run
+from patchgen_service.database.tables import Approval, Post, Repository, Run
 from patchgen_service.database.words import UNFINISHED
 from patchgen_service.forges.clients import make_client
 from patchgen_service.git.writing import Author
@@ -26,6 +26,7 @@ from patchgen_service.records.repositories import read_secret
 from patchgen_service.web.site import Site
 
 _FORGE_SECONDS = 20
+_TOLD_AT_ONCE = 20
 _COMMITTER = Author("patchgen service", "patchgen@localhost")
 
 
@@ -41,10 +42,15 @@ def make_jobs(site: Site, worker: str = "service", has_clock: bool = True) -> Jo
 
     def tell() -> None:
         """Queue what is to be said of runs under way, carry out approvals that wait, and send what is due."""
-        with site.transactions() as session:
-            for run_id in session.scalars(select(Run.id).where(Run.status.in_(UNFINISHED))).all():
-                announce(session, run_id)
+        is_told = exists().where(Post.run_id == Run.id)
+        untold = select(Run.id).join(Repository, Repository.id == Run.repository_id)
+        untold = untold.where(Run.status.in_(UNFINISHED), Repository.forge != "none", ~is_told).limit(_TOLD_AT_ONCE)
+        with site.readings() as session:
+            runs = session.scalars(untold).all()
             waiting = session.scalars(select(Approval.id).where(Approval.state == "pending")).all()
+        for run_id in runs:
+            with site.transactions() as session:
+                announce(session, run_id)
         for approval_id in waiting:
             jobs.approve(approval_id)
         send_due_posts(site.transactions, postage, site.clock)
