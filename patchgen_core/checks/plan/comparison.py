@@ -233,7 +233,8 @@ def _context() -> ForkServerContext | SpawnContext:
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch.distributed.tensor", "transformers.modeling_utils"])
+    modules = ["torch.distributed.tensor", "transformers.modeling_utils"]  # where the server does not find our own
+    context.set_forkserver_preload([f"{__package__}.rank_imports", *modules])
     return context
 
 
