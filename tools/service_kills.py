@@ -28,8 +28,8 @@ from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.database.tables import Repository, Result, Run
 from patchgen_service.database.words import UNFINISHED
 from patchgen_service.isolation.probe import find_isolation
+from patchgen_service.jobs.context import JobContext
 from patchgen_service.jobs.service import Jobs
-from patchgen_service.jobs.workshop import Workshop
 from patchgen_service.records.runs import RunCause, begin_run
 from patchgen_service.secrets import open_secrets
 from patchgen_service.settings import ServiceSettings
@@ -105,7 +105,7 @@ def work(folder: Path, url: str, name: str, size: int) -> None:
     """Be a process of the service that carries out runs, until it is told to stop."""
     settings = ServiceSettings(folder, database=url, index_url="http://127.0.0.1:9")
     transactions = make_transactions(open_database(settings.database_url))
-    shop = Workshop(
+    context = JobContext(
         settings,
         transactions,
         Store(settings.files_folder),
@@ -113,7 +113,7 @@ def work(folder: Path, url: str, name: str, size: int) -> None:
         find_isolation(["bubblewrap"]),
         name,
     )
-    jobs = Jobs(shop, size)
+    jobs = Jobs(context, size)
     jobs.start()
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())

@@ -25,6 +25,11 @@ def add_streaming(parser: argparse.ArgumentParser) -> None:
         help="write results to a file as they come, a line of JSON each; '-' is standard output, and then all else "
         "goes to standard error",
     )
+    parser.add_argument(
+        "--push",
+        metavar="URL",
+        help="hand results to the service at this address while the run goes on; its token is in PATCHGEN_TOKEN",
+    )
 
 
 @contextmanager
@@ -33,12 +38,24 @@ def open_stream(options: argparse.Namespace) -> Iterator[Stream]:
     cannot be written."""
     with ExitStack() as stack:
         sends = [stack.enter_context(_write(options.stream))] if options.stream is not None else []
+        if options.push is not None:
+            sends.append(stack.enter_context(_push(options.push)))
         stream = Stream(sends)
         try:
             yield stream
         except PatchgenError as error:
             stream.fail(error.problems)
             raise
+
+
+@contextmanager
+def _push(url: str) -> Iterator[Send]:
+    from patchgen_core.cli.ci_job import describe_commit  # urllib alone takes as long as an unchanged check
+    from patchgen_core.cli.pushing import TOKEN, push_results
+
+    commit = describe_commit(os.environ, Path.cwd())
+    with push_results(url, os.environ.get(TOKEN, ""), commit) as send:
+        yield send
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from patchgen_service.database.tables import Repository, Run, Trigger
 from patchgen_service.database.words import TriggerKind
 from patchgen_service.git.mirror import Mirror
-from patchgen_service.jobs.workshop import Workshop
+from patchgen_service.jobs.context import JobContext
 from patchgen_service.records.runs import MOVES_BRANCH, RunCause, begin_run
 
 _LOOKS_BACK = timedelta(hours=24)
@@ -29,18 +29,18 @@ class Head:
     sha: str
 
 
-def poll_repository(shop: Workshop, repository_id: int) -> list[str]:
+def poll_repository(context: JobContext, repository_id: int) -> list[str]:
     """Begin a run for each watched branch that is at a commit which no push was told of; returns their ids.
 
     A GitError where the repository cannot be reached.
     """
-    repository = shop.change(lambda session: session.get(Repository, repository_id))
+    repository = context.change(lambda session: session.get(Repository, repository_id))
     if repository is None or not repository.is_active:
         return []
-    mirror = shop.open_mirror(repository)
+    mirror = context.open_mirror(repository)
     mirror.fetch()
     heads = [Head(*head) for head in mirror.read_heads().items() if is_watched(repository, head[0])]
-    return shop.change(lambda session: list(_begin_moved(session, repository_id, mirror, heads, shop.clock())))
+    return context.change(lambda session: list(_begin_moved(session, repository_id, mirror, heads, context.clock())))
 
 
 def is_watched(repository: Repository, branch: str) -> bool:
@@ -94,29 +94,38 @@ def last_time(expression: str, now: datetime) -> datetime:
     return moment.astimezone(timezone.utc)
 
 
-def run_schedule(shop: Workshop, repository_id: int) -> str | None:
+def run_schedule(context: JobContext, repository_id: int) -> str | None:
     """Begin the run that a repository's schedule asks for now, of its default branch; None where it does not.
 
     Each time of a schedule has one run, however often this is called; of times that were missed only the last.
     """
-    now = shop.clock()
-    repository = shop.change(lambda session: session.get(Repository, repository_id))
+    now = context.clock()
+    repository = context.change(lambda session: session.get(Repository, repository_id))
     if repository is None or not repository.is_active or not is_schedule(repository.schedule):
         return None
     due = last_time(repository.schedule, now)
     delivery = f"schedule-{due:%Y-%m-%dT%H:%M}"
     known = select(Trigger.id).filter_by(repository_id=repository_id, delivery=delivery)
-    if due < max(repository.created, now - _LOOKS_BACK) or shop.change(lambda session: session.scalar(known)):
+    if due < max(repository.created, now - _LOOKS_BACK) or context.change(lambda session: session.scalar(known)):
         return None
-    cause = head_cause(shop, repository, "schedule", delivery)
-    return shop.change(lambda session: begin_run(session, session.get_one(Repository, repository_id), cause, now).id)
+    cause = head_cause(context, repository, "schedule", delivery)
+    return begin_here(context, repository_id, cause)
+
+
+def begin_here(context: JobContext, repository_id: int, cause: RunCause) -> str:
+    """Begin the run of a cause, in a transaction of its own, and return its id."""
+
+    def begin(session: Session) -> str:
+        return begin_run(session, session.get_one(Repository, repository_id), cause, context.clock()).id
+
+    return context.change(begin)
 
 
 def head_cause(
-    shop: Workshop, repository: Repository, kind: TriggerKind, delivery: str, transformers: str = ""
+    context: JobContext, repository: Repository, kind: TriggerKind, delivery: str, transformers: str = ""
 ) -> RunCause:
     """The cause of a run of the default branch as it is now; a GitError where that cannot be seen."""
-    mirror = shop.open_mirror(repository)
+    mirror = context.open_mirror(repository)
     mirror.fetch()
     commit = mirror.read_commit(mirror.resolve(repository.default_branch))
     return RunCause(

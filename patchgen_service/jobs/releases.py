@@ -13,10 +13,9 @@ from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Release, Repository
 from patchgen_service.git.errors import GitError
-from patchgen_service.jobs.branches import head_cause
-from patchgen_service.jobs.workshop import LOG, Workshop
+from patchgen_service.jobs.branches import begin_here, head_cause
+from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.records.machines import ReleaseFacts, note_releases
-from patchgen_service.records.runs import begin_run
 
 PACKAGE = "transformers"
 _TIMEOUT = 30.0
@@ -56,36 +55,32 @@ def _read_release(text: str, files: list[Mapping[str, Any]]) -> ReleaseFacts | N
     return ReleaseFacts(text, version.is_prerelease, all(file.get("yanked") for file in files), min(times))
 
 
-def watch_releases(shop: Workshop) -> list[str]:
+def watch_releases(context: JobContext) -> list[str]:
     """Begin a run of each repository's default branch with each release that is new; returns their ids.
 
     What the index has when it is asked for the first time is remembered and is not new. A release that was withdrawn
     is not run with. An IndexProblem where the index cannot be asked; it is asked again later.
     """
-    facts = read_releases(shop.settings.index_url)
+    facts = read_releases(context.settings.index_url)
 
     def note(session: Session) -> tuple[list[str], list[Repository]]:
         is_first = not session.scalar(select(func.count()).select_from(Release))
-        fresh = [release.version for release in note_releases(session, facts, shop.clock()) if not release.is_yanked]
+        fresh = [
+            release.version for release in note_releases(session, facts, context.clock()) if not release.is_yanked
+        ]
         repositories = session.scalars(select(Repository).where(Repository.is_active).order_by(Repository.id)).all()
         return ([] if is_first else fresh), list(repositories)
 
-    versions, repositories = shop.change(note)
-    return list(_begin_runs(shop, versions, repositories))
+    versions, repositories = context.change(note)
+    return list(_begin_runs(context, versions, repositories))
 
 
-def _begin_runs(shop: Workshop, versions: list[str], repositories: list[Repository]) -> Iterator[str]:
+def _begin_runs(context: JobContext, versions: list[str], repositories: list[Repository]) -> Iterator[str]:
     for repository in repositories if versions else []:
         for version in versions:
             try:
-                cause = head_cause(shop, repository, "release", f"release-{PACKAGE}-{version}", version)
+                cause = head_cause(context, repository, "release", f"release-{PACKAGE}-{version}", version)
             except GitError as error:
                 LOG.warning("no run of %s with %s %s: %s", repository.name, PACKAGE, version, error)
                 continue
-            yield shop.change(
-                lambda session, number=repository.id, cause=cause: (
-                    begin_run(  # type: ignore[misc]
-                        session, session.get_one(Repository, number), cause, shop.clock()
-                    ).id
-                )
-            )
+            yield begin_here(context, repository.id, cause)

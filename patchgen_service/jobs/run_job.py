@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Mapping
 
 from sqlalchemy.orm import Session
 
@@ -14,8 +13,8 @@ from patchgen_service.database.words import UNFINISHED
 from patchgen_service.git.errors import GitError
 from patchgen_service.git.mirror import Mirror
 from patchgen_service.isolation.box import MEBIBYTE, Limits
+from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.jobs.engine import Interrupted
-from patchgen_service.jobs.workshop import LOG, Workshop
 from patchgen_service.records.baselines import choose_baseline
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.machines import EnvironmentFacts, set_environment
@@ -43,14 +42,14 @@ _KERNELS = ("liger-kernel", "triton", "flash-attn", "flash-linear-attention")
 class RunJob:
     """Carries out runs of this process. Runs end here, be it well or not, or because their process does."""
 
-    def __init__(self, workshop: Workshop) -> None:
-        self._workshop = workshop
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
         self._stops: dict[str, threading.Event] = {}
 
     def __call__(self, run_id: str) -> None:
         """Carry out a run; again where it was not through. One that has ended stays as it is."""
-        shop = self._workshop
-        if shop.stopping.is_set():
+        context = self._context
+        if context.stopping.is_set():
             raise Interrupted
         stop = self._stops.setdefault(run_id, threading.Event())
         try:
@@ -65,7 +64,7 @@ class RunJob:
             self._end(run_id, RunProblem("infrastructure_error", f"The service failed over this run: {what}"))
         finally:
             self._stops.pop(run_id, None)
-        shop.after_run(run_id)
+        context.tell_status(run_id)
 
     def stop(self, run_id: str) -> None:
         """End the processes of a run that is not wanted any more, where it runs here."""
@@ -74,17 +73,17 @@ class RunJob:
             stop.set()
 
     def _end(self, run_id: str, problem: RunProblem | None) -> None:
-        self._workshop.change(lambda session: end_run(session, run_id, self._workshop.clock(), problem))
+        self._context.change(lambda session: end_run(session, run_id, self._context.clock(), problem))
 
     def _carry_out(self, run_id: str, stop: threading.Event) -> None:
-        shop = self._workshop
-        order, mirror = shop.change(lambda session: self._start(session, run_id))
-        listener = _Listener(shop, mirror, run_id)
-        watch = _StopWatch(shop, run_id, stop)
-        place = make_workplace(shop.settings, shop)
+        context = self._context
+        order, mirror = context.change(lambda session: self._start(session, run_id))
+        listener = _Listener(context, mirror, run_id)
+        watch = _StopWatch(context, run_id, stop)
+        place = make_workplace(context.settings, context)
         ended = carry_out(order, mirror, place, listener.take, watch.should_stop)
         if ended.ending == "cancelled":
-            if shop.stopping.is_set() and not watch.is_unwanted:
+            if context.stopping.is_set() and not watch.is_unwanted:
                 raise Interrupted
             return
         problem = None
@@ -93,16 +92,16 @@ class RunJob:
         self._end(run_id, problem)
 
     def _start(self, session: Session, run_id: str) -> tuple[RunOrder, Mirror]:
-        run = start_run(session, run_id, self._workshop.worker, self._workshop.clock())
+        run = start_run(session, run_id, self._context.worker, self._context.clock())
         repository = session.get_one(Repository, run.repository_id)
-        return make_order(repository, run), self._workshop.open_mirror(repository)
+        return make_order(repository, run), self._context.open_mirror(repository)
 
 
 class _StopWatch:
     """Whether a run is to go on; looks at the database now and then, and notes there that it does."""
 
-    def __init__(self, shop: Workshop, run_id: str, stop: threading.Event) -> None:
-        self._shop, self._run, self._stop = shop, run_id, stop
+    def __init__(self, context: JobContext, run_id: str, stop: threading.Event) -> None:
+        self._context, self._run, self._stop = context, run_id, stop
         self._look_due = 0.0
         self._hear_due = time.monotonic() + _HEAR_EVERY
         self.is_unwanted = False
@@ -118,13 +117,13 @@ class _StopWatch:
                 self.is_unwanted = True
             except Exception:  # the database cannot be reached: what is to be told will wait for it
                 LOG.warning("cannot see whether run %s is still wanted", self._run)
-        return self.is_unwanted or self._shop.stopping.is_set()
+        return self.is_unwanted or self._context.stopping.is_set()
 
     def _look(self, now: float) -> None:
-        with self._shop.transactions() as session:
+        with self._context.transactions() as session:
             if now >= self._hear_due:
                 self._hear_due = now + _HEAR_EVERY
-                hear_from_run(session, self._run, self._shop.clock())
+                hear_from_run(session, self._run, self._context.clock())
             run = session.get(Run, self._run)
             self.is_unwanted = run is None or run.status not in UNFINISHED
 
@@ -132,8 +131,8 @@ class _StopWatch:
 class _Listener:
     """Remembers what a run tells."""
 
-    def __init__(self, shop: Workshop, mirror: Mirror, run_id: str) -> None:
-        self._shop, self._mirror, self._run = shop, mirror, run_id
+    def __init__(self, context: JobContext, mirror: Mirror, run_id: str) -> None:
+        self._context, self._mirror, self._run = context, mirror, run_id
         self._has_baseline = False
 
     def take(self, event: Event) -> None:
@@ -142,32 +141,32 @@ class _Listener:
             return
         if isinstance(event, Started) and not self._has_baseline:
             self._choose_baseline()
-        self._shop.change(lambda session: self._remember(session, event))
+        self._context.change(lambda session: self._remember(session, event))
 
     def _remember(self, session: Session, event: Event) -> None:
-        now = self._shop.clock()
+        now = self._context.clock()
         if isinstance(event, Started):
             expect_items(session, self._run, event.project, event.items)
             set_environment(session, self._run, read_facts(event), now)
         elif isinstance(event, ResultArrived):
             run = session.get_one(Run, self._run)
             try:
-                add_results(session, self._shop.store, run, event.project, [event.result], now)
+                add_results(session, self._context.store, run, event.project, [event.result], now)
             except ValueError as error:
                 LOG.warning("a result of run %s is left out: %s", self._run, error)
         elif isinstance(event, FileArrived):
-            keep_file(session, self._shop.store, self._run, event.kind, event.name, event.content, now)
+            keep_file(session, self._context.store, self._run, event.kind, event.name, event.content, now)
 
     def _choose_baseline(self) -> None:
         self._has_baseline = True
-        base, sha, is_pull_request = self._shop.change(self._read_base)
+        base, sha, is_pull_request = self._context.change(self._read_base)
         merge_base, is_ancestor = "", self._mirror.is_ancestor
         if is_pull_request:
             try:
                 merge_base = self._mirror.find_merge_base(self._mirror.resolve(base), sha)
             except GitError as error:
                 LOG.info("run %s has no merge base: %s", self._run, error)
-        self._shop.change(lambda session: choose_baseline(session, self._run, merge_base, is_ancestor))
+        self._context.change(lambda session: choose_baseline(session, self._run, merge_base, is_ancestor))
 
     def _read_base(self, session: Session) -> tuple[str, str, bool]:
         run = session.get_one(Run, self._run)
@@ -178,17 +177,12 @@ class _Listener:
 
 def make_order(repository: Repository, run: Run) -> RunOrder:
     """What is to be run."""
-    refs: Mapping[str, str] = {
-        "github": f"refs/pull/{run.pull_request}/head",
-        "forgejo": f"refs/pull/{run.pull_request}/head",
-        "gitlab": f"refs/merge-requests/{run.pull_request}/head",
-    }
     return RunOrder(
         run.id,
         repository.name,
         repository.url,
         run.sha,
-        ref=refs.get(repository.forge, "") if run.pull_request else "",
+        ref=pull_request_ref(repository, run),
         projects=tuple(repository.projects) or (".",),
         checks=tuple(repository.checks),
         python=repository.python,
@@ -199,6 +193,12 @@ def make_order(repository: Repository, run: Run) -> RunOrder:
     )
 
 
+def pull_request_ref(repository: Repository, run: Run) -> str:
+    """The reference that git fetches the commit of a pull request by; empty for a branch."""
+    ref = {"gitlab": "refs/merge-requests/{}/head", "none": ""}.get(repository.forge, "refs/pull/{}/head")
+    return ref.format(run.pull_request) if run.pull_request else ""
+
+
 def read_facts(event: Started) -> EnvironmentFacts:
     """What a gate said of its environment."""
     packages = {str(name): str(version) for name, version in event.packages.items()}
@@ -207,14 +207,14 @@ def read_facts(event: Started) -> EnvironmentFacts:
     return EnvironmentFacts(event.python, torch, transformers, kernels, event.device, packages)
 
 
-def make_workplace(settings: ServiceSettings, shop: Workshop) -> Workplace:
+def make_workplace(settings: ServiceSettings, context: JobContext) -> Workplace:
     """Where runs are carried out, and what they may use up."""
     limits = settings.limits
     index = "" if settings.index_url.rstrip("/") == _PACKAGE_INDEX else f"{settings.index_url.rstrip('/')}/simple"
     return Workplace(
         settings.work_folder,
         settings.environments_folder,
-        shop.isolation,
+        context.isolation,
         (settings.folder,),
         _read_limits(limits, limits.seconds),
         _read_limits(limits, limits.install_seconds),

@@ -5,21 +5,22 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from patchgen_service.database.tables import Repository, Run, Worker
+from patchgen_service.database.tables import Approval, Repository, Run, Worker
 from patchgen_service.environments import remove_unused
 from patchgen_service.git.errors import GitError
 from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
+from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.jobs.engine import Engine, Handler, Interrupted
 from patchgen_service.jobs.releases import IndexProblem, watch_releases
 from patchgen_service.jobs.run_job import RunJob, clear_work_folder
-from patchgen_service.jobs.workshop import LOG, Workshop
 from patchgen_service.records.machines import forget_worker, hear_from_worker, take_turn
 from patchgen_service.records.retention import clean_up
 from patchgen_service.records.runs import RunProblem, end_run, silent_runs, superseded_runs
@@ -30,6 +31,8 @@ _SILENT = timedelta(minutes=5)
 _DEAD = timedelta(minutes=10)
 _HEAR_EVERY = timedelta(seconds=20)
 _CHORES_AT_ONCE = 2
+_APPROVALS_AFTER = timedelta(minutes=1)
+_MOST_APPROVALS = 20
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,16 @@ class Chore:
     action: Callable[[], object]
 
 
+class Background(Protocol):
+    """What works in threads of its own."""
+
+    def start(self) -> None:
+        """Begin to work."""
+
+    def stop(self) -> None:
+        """Wait until it has stopped; the context is stopping already."""
+
+
 class Jobs:
     """The background work of this process.
 
@@ -48,25 +61,31 @@ class Jobs:
         has_clock: whether it does what is done by the clock.
         chores: more of that, by name.
         approve: carries out an approval, given its number.
+        others: what else works in threads of its own, and lives as long.
     """
 
     def __init__(
         self,
-        shop: Workshop,
+        context: JobContext,
         carries_out: int = 1,
         has_clock: bool = True,
         chores: Mapping[str, Chore] | None = None,
         approve: Callable[[int], object] = lambda approval: None,
+        others: Sequence[Background] = (),
     ) -> None:
-        self._shop, self._approve, self._has_clock = shop, approve, has_clock
-        self._run_job = RunJob(shop)
+        self._context, self._approve, self._has_clock, self._others = context, approve, has_clock, others
+        self._run_job = RunJob(context)
         self._chores = {**self._own_chores(), **(chores or {})}
         sizes = {RUNS: carries_out, CHORES: _CHORES_AT_ONCE}
         handlers: dict[str, Handler] = {RUNS: self._run_job, CHORES: self._do_chore}
         self._engine = Engine(
-            shop.settings.database_url, shop.worker, handlers, {name: size for name, size in sizes.items() if size}
+            context.settings.database_url,
+            context.worker,
+            handlers,
+            {name: size for name, size in sizes.items() if size},
         )
         self._thread = threading.Thread(target=self._tick_until_stopped, name="clock of the jobs", daemon=True)
+        self._is_started = threading.Event()
         self._heard: datetime | None = None
         self._submitted: set[str] = set()
 
@@ -74,30 +93,39 @@ class Jobs:
 
     def start(self) -> None:
         """Resume what an earlier process of this name left, and begin to work."""
-        if self._shop.settings.database_url.startswith("sqlite"):
-            clear_work_folder(self._shop.settings)
+        if self._context.settings.database_url.startswith("sqlite"):
+            clear_work_folder(self._context.settings)
         self._engine.start()
         self._thread.start()
+        for other in self._others:
+            other.start()
+        self._is_started.set()
 
     def stop(self) -> None:
         """End the processes of runs and begin nothing more; what was not finished is resumed by the next start."""
-        self._shop.stopping.set()
+        self._context.stopping.set()
+        if not self._is_started.is_set():
+            return
         self._thread.join()
+        for other in self._others:
+            other.stop()
         self._engine.stop()
-        self._shop.change(lambda session: forget_worker(session, self._shop.worker))
+        self._context.change(lambda session: forget_worker(session, self._context.worker))
 
     @property
     def is_stopped(self) -> bool:
         """Whether it begins nothing more."""
-        return self._shop.stopping.is_set()
+        return self._context.stopping.is_set()
 
     # --- what pages and the API ask for ---
 
     def begin(self, run_id: str) -> None:
         """Carry out a run that was begun, and stop those that it took the place of."""
-        for older in self._shop.change(lambda session: [run.id for run in superseded_runs(session, run_id)]):
+        self._context.tell_status(run_id)
+        for older in self._context.change(lambda session: [run.id for run in superseded_runs(session, run_id)]):
             self._run_job.stop(older)
-        self._engine.submit(RUNS, run_id, run_id)
+        if self._is_started.is_set():  # if not, the clock finds it
+            self._engine.submit(RUNS, run_id, run_id)
 
     def cancel(self, run_id: str) -> None:
         """End the processes of a run that was cancelled or superseded."""
@@ -105,47 +133,52 @@ class Jobs:
 
     def approve(self, approval_id: int) -> None:
         """Carry out an approval."""
-        self._engine.submit(CHORES, f"approval-{approval_id}", f"approve {approval_id}")
+        if self._is_started.is_set():
+            minute = f"{self._context.clock():%Y%m%dT%H%M}"
+            self._engine.submit(CHORES, f"approval-{approval_id}-{minute}", f"approve {approval_id}")
 
     # --- by the clock ---
 
     def _own_chores(self) -> dict[str, Chore]:
-        shop = self._shop
+        context = self._context
         return {
-            "releases": Chore(timedelta(hours=1), lambda: watch_releases(shop)),
+            "releases": Chore(timedelta(hours=1), lambda: watch_releases(context)),
             "retention": Chore(timedelta(days=1), lambda: self._remove_old()),
         }
 
     def _remove_old(self) -> None:
-        shop = self._shop
-        removal = clean_up(shop.transactions, shop.store, shop.settings, shop.clock())
+        context = self._context
+        removal = clean_up(context.transactions, context.store, context.settings, context.clock())
         LOG.info("removed what is old: %s", removal)
-        days = shop.settings.retention.environments
+        days = context.settings.retention.environments
         if days:
-            remove_unused(shop.settings.environments_folder, shop.clock().timestamp() - days * 86400)
+            remove_unused(context.settings.environments_folder, context.clock().timestamp() - days * 86400)
 
     def _tick_until_stopped(self) -> None:
-        while not self._shop.stopping.is_set():
+        while not self._context.stopping.is_set():
             try:
                 self.tick()
             except Exception:  # the database cannot be reached, say: the next tick tries again
                 LOG.exception("the clock of the jobs missed a tick")
-            self._shop.stopping.wait(_TICK_SECONDS)
+            self._context.stopping.wait(_TICK_SECONDS)
 
     def tick(self) -> None:
         """Do what is due now: it is put into queues, and done there."""
-        shop, now = self._shop, self._shop.clock()
-        waiting = set(shop.change(pending_runs))
+        context, now = self._context, self._context.clock()
+        waiting = set(context.change(pending_runs))
         for run_id in sorted(waiting - self._submitted):
+            context.tell_status(run_id)
             self._engine.submit(RUNS, run_id, run_id)
         self._submitted = waiting
         if self._heard is None or not self._heard <= now < self._heard + _HEAR_EVERY:
             self._heard = now
-            own = (socket.gethostname(), os.getpid(), shop.isolation.kind)
-            shop.change(lambda session: hear_from_worker(session, shop.worker, now, *own))
+            own = (socket.gethostname(), os.getpid(), context.isolation.kind)
+            context.change(lambda session: hear_from_worker(session, context.worker, now, *own))
         if self._has_clock:
-            for job in shop.change(lambda session: self._due_chores(session, now)):
+            for job in context.change(lambda session: self._due_chores(session, now)):
                 self._engine.submit(CHORES, f"{job}-{now:%Y%m%dT%H%M%S}", job)
+            for approval in context.change(lambda session: _stale_approvals(session, now)):
+                self.approve(approval)
             self._end_lost_runs(now)
 
     def _due_chores(self, session: Session, now: datetime) -> list[str]:
@@ -160,14 +193,14 @@ class Jobs:
 
     def _do_chore(self, name: str) -> None:
         """Do a chore; what goes wrong is logged, and the next turn of it tries again."""
-        if self._shop.stopping.is_set():
+        if self._context.stopping.is_set():
             raise Interrupted
         word, _, argument = name.partition(" ")
         try:
             if word == "poll":
-                poll_repository(self._shop, int(argument))
+                poll_repository(self._context, int(argument))
             elif word == "schedule":
-                run_schedule(self._shop, int(argument))
+                run_schedule(self._context, int(argument))
             elif word == "approve":
                 self._approve(int(argument))
             elif name in self._chores:
@@ -181,10 +214,10 @@ class Jobs:
 
     def _end_lost_runs(self, now: datetime) -> None:
         """End runs that were not heard of for long: those whose job is over, and those whose worker is gone."""
-        silent = self._shop.change(lambda session: [run.id for run in silent_runs(session, now - _SILENT)])
+        silent = self._context.change(lambda session: [run.id for run in silent_runs(session, now - _SILENT)])
         for run_id in silent:
-            if self._shop.change(lambda session, run=run_id: self._end_if_lost(session, run, now)):  # type: ignore[misc]
-                self._shop.after_run(run_id)
+            if self._context.change(lambda session, run=run_id: self._end_if_lost(session, run, now)):  # type: ignore[misc]
+                self._context.tell_status(run_id)
 
     def _end_if_lost(self, session: Session, run_id: str, now: datetime) -> bool:
         message = self._explain_silence(session, run_id, now)
@@ -196,7 +229,7 @@ class Jobs:
         """Why a silent run will not go on; empty where it waits, or may go on."""
         run = session.get_one(Run, run_id)
         if run.token:
-            is_late = (run.heard or run.created) < now - timedelta(seconds=self._shop.settings.limits.seconds)
+            is_late = (run.heard or run.created) < now - timedelta(seconds=self._context.settings.limits.seconds)
             return "Whoever hands in its results has not been heard of for too long." if is_late else ""
         if run.status == "pending":
             return ""
@@ -208,3 +241,9 @@ class Jobs:
             return ""
         self._engine.cancel(run_id)
         return f"The worker '{run.worker}' has not been heard of for more than {_DEAD.seconds // 60} minutes."
+
+
+def _stale_approvals(session: Session, now: datetime) -> Sequence[int]:
+    """Approvals that are still to be carried out: their forge was down, or this process."""
+    waiting = select(Approval.id).where(Approval.state == "pending", Approval.created < now - _APPROVALS_AFTER)
+    return session.scalars(waiting.order_by(Approval.id).limit(_MOST_APPROVALS)).all()

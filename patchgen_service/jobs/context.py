@@ -15,9 +15,11 @@ from sqlalchemy.orm import Session
 
 from patchgen_service.database.engine import Transactions
 from patchgen_service.database.tables import Repository
+from patchgen_service.forges.clients import name_git_user
 from patchgen_service.git.command import Remote
 from patchgen_service.git.mirror import Mirror
 from patchgen_service.isolation.probe import Isolation
+from patchgen_service.jobs.engine import Interrupted
 from patchgen_service.records.repositories import read_secret
 from patchgen_service.secrets import SecretBox
 from patchgen_service.settings import ServiceSettings
@@ -36,13 +38,14 @@ def read_clock() -> datetime:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class JobContext:
     """What jobs work with.
 
     Attributes:
         worker: name of this process; one that comes after it has the same.
         stopping: set when the process is going to end.
-        after_run: called with the id of each run that has ended here, outside of a transaction; may be repeated.
+        tell_status: has it told elsewhere that a run is pending, or how it ended; called outside of a transaction,
+            and perhaps again.
     """
 
     settings: ServiceSettings
@@ -53,15 +56,19 @@ class Workshop:
     worker: str = "service"
     clock: Callable[[], datetime] = read_clock
     stopping: threading.Event = field(default_factory=threading.Event)
-    after_run: Callable[[str], None] = lambda run: None
+    tell_status: Callable[[str], object] = lambda run: None
 
     def open_mirror(self, repository: Repository) -> Mirror:
         """The mirror of a repository, with what gets into it."""
         token = read_secret(repository, "forge_token", self.secrets)
-        return Mirror(self.settings.mirrors_folder / str(repository.id), Remote(repository.url, token))
+        remote = Remote(repository.url, token, name_git_user(repository.forge))
+        return Mirror(self.settings.mirrors_folder / str(repository.id), remote)
 
     def change(self, action: Callable[[Session], Answer]) -> Answer:
-        """Do something in a transaction, and again for some minutes while the database cannot be reached."""
+        """Do something in a transaction, and again for some minutes while the database cannot be reached.
+
+        Interrupted where this process ends meanwhile.
+        """
         until, wait = time.monotonic() + _SECONDS_WITHOUT_DATABASE, _FIRST_WAIT
         while True:
             try:
@@ -70,6 +77,8 @@ class Workshop:
             except DBAPIError as error:
                 if not is_passing(error) or time.monotonic() > until:
                     raise
+                if self.stopping.is_set():
+                    raise Interrupted from error
                 LOG.warning("the database cannot be reached; trying again in %.1f seconds", wait)
             self.stopping.wait(wait)
             wait = min(2 * wait, _LONGEST_WAIT)
