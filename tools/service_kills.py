@@ -136,6 +136,12 @@ class WorkProcess:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=Path(__file__).parents[1])
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """End it with no word."""
         assert self._process is not None
