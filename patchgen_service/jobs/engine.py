@@ -14,7 +14,9 @@ Handler = Callable[[str], None]
 _APPLICATION = "patchgen"
 _VERSION = "1"
 """Jobs of another version are not resumed; the arguments of jobs are of one form as long as this stays."""
-_POLLING_SECONDS = 0.2
+_POLLING_SECONDS = {"runs": 0.2}
+"""How often queues are looked into that people wait for."""
+_SELDOM_SECONDS = 1.0
 _OVER = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
 _MOST_ATTEMPTS = 1000
 
@@ -60,7 +62,8 @@ class Engine:
         DBOS.listen_queues(list(self._sizes))
         DBOS.launch()
         for queue, size in self._sizes.items():
-            DBOS.register_queue(queue, worker_concurrency=size, polling_interval_sec=_POLLING_SECONDS)
+            seconds = _POLLING_SECONDS.get(queue, _SELDOM_SECONDS)
+            DBOS.register_queue(queue, worker_concurrency=size, polling_interval_sec=seconds)
 
     def submit(self, queue: str, job: str, argument: str) -> None:
         """Have a job done; one of the same id that is there already, or was done, changes nothing."""
