@@ -98,10 +98,10 @@ class _Background:
         self._stop()
 
     def _start(self) -> None:
-        from patchgen_service.cli.background import make_jobs
+        from patchgen_service.cli.background import make_site_jobs
 
         try:
-            jobs = make_jobs(self._site)
+            jobs = make_site_jobs(self._site)
             jobs.start()
         except Exception:
             _LOG.exception("the background work did not start: pages are shown, and no run is carried out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from dbos import DBOS, DBOSConfig, SetWorkflowID
@@ -19,6 +20,7 @@ _POLLING_SECONDS = {"runs": 0.2}
 _SELDOM_SECONDS = 1.0
 _OVER = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
 _MOST_ATTEMPTS = 1000
+_MOST_AT_ONCE = 500
 
 
 class Interrupted(BaseException):
@@ -78,6 +80,16 @@ class Engine:
     def cancel(self, job: str) -> None:
         """Begin a job no more that waits, and resume one no more that runs."""
         DBOS.cancel_workflow(job)
+
+    def forget(self, before: datetime) -> int:
+        """Forget jobs that were over before a time, and return how many; they would pile up."""
+        count = 0
+        while jobs := DBOS.list_workflows(
+            completed_before=before.isoformat(), limit=_MOST_AT_ONCE, load_input=False, load_output=False
+        ):
+            DBOS.delete_workflows([job.workflow_id for job in jobs])
+            count += len(jobs)
+        return count
 
     def stop(self) -> None:
         """Begin no more jobs; those that run are to raise :class:`Interrupted`."""

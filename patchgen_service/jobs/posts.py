@@ -50,7 +50,12 @@ def queue_posts_of(
 
 
 def make_jobs(
-    settings: ServiceSettings, transactions: Transactions, store: Store, secrets: SecretBox, worker: str = SERVICE
+    settings: ServiceSettings,
+    transactions: Transactions,
+    store: Store,
+    secrets: SecretBox,
+    worker: str = SERVICE,
+    clock: Callable[[], datetime] = read_clock,
 ) -> Jobs:
     """The background work of a service, or of a worker of another name, which leaves to it what is done once.
 
@@ -62,8 +67,8 @@ def make_jobs(
     isolation = find_isolation(kinds)
     for problem in isolation.problems:
         LOG.warning("runs are not isolated by %s", problem)
-    tell = queue_posts_of(transactions, settings, read_clock)
-    context = JobContext(settings, transactions, store, secrets, isolation, worker, tell_status=tell)
+    tell = queue_posts_of(transactions, settings, clock)
+    context = JobContext(settings, transactions, store, secrets, isolation, worker, clock, tell_status=tell)
     if worker != SERVICE:
         return Jobs(context, settings.workers, has_clock=False)
     sender = Sender(context)

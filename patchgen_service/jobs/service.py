@@ -33,6 +33,7 @@ _HEAR_EVERY = timedelta(seconds=20)
 _CHORES_AT_ONCE = 2
 _APPROVALS_AFTER = timedelta(minutes=1)
 _MOST_APPROVALS = 20
+_FORGET_AFTER = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ class Jobs:
         context = self._context
         removal = clean_up(context.transactions, context.store, context.settings, context.clock())
         LOG.info("removed what is old: %s", removal)
+        self._engine.forget(context.clock() - _FORGET_AFTER)
         days = context.settings.retention.environments
         if days:
             remove_unused(context.settings.environments_folder, context.clock().timestamp() - days * 86400)
