@@ -33,6 +33,8 @@ _HEAR_EVERY = timedelta(seconds=20)
 _CHORES_AT_ONCE = 2
 _APPROVALS_AFTER = timedelta(minutes=1)
 _MOST_APPROVALS = 20
+_MOST_RUNS = 20
+"""Of one tick: a flood of them must not keep whoever hands them in from the database."""
 _FORGET_AFTER = timedelta(days=7)
 
 
@@ -167,11 +169,12 @@ class Jobs:
     def tick(self) -> None:
         """Do what is due now: it is put into queues, and done there."""
         context, now = self._context, self._context.clock()
-        waiting = set(context.change(pending_runs))
-        for run_id in sorted(waiting - self._submitted):
+        waiting = context.change(pending_runs)
+        new = [run_id for run_id in waiting if run_id not in self._submitted][:_MOST_RUNS]
+        for run_id in new:
             context.tell_status(run_id)
             self._engine.submit(RUNS, run_id, run_id)
-        self._submitted = waiting
+        self._submitted = self._submitted.intersection(waiting).union(new)
         if self._heard is None or not self._heard <= now < self._heard + _HEAR_EVERY:
             self._heard = now
             own = (socket.gethostname(), os.getpid(), context.isolation.kind)
