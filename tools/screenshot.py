@@ -55,7 +55,7 @@ def make_project(folder: Path, page: Path = ROOT / "README.md") -> None:
             target = folder / options["file"]
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
-        elif language == "console" and "patchgen acme" in text:
+        elif language == "console" and ("patchgen init" in text or "patchgen acme" in text):
             check_console(text, {}, folder)
 
 

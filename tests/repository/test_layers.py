@@ -32,9 +32,18 @@ def test_every_room_has_a_layer() -> None:
     assert sorted(name for layer in rooms["layers"] for name in names_of(layer)) == sorted(modules_in("patchgen_core"))
 
 
+def test_every_room_of_the_service_has_a_layer() -> None:
+    rooms = CONTRACTS["Rooms of the service"]
+    assert rooms["exhaustive"] is True
+    assert sorted(name for layer in rooms["layers"] for name in names_of(layer)) == sorted(
+        modules_in("patchgen_service")
+    )
+
+
 def test_every_package_has_a_layer() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert set(LINTER["root_packages"]) == set(CONTRACTS["Packages"]["layers"]) == packages
+    layers = {name for layer in CONTRACTS["Packages"]["layers"] for name in names_of(layer)}
+    assert set(LINTER["root_packages"]) == layers == packages
     forwards = {"patchgen"}
     assert set(CONTRACTS["No circle between files or folders"]["ancestors"]) == packages - forwards
 

@@ -18,7 +18,7 @@ from patchgen_core.upgrade.package_configs import select_configs
 from patchgen_core.upgrade.results import MatrixReport, MatrixRow, PatchRow
 from patchgen_core.upstream.releases import Releases, release_folder
 from tests.conftest import CONFIG, PREAMBLE, Workspace, generated
-from tests.upstream.shop import HEAD, HISTORY, NORM, PATCHES, REST, keep, open_project, open_shop, write_wheel
+from tests.upstream.shop import BIASED, HEAD, HISTORY, NORM, PATCHES, REST, keep, open_project, open_shop, write_wheel
 
 PINNED = PREAMBLE.replace('_gpu.py")', '_gpu.py", transformers_version="1.0")')
 
@@ -120,9 +120,17 @@ def test_base_between_the_columns_is_where_the_search_starts(work: Workspace, sh
 
 
 def test_config_for_a_new_release_breaks_in_old_ones(work: Workspace, shop: Path) -> None:
+    body = "class Body:\n    def __init__(self):\n        self.head = Head()\n\n    def forward(self, x):\n"
+    history = {
+        version: (*parts, f"{body}        return self.head({'x, 1' if BIASED in parts else 'x'})\n")
+        for version, parts in HISTORY.items()
+        if parts is not None
+    }
+    for version, parts in history.items():
+        write_wheel(release_folder(work.project) / "acme" / version, version, parts)
     shutil.rmtree(work.site)
     work.site.mkdir()
-    work.upstream("\n\n".join((*(HISTORY["2.0"] or ()),)), version="2.0")
+    work.upstream("\n\n".join(history["2.0"]), version="2.0")
     work.config('@config.override_method("Head.forward")\ndef forward(self, x, bias):\n    return x * bias\n')
     work.patchgen("--all")
     row = only(matrix(work, ["1.0", "1.8", "2.0"]))
