@@ -16,6 +16,7 @@ from typing import Literal
 
 from patchgen_service.isolation.box import MEBIBYTE, Box, Kind, Limits
 from patchgen_service.isolation.commands import build_command
+from patchgen_service.isolation.process_group import ProcessGroup
 from patchgen_service.isolation.usage import measure_folder, measure_processes
 
 Reason = Literal["ended", "stopped", "seconds", "memory", "processes", "disk", "output"]
@@ -59,7 +60,21 @@ def run_command(
     Raises:
         OSError: the command cannot be started.
     """
-    command = build_command(kind, box, arguments)
+    group = ProcessGroup(box.limits.processes)
+    try:
+        return _run(group, group.joining(build_command(kind, box, arguments)), kind, box, take_line, should_stop)
+    finally:
+        group.remove()
+
+
+def _run(
+    group: ProcessGroup,
+    command: list[str],
+    kind: Kind,
+    box: Box,
+    take_line: Callable[[bytes], None],
+    should_stop: Callable[[], bool],
+) -> Exit:
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -69,7 +84,7 @@ def run_command(
         start_new_session=True,
         env={"PATH": os.environ.get("PATH", os.defpath)},
     ) as process:
-        watch = _Watch(process, box, should_stop)
+        watch = _Watch(process, box, group, should_stop)
         try:
             _read(process, watch, take_line)
         finally:
@@ -80,8 +95,10 @@ def run_command(
 class _Watch:
     """Ends a process with its descendants when that is wanted, or at a limit."""
 
-    def __init__(self, process: subprocess.Popen[bytes], box: Box, should_stop: Callable[[], bool]) -> None:
-        self._process, self._box, self._should_stop = process, box, should_stop
+    def __init__(
+        self, process: subprocess.Popen[bytes], box: Box, group: ProcessGroup, should_stop: Callable[[], bool]
+    ) -> None:
+        self._process, self._box, self._group, self._should_stop = process, box, group, should_stop
         self._started = time.monotonic()
         self._folders_due = 0.0
         self._before = sum(map(measure_folder, box.writable))
@@ -126,7 +143,7 @@ class _Watch:
             return "stopped"
         if now - self._started > limits.seconds:
             return "seconds"
-        if usage.processes > limits.processes:
+        if usage.processes > limits.processes or self._group.was_full():
             return "processes"
         if usage.memory > limits.memory:
             return "memory"
