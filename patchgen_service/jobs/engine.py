@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
 from dbos import DBOS, DBOSConfig, SetWorkflowID
+from sqlalchemy.exc import OperationalError
 
 Handler = Callable[[str], None]
 """Does a job, given its argument; may be called again for a job that was not through."""
@@ -19,6 +21,7 @@ _POLLING_SECONDS = {"runs": 0.2}
 """How often queues are looked into that people wait for."""
 _SELDOM_SECONDS = 1.0
 _OVER = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
+_SECONDS_TO_LAUNCH = 60.0
 _MOST_ATTEMPTS = 1000
 _MOST_AT_ONCE = 500
 
@@ -46,7 +49,21 @@ class Engine:
         self._running: dict[str, threading.Event] = {}
 
     def start(self) -> None:
-        """Begin to do jobs, those first that an earlier process of this name did not finish."""
+        """Begin to do jobs, those first that an earlier process of this name did not finish.
+
+        A database that is being started itself is waited for.
+        """
+        deadline = time.monotonic() + _SECONDS_TO_LAUNCH
+        while True:
+            try:
+                return self._launch()
+            except OperationalError:
+                DBOS.destroy(destroy_registry=True)
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_SELDOM_SECONDS)
+
+    def _launch(self) -> None:
         threads = sum(self._sizes.values()) + 8
         config: DBOSConfig = {
             "name": _APPLICATION,
