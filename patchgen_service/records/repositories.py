@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_service.database.tables import Repository
+from patchgen_service.git.command import hide_secrets
 from patchgen_service.records.audit import SERVICE, write_audit
 from patchgen_service.secrets import SecretBox
 from patchgen_service.settings import RepositorySettings
@@ -63,7 +64,7 @@ def change_repository(
 
 def remove_repository(session: Session, repository: Repository, actor: str, now: datetime) -> None:
     """Forget a repository with all of its runs; who did that stays in the audit."""
-    write_audit(session, actor, "repository.remove", now, repository.name, url=repository.url)
+    write_audit(session, actor, "repository.remove", now, repository.name, url=hide_secrets(repository.url))
     session.delete(repository)
     session.flush()
 
@@ -110,8 +111,9 @@ def _encrypt(values: Mapping[str, Any], secrets: SecretBox) -> dict[str, Any]:
 
 
 def _show(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as the audit has them: of a secret, whether there is one."""
-    return {name: bool(value) if name in SECRETS else value for name, value in values.items()}
+    """Values as the audit has them: of a secret, whether there is one, and an address without its password."""
+    shown = {name: bool(value) if name in SECRETS else value for name, value in values.items()}
+    return {**shown, "url": hide_secrets(values["url"])} if "url" in values else shown
 
 
 def _check(columns: dict[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,15 @@ def test_a_secret_is_stored_encrypted_and_audited_without_its_text(team: Team) -
         assert session.scalars(select(AuditEntry.action).order_by(AuditEntry.id)).all()[-1] == "repository.remove"
 
 
+def test_the_audit_has_no_password_of_an_address(team: Team) -> None:
+    url = "https://robot:hunter2@git.example/acme/other.git"
+    with team.transactions() as session:
+        remove_repository(session, add_repository(session, BOX, "ada", NOW, name="acme/other", url=url), "ada", NOW)
+    with team.transactions() as session:
+        entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
+        assert [entry.details["url"] for entry in entries[-2:]] == ["https://git.example/acme/other.git"] * 2
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
