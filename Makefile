@@ -7,16 +7,19 @@ OLDEST_RUFF := 0.12.0
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
-.PHONY: gate test tests quick test-core browser server releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
+.PHONY: gate test tests slow quick test-core browser server releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
 	$(BIN)/python -m pytest -p pytest_patchgen -v examples/zoo
 
-test: .venv/installed  ## everything that must pass: the tests with the gate over examples/zoo, and beside them the lint
+test: .venv/installed  ## what every change must pass: the tests with the gate over examples/zoo, and beside them the lint
 	$(MAKE) --no-print-directory -j2 tests lint
 
 tests: .venv/installed browser server releases
-	$(BIN)/python -m pytest -p pytest_patchgen -n auto --dist worksteal
+	$(BIN)/python -m pytest -p pytest_patchgen -n auto --dist worksteal -m "not slow"
+
+slow: .venv/installed browser server releases  ## the tests that take long, which make test leaves out
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
 quick: .venv/installed browser server releases  ## the tests that take little
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
