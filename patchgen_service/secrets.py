@@ -25,8 +25,10 @@ class SecretBox:
 
     def __init__(self, keys: str) -> None:
         """Take keys separated by commas, the newest first; a PatchgenError when one is none."""
+        names = [key.strip() for key in keys.split(",")]
+        self._oldest = names[-1].encode()
         try:
-            self._fernet = MultiFernet([Fernet(key.strip()) for key in keys.split(",")])
+            self._fernet = MultiFernet([Fernet(key) for key in names])
         except ValueError:
             raise PatchgenError(f"{KEY_VARIABLE} is no key of 32 bytes in URL-safe base64", None, _HINT) from None
 
@@ -41,6 +43,13 @@ class SecretBox:
         except InvalidToken:
             message = f"a stored secret cannot be decrypted with this {KEY_VARIABLE}"
             raise PatchgenError(message, None, "Give the key it was stored with, after the new one.") from None
+
+    def sign(self, text: str) -> str:
+        """What nobody without the key can foresee of a text: 64 hexadecimal digits, the same each time.
+
+        A newer key before the others changes nothing.
+        """
+        return hmac.new(self._oldest, text.encode(), hashlib.sha256).hexdigest()
 
 
 def open_secrets(folder: Path, environment: Mapping[str, str], is_local: bool) -> SecretBox:

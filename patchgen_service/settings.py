@@ -16,7 +16,7 @@ DATABASE_NAME = "service.sqlite"
 ENVIRONMENT_PREFIX = "PATCHGEN_"
 """``PATCHGEN_PORT`` is ``port``; ``PATCHGEN_LIMITS_SECONDS`` is ``seconds`` in the table ``limits``."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_TABLES = ("limits", "retention", "mail")
+_TABLES = ("limits", "retention", "mail", "github_app")
 _FORGES = ("none", "github", "gitlab", "forgejo")
 _ISOLATIONS = ("auto", "bubblewrap", "podman")
 
@@ -65,6 +65,21 @@ class MailSettings:
     user: str = ""
     password: str = field(default="", repr=False)
     sender: str = ""
+
+
+@dataclass(frozen=True)
+class GithubAppSettings:
+    """The service as an app on GitHub; an empty ``id`` is none.
+
+    Attributes:
+        id: the app's id, or its client id.
+        private_key: path of the PEM file with its private key, from the service's folder.
+        url: the root of its GitHub.
+    """
+
+    id: str = ""
+    private_key: str = ""
+    url: str = "https://github.com"
 
 
 @dataclass(frozen=True)
@@ -119,6 +134,7 @@ class ServiceSettings:
     limits: RunLimits = RunLimits()
     retention: Retention = Retention()
     mail: MailSettings = MailSettings()
+    github_app: GithubAppSettings = GithubAppSettings()
     repositories: tuple[RepositorySettings, ...] = ()
     file: Path | None = None
 
@@ -171,7 +187,7 @@ def read_settings(
     tables = read_toml(path) if config is not None or path.exists() else {}
     reader = _Reader(path, path.read_text(encoding="utf-8") if tables else "", environment)
     values = reader.read(ServiceSettings, tables, "", skip=("folder", "file", "repositories", *_TABLES))
-    for name, section in zip(_TABLES, (RunLimits, Retention, MailSettings)):
+    for name, section in zip(_TABLES, (RunLimits, Retention, MailSettings, GithubAppSettings)):
         values[name] = section(**reader.read(section, tables.get(name, {}), name))
     values["repositories"] = reader.read_repositories(tables.get("repository", []))
     values |= {name: value for name, value in options.items() if value is not None}
@@ -294,6 +310,10 @@ def _is_url(text: str, schemes: tuple[str, ...]) -> bool:
 
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "github_app": (
+        lambda app: bool(app.id) == bool(app.private_key),
+        "a table with both 'id' and 'private_key', the path of a PEM file",
+    ),
     "port": (lambda port: 0 <= port <= 65535, "a port from 0 to 65535"),
     "isolation": (lambda name: name in _ISOLATIONS, f"one of {', '.join(_ISOLATIONS)}"),
     "public_url": (lambda url: not url or _is_url(url, ("http", "https")), "an address that begins with https://"),

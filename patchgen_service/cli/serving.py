@@ -29,6 +29,7 @@ _LOG = logging.getLogger("patchgen.service")
 def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
     settings = settings_of(options)
+    check_app(settings)
     work = LateWork()
     site = open_site(settings, work)
     listener = _listen(settings.host, settings.port)
@@ -107,6 +108,14 @@ class _Background:
             _LOG.exception("the background work did not start: pages are shown, and no run is carried out")
             return
         self._work.jobs, self._stop = jobs, jobs.stop
+
+
+def check_app(settings: ServiceSettings) -> None:
+    """Look at the key of the app on GitHub before anything begins; a PatchgenError where it cannot be used."""
+    if settings.github_app.private_key:
+        from patchgen_service.forges.github.app import read_private_key
+
+        read_private_key(settings.folder / settings.github_app.private_key)
 
 
 def settings_of(options: argparse.Namespace) -> ServiceSettings:

@@ -105,7 +105,8 @@ def _explain(answer: httpx.Response) -> ForgeError:
 
 def _is_limited(answer: httpx.Response) -> bool:
     """GitHub says 403 where others say 429."""
-    return "retry-after" in answer.headers or answer.headers.get("x-ratelimit-remaining") == "0"
+    names = answer.headers
+    return "retry-after" in names or names.get("x-ratelimit-remaining") == "0" or "rate limit" in answer.text[:1000]
 
 
 def _read_wait(answer: httpx.Response) -> timedelta | None:

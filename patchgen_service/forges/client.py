@@ -39,7 +39,7 @@ class CheckRun:
     Attributes:
         run: the service's id of the run, by which its check run is recognised.
         conclusion: such as ``success`` or ``failure``; empty while it runs.
-        has_approval: whether it gets a button to approve the regenerated files.
+        approval: digest of the regenerated files that its button approves; empty for no button.
     """
 
     run: str
@@ -50,7 +50,7 @@ class CheckRun:
     title: str
     summary: str
     annotations: tuple[Annotation, ...] = ()
-    has_approval: bool = False
+    approval: str = ""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class Delivery:
         base: the branch that the pull request is to be merged into.
         ref: the reference that git fetches the commit by, where it is on no branch of the repository.
         run: the run whose button was pressed; the service's own id.
+        approves: how the digest of the files begins that the button approves.
         digest: SHA-256 of what was received.
     """
 
@@ -46,6 +47,7 @@ class Delivery:
     base: str = ""
     ref: str = ""
     run: str = ""
+    approves: str = ""
     digest: str = ""
 
 

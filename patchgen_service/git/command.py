@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
@@ -53,12 +53,12 @@ class Remote:
 
     Attributes:
         url: https, http, ssh, git or file URL, ``host:path``, or a path.
-        token: a password or access token for http; empty for none.
+        token: a password or access token for http, or what gives the one of this moment; empty for none.
         user: the name that goes with it; forges that look at the token alone take any.
     """
 
     url: str
-    token: str = field(default="", repr=False)
+    token: str | Callable[[], str] = field(default="", repr=False)
     user: str = "x-access-token"
 
     @property
@@ -66,13 +66,17 @@ class Remote:
         """Its address without credentials."""
         return hide_secrets(self.url)
 
+    def read_token(self) -> str:
+        """The token of this moment; a GitError where there should be one and none is to be had."""
+        return self.token if isinstance(self.token, str) else self.token()
+
     def make_settings(self) -> dict[str, str]:
         """git's settings that send the token to this address alone."""
         parts = urlsplit(self.url)
-        if not self.token or parts.scheme not in ("http", "https"):
+        if parts.scheme not in ("http", "https") or not (token := self.read_token()):
             return {}
         origin = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], "/", "", ""))
-        credentials = base64.b64encode(f"{self.user}:{self.token}".encode()).decode()
+        credentials = base64.b64encode(f"{self.user}:{token}".encode()).decode()
         return {f"http.{origin}.extraHeader": f"Authorization: Basic {credentials}"}
 
 
@@ -152,7 +156,8 @@ def make_environment(remote: Remote | None) -> dict[str, str]:
 def clean_output(output: bytes, remote: Remote | None = None) -> str:
     """What git wrote, as text of at most 2000 characters without secrets."""
     text = hide_secrets(output.decode("utf-8", "replace").strip())
-    return (text.replace(remote.token, "…") if remote and remote.token else text)[-2000:]
+    token = remote.read_token() if remote else ""
+    return (text.replace(token, "…") if token else text)[-2000:]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -15,12 +15,11 @@ from sqlalchemy.orm import Session
 
 from patchgen_service.database.engine import Transactions
 from patchgen_service.database.tables import Repository
-from patchgen_service.forges.clients import name_git_user
-from patchgen_service.git.command import Remote
+from patchgen_service.forges.access import ForgeAccess
+from patchgen_service.forges.github.app import GithubApp
 from patchgen_service.git.mirror import Mirror
 from patchgen_service.isolation.probe import Isolation
 from patchgen_service.jobs.engine import Interrupted
-from patchgen_service.records.repositories import read_secret
 from patchgen_service.secrets import SecretBox
 from patchgen_service.settings import ServiceSettings
 from patchgen_service.store import Store
@@ -46,6 +45,7 @@ class JobContext:
         stopping: set when the process is going to end.
         tell_status: has it told elsewhere that a run is pending, or how it ended; called outside of a transaction,
             and perhaps again.
+        app: the service as an app on GitHub; none where it is none.
     """
 
     settings: ServiceSettings
@@ -57,12 +57,16 @@ class JobContext:
     clock: Callable[[], datetime] = read_clock
     stopping: threading.Event = field(default_factory=threading.Event)
     tell_status: Callable[[str], object] = lambda run: None
+    app: GithubApp | None = None
+
+    @property
+    def access(self) -> ForgeAccess:
+        """How it gets into forges."""
+        return ForgeAccess(self.secrets, self.app)
 
     def open_mirror(self, repository: Repository) -> Mirror:
         """The mirror of a repository, with what gets into it."""
-        token = read_secret(repository, "forge_token", self.secrets)
-        remote = Remote(repository.url, token, name_git_user(repository.forge))
-        return Mirror(self.settings.mirrors_folder / str(repository.id), remote)
+        return Mirror(self.settings.mirrors_folder / str(repository.id), self.access.make_remote(repository))
 
     def change(self, action: Callable[[Session], Answer]) -> Answer:
         """Do something in a transaction, and again for some minutes while the database cannot be reached.

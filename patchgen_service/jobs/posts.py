@@ -12,7 +12,9 @@ from sqlalchemy.orm import Session
 
 from patchgen_service.database.engine import Transactions
 from patchgen_service.database.tables import Approval, Repository, Run
-from patchgen_service.forges.clients import make_client
+from patchgen_service.forges.access import ForgeAccess, open_access
+from patchgen_service.forges.api import ForgeError, make_http_client
+from patchgen_service.forges.client import ForgeClient
 from patchgen_service.git.writing import Author
 from patchgen_service.isolation.box import Kind
 from patchgen_service.isolation.probe import find_isolation
@@ -22,7 +24,6 @@ from patchgen_service.jobs.service import Jobs
 from patchgen_service.posting.approving import Workshop, carry_out_approval
 from patchgen_service.posting.queueing import queue_run_posts
 from patchgen_service.posting.sending import Postage, send_due_posts
-from patchgen_service.records.repositories import read_secret
 from patchgen_service.secrets import SecretBox
 from patchgen_service.settings import ServiceSettings
 from patchgen_service.store import Store
@@ -35,14 +36,14 @@ _COMMITTER = Author("patchgen", "patchgen@localhost")
 
 
 def queue_posts_of(
-    transactions: Transactions, settings: ServiceSettings, clock: Callable[[], datetime]
+    transactions: Transactions, settings: ServiceSettings, clock: Callable[[], datetime], access: ForgeAccess
 ) -> Callable[[str], object]:
     """What queues the posts of a run in its present status, for :attr:`JobContext.tell_status`."""
 
     def queue(run_id: str) -> None:
         try:
             with transactions() as session:
-                queue_run_posts(session, run_id, settings.base_url, clock())
+                queue_run_posts(session, run_id, settings.base_url, clock(), access)
         except Exception:  # the run itself is well; the posts of its next status are queued anew
             LOG.exception("the posts of run %s could not be queued", run_id)
 
@@ -67,21 +68,24 @@ def make_jobs(
     isolation = find_isolation(kinds)
     for problem in isolation.problems:
         LOG.warning("runs are not isolated by %s", problem)
-    tell = queue_posts_of(transactions, settings, clock)
-    context = JobContext(settings, transactions, store, secrets, isolation, worker, clock, tell_status=tell)
+    http = make_http_client()
+    access = open_access(settings, secrets, http, clock)
+    tell = queue_posts_of(transactions, settings, clock, access)
+    context = JobContext(
+        settings, transactions, store, secrets, isolation, worker, clock, tell_status=tell, app=access.app
+    )
     if worker != SERVICE:
         return Jobs(context, settings.workers, has_clock=False)
-    sender = Sender(context)
+    sender = Sender(context, http)
     return Jobs(context, settings.workers, approve=sender.approve, others=[sender])
 
 
 class Sender:
     """Sends what is due, and carries out approvals; one process of a service has it."""
 
-    def __init__(self, context: JobContext) -> None:
-        self._context = context
-        self._http = httpx.Client(timeout=_SECONDS_FOR_AN_ANSWER, follow_redirects=False)
-        self._postage = Postage(self._http, context.settings.mail, context.secrets)
+    def __init__(self, context: JobContext, http: httpx.Client) -> None:
+        self._context, self._http = context, http
+        self._postage = Postage(http, context.settings.mail, context.secrets, context.app)
         self._thread = threading.Thread(target=self._send_until_stopped, name="sender of posts", daemon=True)
 
     def start(self) -> None:
@@ -103,17 +107,29 @@ class Sender:
     def approve(self, approval_id: int) -> None:
         """Carry out an approval."""
         context = self._context
-        workshop = context.change(lambda session: self._open_workshop(session, approval_id))
+        run, repository = context.change(lambda session: _read_approved(session, approval_id))
+        workshop = Workshop(
+            context.open_mirror(repository),
+            self._open_client(repository),
+            context.store,
+            _COMMITTER,
+            context.settings.base_url,
+            pull_request_ref(repository, run),
+        )
         approval = carry_out_approval(context.transactions, workshop, approval_id, context.clock())
         LOG.info("approval %s: %s", approval_id, approval.state)
 
-    def _open_workshop(self, session: Session, approval_id: int) -> Workshop:
-        context = self._context
-        run = session.get_one(Run, session.get_one(Approval, approval_id).run_id)
-        repository = session.get_one(Repository, run.repository_id)
-        token = read_secret(repository, "forge_token", context.secrets)
-        client = make_client(self._http, repository.forge, repository.forge_url, repository.name, token)
-        ref = pull_request_ref(repository, run)
-        return Workshop(
-            context.open_mirror(repository), client, context.store, _COMMITTER, context.settings.base_url, ref
-        )
+    def _open_client(self, repository: Repository) -> ForgeClient | None:
+        """The client of a repository; none where its forge lets the service in no more."""
+        try:
+            return self._context.access.open_client(self._http, repository)
+        except ForgeError as error:
+            if not error.is_final:
+                raise
+            LOG.warning("%s: %s", repository.name, error)
+            return None
+
+
+def _read_approved(session: Session, approval_id: int) -> tuple[Run, Repository]:
+    run = session.get_one(Run, session.get_one(Approval, approval_id).run_id)
+    return run, session.get_one(Repository, run.repository_id)

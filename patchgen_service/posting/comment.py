@@ -43,7 +43,9 @@ def annotate_red(detail: RunDetail) -> tuple[Annotation, ...]:
 
 
 def offers_files(detail: RunDetail) -> bool:
-    """Whether a run has regenerated files that can be committed to its branch."""
+    """Whether a run has regenerated files that can be committed to its branch, and nobody has approved them yet."""
+    if any(approval.state != "refused" for approval in detail.approvals):
+        return False
     return not detail.is_fork and any(file.kind in ("generated", "removed") for file in detail.files)
 
 

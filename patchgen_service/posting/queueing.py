@@ -13,18 +13,20 @@ from sqlalchemy.orm import Session
 from patchgen_core.files import short_hash
 from patchgen_service.database.tables import Post, Repository, Run
 from patchgen_service.database.words import UNFINISHED, PostKind
+from patchgen_service.forges.access import ForgeAccess
 from patchgen_service.forges.client import CheckRun, Status
 from patchgen_service.posting.comment import annotate_red, comment_body, offers_files, summary_body
 from patchgen_service.posting.mail import mail_content
 from patchgen_service.posting.outgoing import webhook_content
 from patchgen_service.posting.words import conclusion, context, describe, run_address, status_state
+from patchgen_service.records.approvals import digest_regenerated
 from patchgen_service.records.posts import queue_post
 from patchgen_service.views.run import RunDetail, read_run
 
 _NO_COMMENT = ("cancelled", "superseded")
 
 
-def queue_run_posts(session: Session, run_id: str, base_url: str, now: datetime) -> None:
+def queue_run_posts(session: Session, run_id: str, base_url: str, now: datetime, access: ForgeAccess) -> None:
     """Queue what is to be told about a run in its present status; doing so again queues nothing more.
 
     A run with another release of transformers says nothing of its commit, and is told to nobody.
@@ -34,8 +36,8 @@ def queue_run_posts(session: Session, run_id: str, base_url: str, now: datetime)
         return
     repository = session.get_one(Repository, run.repository_id)
     queue = _Queue(session, repository, run, now)
-    if repository.forge != "none" and repository.forge_token:
-        _queue_forge(queue, detail, base_url)
+    if access.can_post(repository):
+        _queue_forge(queue, detail, base_url, access.has_app(repository))
     if run.status not in UNFINISHED:
         _queue_owners(queue, detail, base_url)
 
@@ -56,11 +58,11 @@ class _Queue:
         return bool(self.session.scalar(select(exists().where(Post.subject == subject))))
 
 
-def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str) -> None:
+def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str, has_check_runs: bool) -> None:
     run, address, name = queue.run, run_address(base_url, queue.run.id), context(detail)
     status = Status(status_state(run.status), name, describe(detail), address)
     queue.add("status", f"status {run.repository_id} {run.sha} {name}", {"sha": run.sha, **asdict(status)})
-    if queue.repository.forge == "github":
+    if has_check_runs:
         check_run = CheckRun(
             run.id,
             name,
@@ -70,7 +72,7 @@ def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str) -> None:
             describe(detail),
             summary_body(detail, base_url),
             annotate_red(detail) if run.status not in UNFINISHED else (),
-            offers_files(detail),
+            digest_regenerated(queue.session, run.id) if offers_files(detail) else "",
         )
         queue.add("check_run", f"check run {run.id}", asdict(check_run))
     subject = f"comment {run.repository_id} {run.pull_request}"

@@ -9,9 +9,10 @@ from msgspec import Struct, field
 
 from patchgen_service.forges.api import Api
 from patchgen_service.forges.client import Annotation, CheckRun, cut
-from patchgen_service.forges.github.payloads import APPROVE
+from patchgen_service.forges.github.payloads import APPROVE, DIGEST_LENGTH
 from patchgen_service.forges.issues import IssuesClient
 
+GITHUB = "https://github.com"
 MOST_ANNOTATIONS = 50
 """What one request takes; later ones add to them."""
 _TITLE, _MESSAGE, _SUMMARY = 255, 8000, 60_000
@@ -32,20 +33,15 @@ class _CheckRuns(Struct):
 
 
 class GithubClient(IssuesClient):
-    """A repository on GitHub, or on a GitHub Enterprise Server."""
+    """A repository on GitHub, or on a GitHub Enterprise Server.
 
-    has_check_runs = True
+    Args:
+        is_app: whether the token is that of an app: GitHub takes check runs from nobody else.
+    """
 
-    def __init__(self, http: httpx.Client, url: str, name: str, token: str) -> None:
-        root = url.rstrip("/")
-        headers = {
-            "Accept": "application/vnd.github+json",
-            "Authorization": f"Bearer {token}",
-            "X-GitHub-Api-Version": "2022-11-28",
-            "User-Agent": "pytest-patchgen",
-        }
-        is_public = root in ("", "https://github.com")
-        super().__init__(Api(http, "https://api.github.com" if is_public else f"{root}/api/v3", headers), name)
+    def __init__(self, http: httpx.Client, url: str, name: str, token: str, is_app: bool = False) -> None:
+        super().__init__(Api(http, api_url(url), make_headers(token)), name)
+        self.has_check_runs = is_app
 
     def put_check_run(self, check_run: CheckRun) -> str:
         """See :class:`~patchgen_service.forges.client.ForgeClient`.
@@ -73,15 +69,31 @@ class GithubClient(IssuesClient):
         return next((known for known in answer.check_runs if known.external_id == check_run.run), None)
 
 
+def api_url(url: str) -> str:
+    """The root of the API of a GitHub; ``url`` is what browsers go to, empty for github.com."""
+    root = url.rstrip("/")
+    return "https://api.github.com" if root in ("", GITHUB) else f"{root}/api/v3"
+
+
+def make_headers(token: str) -> dict[str, str]:
+    """What goes with every request."""
+    return {
+        "Accept": "application/vnd.github+json",
+        "Authorization": f"Bearer {token}",
+        "X-GitHub-Api-Version": "2022-11-28",
+        "User-Agent": "pytest-patchgen",
+    }
+
+
 def _describe(check_run: CheckRun) -> dict[str, Any]:
     content: dict[str, Any] = {"name": check_run.name, "details_url": check_run.url}
     if check_run.conclusion:
         content |= {"status": "completed", "conclusion": check_run.conclusion}
     else:
         content["status"] = "in_progress"
-    if check_run.has_approval:
-        description = "Commit the regenerated files"
-        content["actions"] = [{"label": "Approve", "description": description, "identifier": APPROVE}]
+    if check_run.approval:
+        button = {"label": "Approve", "description": "Commit the regenerated files"}
+        content["actions"] = [{**button, "identifier": f"{APPROVE}{check_run.approval[:DIGEST_LENGTH]}"}]
     return content
 
 

@@ -9,8 +9,10 @@ from msgspec import Struct
 from patchgen_service.forges.delivery import Delivery
 from patchgen_service.forges.payloads import HEADS, clean_text, decode, read_branch, read_sha
 
-APPROVE = "approve"
-"""The identifier of the Approve button of a check run."""
+APPROVE = "approve-"
+"""What the identifier of the Approve button of a check run begins with; the digest of what was shown comes after."""
+DIGEST_LENGTH = 12
+"""So many characters of it: GitHub takes identifiers of 20."""
 _RUN_ACTIONS = ("opened", "synchronize", "reopened")
 
 
@@ -156,18 +158,20 @@ def _read_pull_request(body: bytes) -> Delivery | str:
 def _read_check_run(body: bytes) -> Delivery | str:
     event = decode(body, CheckRunEvent)
     pressed = event.requested_action.identifier if event.requested_action else ""
-    if event.action != "rerequested" and pressed != APPROVE:
+    is_approval = event.action == "requested_action" and pressed.startswith(APPROVE)
+    if event.action != "rerequested" and not is_approval:
         return f"a check run that is {event.action} is no news"
     suite = event.check_run.check_suite
     branch = suite.head_branch if suite else None
     return Delivery(
         "",
-        "approve" if pressed == APPROVE else "rerun",
+        "approve" if is_approval else "rerun",
         read_branch(branch) if branch else "",
         read_sha(event.check_run.head_sha),
         actor=_login(event.sender),
         repository=event.repository.full_name,
         run=clean_text(event.check_run.external_id),
+        approves=clean_text(pressed.removeprefix(APPROVE)) if is_approval else "",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
@@ -10,11 +11,24 @@ import struct
 import threading
 import time
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+
 TOKEN = "forge-token"
+APP_ID = "4711"
+INSTALLATION = 99
+"""The app's installation on the repository."""
+
+
+def _decode(part: str) -> bytes:
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
 @dataclass
@@ -42,7 +56,12 @@ class ForgeServer:
         self.pull_requests: list[dict[str, Any]] = []
         self.writes: list[str] = []
         self.faults: list[Fault] = []
+        self.app_key: RSAPublicKey | None = None
+        self.is_installed = True
+        self.now = lambda: datetime.now(timezone.utc)
+        self.grants: dict[str, datetime] = {}
         self.fault_methods: tuple[str, ...] = ("GET", "POST", "PATCH", "PUT")
+        self.fault_path = ""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -52,14 +71,42 @@ class ForgeServer:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, method: str, path: str, query: dict[str, str], content: Any) -> tuple[int, Any]:
-        """The status and body for a request with the right token."""
+    def answer(self, method: str, path: str, query: dict[str, str], content: Any, token: str) -> tuple[int, Any]:
+        """The status and body for a request."""
+        if self.forge == "github" and re.fullmatch(r"/api/v3/(repos/[\w/]+/installation|app/.*)", path):
+            return self._answer_app(path, content, token)
+        is_apps = token in self.grants and self.now() < self.grants[token]
+        if token != TOKEN and not is_apps:
+            return 401, {"message": "Bad credentials"}
+        if "/check-runs" in path and method != "GET" and not is_apps:
+            return 403, {"message": "You must authenticate via a GitHub App."}
         if method != "GET":
             self.writes.append(f"{method} {path}")
         for pattern, handler in self._routes():
             if match := re.fullmatch(pattern, f"{method} {path}"):
                 return handler(query, content, *match.groups())
         return 404, {"message": "Not Found"}
+
+    def _answer_app(self, path: str, content: Any, token: str) -> tuple[int, Any]:
+        """What the app itself asks, which proves who it is by what it signed."""
+        head, claims, signature = token.split(".") if token.count(".") == 2 else ("", "", "")
+        if self.app_key is None or not head:
+            return 401, {"message": "A JSON web token could not be decoded"}
+        try:
+            self.app_key.verify(_decode(signature), f"{head}.{claims}".encode(), PKCS1v15(), SHA256())
+        except InvalidSignature:
+            return 401, {"message": "A JSON web token could not be decoded"}
+        said, now = json.loads(_decode(claims)), self.now().timestamp()
+        if said["iss"] != APP_ID or not said["iat"] <= now < said["exp"] <= now + 600:
+            return 401, {"message": "'Expiration time' claim ('exp') is too far in the future"}
+        if path.endswith("/installation"):
+            return (200, {"id": INSTALLATION}) if self.is_installed else (404, {"message": "Not Found"})
+        wanted = f"/api/v3/app/installations/{INSTALLATION}/access_tokens"
+        if path != wanted or content != {"repositories": ["models"]}:
+            return 422, {"message": "There is at least one repository that does not exist"}
+        grant = f"ghs_{len(self.grants)}"
+        self.grants[grant] = self.now() + timedelta(hours=1)
+        return 201, {"token": grant, "expires_at": self.grants[grant].strftime("%Y-%m-%dT%H:%M:%SZ")}
 
     def _routes(self) -> list[tuple[str, Any]]:
         if self.forge == "gitlab":
@@ -188,12 +235,13 @@ class ForgeServer:
                 parts = urlsplit(self.path)
                 query = {name: values[0] for name, values in parse_qs(parts.query).items()}
                 fault = None
-                if outer.faults and self.command in outer.fault_methods:
+                if outer.faults and self.command in outer.fault_methods and outer.fault_path in parts.path:
                     fault = outer.faults.pop(0)
                 sent = self.headers.get("Authorization", "") or self.headers.get("PRIVATE-TOKEN", "")
-                status, body = 401, {"message": "Bad credentials"}
-                if sent.split()[-1:] == [TOKEN] and (fault is None or fault.is_late):
-                    status, body = outer.answer(self.command, unquote(parts.path), query, content)
+                status, body = 500, {}
+                if fault is None or fault.is_late:
+                    token = (sent.split() or [""])[-1]
+                    status, body = outer.answer(self.command, unquote(parts.path), query, content, token)
                 if fault is None:
                     self._send(status, {}, json.dumps(body).encode())
                 elif fault.status:

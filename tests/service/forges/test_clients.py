@@ -11,7 +11,9 @@ import pytest
 from patchgen_service.forges.api import ForgeError
 from patchgen_service.forges.client import Annotation, CheckRun, ForgeClient, Status
 from patchgen_service.forges.clients import make_client
+from patchgen_service.forges.github.client import GithubClient
 from tests.service.forges.forge_server import TOKEN, Fault, ForgeServer
+from tests.service.forges.github_app import make_app
 
 _SHA = "c" * 40
 _STATUS = Status("failure", "patchgen", "2 new, 1 known", "https://gate.example.org/runs/1")
@@ -38,8 +40,12 @@ def _http(seconds: float) -> httpx.Client:
     return httpx.Client(timeout=seconds)
 
 
-def _client(server: ForgeServer, token: str = TOKEN, seconds: float = 5) -> ForgeClient:
-    client = make_client(_http(seconds), server.forge, server.url, "acme/models", token)
+def _client(server: ForgeServer, token: str = "", seconds: float = 5) -> ForgeClient:
+    """A client, of an app where there can be one."""
+    if server.forge == "github" and not token:
+        grant = make_app(server, _http(5)).read_token("acme/models")
+        return GithubClient(_http(seconds), server.url, "acme/models", grant, is_app=True)
+    client = make_client(_http(seconds), server.forge, server.url, "acme/models", token or TOKEN)
     assert client is not None
     return client
 
@@ -113,7 +119,7 @@ def test_annotations_come_by_the_fifty_and_once(github):
     remarks = tuple(Annotation("models/a.py", line, "failure", "drift", f"line {line}") for line in range(120))
     client = _client(github)
     client.put_check_run(replace(_CHECK_RUN, conclusion=""))
-    whole = replace(_CHECK_RUN, annotations=remarks, has_approval=True)
+    whole = replace(_CHECK_RUN, annotations=remarks, approval="5f3e" * 16)
     assert client.put_check_run(whole) == client.put_check_run(whole) == "1"
     (check_run,) = github.check_runs
     assert [remark["message"] for remark in check_run["annotations"]] == [f"line {line}" for line in range(120)]
@@ -122,7 +128,7 @@ def test_annotations_come_by_the_fifty_and_once(github):
         "failure",
         "1-7-abc",
     )
-    assert check_run["actions"][0]["identifier"] == "approve"
+    assert check_run["actions"][0]["identifier"] == "approve-5f3e5f3e5f3e"
     assert check_run["annotations"][0]["start_line"] == 1
 
 
@@ -150,6 +156,8 @@ def test_a_run_of_the_same_commit_has_a_check_run_of_its_own(github):
         (Fault(503, {"Retry-After": "120"}), "unavailable", timedelta(seconds=120)),
         (Fault(429, {"Retry-After": "7"}), "limited", timedelta(seconds=7)),
         (Fault(403, {"Retry-After": "60"}), "limited", timedelta(seconds=60)),
+        (Fault(429), "limited", None),
+        (Fault(403, body='{"message": "You have exceeded a secondary rate limit."}'), "limited", None),
         (Fault(403), "authentication", None),
         (Fault(422), "refused", None),
         (Fault(302, {"Location": "http://127.0.0.1:1/"}), "refused", None),
@@ -159,18 +167,20 @@ def test_a_run_of_the_same_commit_has_a_check_run_of_its_own(github):
     ],
 )
 def test_what_goes_wrong_says_whether_to_try_again(server, fault, kind, wait):
+    client = _client(server, seconds=0.3)
     server.faults = [fault]
     with pytest.raises(ForgeError) as failed:
-        _client(server, seconds=0.3).put_comment(5, "<!-- m -->", "<!-- m -->", "")
+        client.put_comment(5, "<!-- m -->", "<!-- m -->", "")
     assert (failed.value.kind, failed.value.retry_after) == (kind, wait)
     assert failed.value.is_final == (kind in ("authentication", "refused"))
     assert TOKEN not in str(failed.value)
 
 
 def test_githubs_limit_says_when_it_ends(github):
+    client = _client(github)
     github.faults = [Fault(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9999999999"})]
     with pytest.raises(ForgeError) as failed:
-        _client(github).set_status(_SHA, _STATUS)
+        client.set_status(_SHA, _STATUS)
     assert failed.value.retry_after == timedelta(days=1)
 
 
@@ -195,6 +205,13 @@ def test_what_was_posted_although_no_answer_came_is_not_posted_again(server, fau
     post_all(client)
     assert [len(server.statuses), len(server.comments), len(server.pull_requests)] == [1, 1, 1]
     assert len(server.check_runs) == (1 if server.forge == "github" else 0)
+
+
+def test_github_takes_check_runs_of_an_app_alone(github):
+    client = _client(github, TOKEN)
+    assert not client.has_check_runs
+    with pytest.raises(ForgeError, match="must authenticate via a GitHub App"):
+        client.put_check_run(_CHECK_RUN)
 
 
 def test_a_wrong_token_is_told(server):

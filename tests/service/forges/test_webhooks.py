@@ -164,11 +164,11 @@ def test_what_changes_no_code_is_ignored_with_the_reason(name, reason):
 def test_the_approve_button_names_its_run():
     answer = _read(
         "github-check-run-requested_action",
-        requested_action__identifier="approve",
+        requested_action__identifier="approve-5f3e5f3e5f3e",
         check_run__external_id="1-7-abc",
     )
     assert isinstance(answer, Delivery)
-    assert (answer.kind, answer.run) == ("approve", "1-7-abc")
+    assert (answer.kind, answer.run, answer.approves) == ("approve", "1-7-abc", "5f3e5f3e5f3e")
 
 
 def test_a_deleted_branch_is_closed():

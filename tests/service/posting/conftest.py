@@ -16,6 +16,7 @@ from patchgen_service.secrets import SecretBox
 from patchgen_service.settings import MailSettings
 from patchgen_service.store import Store
 from tests.service.forges.forge_server import TOKEN, ForgeServer
+from tests.service.forges.github_app import make_app
 from tests.service.posting.mail_server import MailServer
 
 SECRETS = SecretBox(Fernet.generate_key().decode())
@@ -60,4 +61,4 @@ def posting_team(
             )
         )
     mail = MailSettings("127.0.0.1", mail_server.port, "none", sender="gate@example.org")
-    return PostingTeam(Team(sqlite_transactions, store), Postage(http, mail, SECRETS))
+    return PostingTeam(Team(sqlite_transactions, store), Postage(http, mail, SECRETS, make_app(forge, http)))

@@ -10,7 +10,7 @@ from service_team import Team
 from sqlalchemy import select
 
 from patchgen_core.checks.result import CheckResult
-from patchgen_service.database.tables import Post, Run
+from patchgen_service.database.tables import Post, Repository, Run
 from patchgen_service.posting.queueing import queue_run_posts
 from patchgen_service.posting.sending import Postage, send_due_posts
 from patchgen_service.records.baselines import choose_baseline
@@ -25,7 +25,7 @@ class PostingTeam:
 
     def queue(self, run: Run) -> None:
         with self.team.transactions() as session:
-            queue_run_posts(session, run.id, URL, self.team.now)
+            queue_run_posts(session, run.id, URL, self.team.now, self.postage.access)
 
     def send(self, minutes: float = 0) -> int:
         self.team.now += timedelta(minutes=minutes)
@@ -49,6 +49,10 @@ class PostingTeam:
     def posts(self) -> dict[str, str]:
         with self.team.transactions() as session:
             return {post.key: post.state for post in session.scalars(select(Post))}
+
+    def repository(self) -> Repository:
+        with self.team.transactions() as session:
+            return self.team.repository(session)
 
     def change(self, **columns: Any) -> None:
         with self.team.transactions() as session:

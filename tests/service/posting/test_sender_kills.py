@@ -24,6 +24,7 @@ from patchgen_service.secrets import SecretBox
 from patchgen_service.settings import MailSettings
 from patchgen_service.store import Store
 from tests.service.forges.forge_server import TOKEN, Fault, ForgeServer
+from tests.service.forges.github_app import make_app, write_key
 
 _ROOT = Path(__file__).parents[3]
 
@@ -45,14 +46,16 @@ def test_nothing_is_posted_twice(
     with transactions() as session:
         columns = {"forge": forge_name, "forge_url": forge.url, "forge_token": SecretBox(key).encrypt(TOKEN)}
         session.add(Repository(name="acme/models", url="u", projects=["."], created=NOW, **columns))
-    team = PostingTeam(Team(transactions, store), Postage(http, MailSettings(), SecretBox(key)))
+    app = make_app(forge, http)
+    team = PostingTeam(Team(transactions, store), Postage(http, MailSettings(), SecretBox(key), app))
+    pem = write_key(tmp_path / "app.pem")
     red = make_result("bad", "parity", "failed", errors=(Problem("wrong"),))
     team.run("a" * 40, red, branch="fix", pull_request=5)
-    forge.fault_methods = ("POST",)
+    forge.fault_methods, forge.fault_path = ("POST",), "acme"
     kinds = 3 if forge_name == "github" else 2
     for number in range(1, kinds + 1):
         forge.faults = [Fault(seconds=30, is_late=True)]
-        _kill_after(forge, number, [database_url, key, team.team.now.isoformat()])
+        _kill_after(forge, number, [database_url, key, team.team.now.isoformat(), forge.url, str(pem)])
         team.team.now += 2 * (NOW - NOW.replace(hour=11))
     forge.faults = []
     team.send()

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -151,10 +152,28 @@ def test_a_forge_that_never_answers_is_given_up(posting_team: PostingTeam, forge
 
 def test_what_cannot_be_is_not_tried_again(posting_team: PostingTeam, forge) -> None:
     posting_team.run(_A, make_result())
-    forge.faults = [Fault(403)] * 2
+    posting_team.postage.access.open_client(posting_team.postage.http, posting_team.repository())
+    forge.faults = [Fault(422)] * 2
     posting_team.send()
     assert posting_team.send(600) == 0
     assert sorted(posting_team.posts().values()) == ["failed", "failed", "obsolete", "obsolete"]
+
+
+def test_an_app_that_is_not_let_in_tries_again_with_a_new_token(posting_team: PostingTeam, forge) -> None:
+    posting_team.run(_A, make_result())
+    forge.faults = [Fault(401)] * 2
+    posting_team.send()
+    assert sorted(posting_team.posts().values()) == ["obsolete", "obsolete", "waiting", "waiting"]
+    posting_team.send(1)
+    assert (len(forge.statuses), len(forge.check_runs)) == (1, 1)
+
+
+def test_without_an_app_there_are_statuses_and_the_comment(posting_team: PostingTeam, forge) -> None:
+    posting_team.postage = replace(posting_team.postage, app=None)
+    posting_team.run(_A, _red("bad"), branch="fix", pull_request=5)
+    posting_team.send()
+    assert (len(forge.statuses), len(forge.comments), forge.check_runs) == (1, 1, [])
+    assert sorted(posting_team.posts().values()) == ["obsolete", "sent", "sent"]
 
 
 def test_a_red_branch_is_mailed_to_the_owners_of_what_is_new(posting_team: PostingTeam, mail_server) -> None:
