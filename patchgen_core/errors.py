@@ -136,6 +136,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"Did you mean '{match}'?" if match else ""
 
 
+def summarize_error(error: BaseException) -> str:
+    """The type of an error and the first line of what it says."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 def install_hint(package: str) -> str:
     """What to do about a module that cannot be found."""
     name = package.partition(".")[0]

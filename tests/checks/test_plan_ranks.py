@@ -53,8 +53,14 @@ def meddler(function: Meddler) -> Meddler:
 def meddled(meddle: Meddler, time_limit: float = 60.0) -> CheckResult:
     config = SmallConfig(meddle=meddle.__name__)
     verdict = check_plan(Small, Meddling(SMALL.extra_parallel_plan), config, time_limit=time_limit)
-    assert multiprocessing.active_children() == []
+    remaining = multiprocessing.active_children()
+    assert len(remaining) == (0 if is_ended(verdict) else 2)
     return verdict
+
+
+def is_ended(verdict: CheckResult) -> bool:
+    """Whether the ranks could not answer, which ends them all."""
+    return any(" on 2 ranks" in problem.message for problem in verdict.errors)
 
 
 def local(model: nn.Module, name: str) -> torch.Tensor:
@@ -227,7 +233,6 @@ def test_a_class_that_ranks_cannot_import_is_told() -> None:
         pass
 
     assert "the ranks to apply the plan on cannot be started" in told(check_plan(Local, SMALL, SmallConfig()))
-    assert multiprocessing.active_children() == []
 
 
 def test_ranks_start_beside_threads_that_compute() -> None:

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import faulthandler
 import inspect
-import json
-import multiprocessing
-import os
-import pickle
-import signal
-import sys
-import tempfile
-import threading
-import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from math import prod
-from multiprocessing import connection
-from multiprocessing.process import BaseProcess
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +16,6 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
-from patchgen_core.checks.imports.module_text import give_text, given_texts
 from patchgen_core.checks.model_process.answering import (
     check_heads,
     generated_module,
@@ -43,24 +26,19 @@ from patchgen_core.checks.model_process.answering import (
     one_function,
 )
 from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
-from patchgen_core.checks.plan.model_plan import choose_plan, find_whole, read_plan, summarize_error
+from patchgen_core.checks.plan.model_plan import choose_plan, find_whole, read_plan
+from patchgen_core.checks.ranks.groups import ask_ranks, explain_failure, start_server
 from patchgen_core.checks.result import CheckResult, make_result
-from patchgen_core.errors import PatchgenError, Problem, quote_some
-from patchgen_core.models.environment import use_loopback
+from patchgen_core.errors import PatchgenError, Problem, quote_some, summarize_error
 from patchgen_core.models.model_setup import PlanReader
 from patchgen_core.models.optional_packages import raise_if_missing
-from patchgen_core.models.project_setup import run_setups
 from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.parallel_plan.plan import ParallelPlan
-from patchgen_core.workers.generated_modules import import_generated_modules_from_text
-from patchgen_core.workers.phases import phase
+from patchgen_core.workers.rank_group import RanksFailed
 
 if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext, SpawnContext
-
     from transformers import PreTrainedConfig, PreTrainedModel
 
-_OUTPUT_SHOWN = 2000
 _NAMES_SHOWN = 3
 
 
@@ -120,7 +98,7 @@ def _plan_for(make: Callable[..., Any], cls: type) -> Any:
 
 def prepare_request(request: ModelRequest) -> None:
     """Start the ranks, and import what every check of a model imports."""
-    prepare_ranks()
+    start_server()
     import_models(request)
 
 
@@ -197,165 +175,29 @@ def _shortened(sizes: Mapping[str, int]) -> dict[str, int]:
     return {dim: next((n for n in range(2, size) if size % n == 0), size) for dim, size in sizes.items()}
 
 
-# --- the ranks, from outside -----------------------------------------------------------------------
+# --- on ranks --------------------------------------------------------------------------------------
 
 
 def _apply_on_ranks(run: _RankTask) -> Iterator[Problem]:
-    with tempfile.TemporaryDirectory(prefix="patchgen-plan-") as name:
-        folder, context = Path(name), _context()
-        ranks: list[BaseProcess] = []
-        try:
-            packed = pickle.dumps(run)
-            with phase("starting ranks"):  # the first ones wait for torch and transformers
-                for rank in range(prod(run.sizes.values())):
-                    ranks.append(
-                        context.Process(
-                            target=_rank, args=(rank, run.setups, packed, given_texts(), folder), daemon=True
-                        )
-                    )
-                    ranks[-1].start()
-            with phase("ranks"):
-                in_time = _wait(ranks, run.time_limit)
-            codes = [process.exitcode for process in ranks]
-        except Exception as error:
-            yield Problem(f"the ranks to apply the plan on cannot be started: {summarize_error(error)}")
-            return
-        finally:
-            _end(ranks)
-        if not in_time:
-            tail = "\n".join(_output(folder, rank) for rank in range(len(ranks)))
-            yield Problem(f"applying the plan on {len(ranks)} ranks takes over {run.time_limit:g} s", excerpt=tail)
-        else:
-            yield from _outcome(folder, codes)
-
-
-def _context() -> ForkServerContext | SpawnContext:
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    modules = ["torch.distributed.tensor", "transformers.modeling_utils"]  # where the server does not find our own
-    context.set_forkserver_preload([f"{__package__}.rank_imports", *modules])
-    return context
-
-
-def prepare_ranks() -> None:
-    """Start the server that ranks are forked from, which then imports torch and transformers beside this process."""
-    if _context().get_start_method() == "forkserver":
-        from multiprocessing import forkserver
-
-        forkserver.ensure_running()
-
-
-def _wait(ranks: Sequence[BaseProcess], time_limit: float) -> bool:
-    """Wait until all have ended, or one has failed. False when the time is over first."""
-    end = time.monotonic() + time_limit
-    while running := [process for process in ranks if process.exitcode is None]:
-        if any(process.exitcode for process in ranks):
-            break
-        remaining = end - time.monotonic()
-        if remaining <= 0 or not connection.wait([process.sentinel for process in running], remaining):
-            return False
-    return True
-
-
-def _end(ranks: Sequence[BaseProcess]) -> None:
-    for process in ranks:
-        if process.pid is not None:
-            process.kill()
-            process.join()
-
-
-def _outcome(folder: Path, codes: Sequence[int | None]) -> Iterator[Problem]:
-    """What the ranks say, or how the first that failed did."""
-    results = [_read(folder / f"result-{rank}") for rank in range(len(codes))]
-    failed = [rank for rank, (code, result) in enumerate(zip(codes, results)) if code or (code == 0 and not result)]
-    if not failed:
-        messages = (message for result in results for message in json.loads(result))
-        yield from dict.fromkeys(map(Problem, messages))
-        return
-    rank = min(failed, key=lambda rank: _when(folder / f"error-{rank}"))
-    error = _read(folder / f"error-{rank}")
-    how = f"fails: {error}" if error else _how(codes[rank] or 0)
-    message = f"the plan cannot be applied on {len(codes)} ranks: rank {rank} {how}"
-    yield Problem(message, excerpt=_output(folder, rank))
-
-
-def _when(error: Path) -> int:
-    """When a rank failed; first of all if it could not even say so. The others' errors are mostly its absence."""
-    return error.stat().st_mtime_ns if error.exists() else 0
-
-
-def _how(code: int) -> str:
-    if code >= 0:
-        return f"ends with exit code {code} before it is done"
-    with contextlib.suppress(ValueError):
-        return f"is killed by {signal.Signals(-code).name}"
-    return f"is killed by signal {-code}"
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-
-def _output(folder: Path, rank: int) -> str:
-    return _read(folder / f"output-{rank}")[-_OUTPUT_SHOWN:].rstrip()
-
-
-# --- a rank, from inside ---------------------------------------------------------------------------
-
-
-def _rank(
-    rank: int, setups: tuple[str, ...], packed: bytes, texts: Sequence[tuple[str, str, str]], folder: Path
-) -> None:
-    """The life of a rank: leaves ``result-<rank>``, or ``error-<rank>`` and exit code 1."""
-    _redirect(folder / f"output-{rank}")
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(1)
-    use_loopback()
-    import_generated_modules_from_text()
+    size = prod(run.sizes.values())
     try:
-        run_setups(setups)
-        if dist.is_initialized():  # by a set-up, for the one process that runs models
-            dist.destroy_process_group()
-        for text in texts:
-            give_text(*text)
-        run: _RankTask = pickle.loads(packed)
-        dist.init_process_group(
-            "gloo",
-            init_method=f"file://{folder / 'store'}",
-            rank=rank,
-            world_size=prod(run.sizes.values()),
-            timeout=timedelta(seconds=run.time_limit),
-        )
-        mesh = init_device_mesh("cpu", tuple(run.sizes.values()), mesh_dim_names=tuple(run.sizes))
-        messages = list(_differences(run, mesh))
-        dist.barrier()
-        dist.destroy_process_group()
-    except BaseException as error:
-        traceback.print_exc()
-        (folder / f"error-{rank}").write_text(summarize_error(error), encoding="utf-8")
-        sys.stderr.flush()
-        os._exit(1)
-    (folder / f"result-{rank}").write_text(json.dumps(messages), encoding="utf-8")
+        answers = ask_ranks(f"{__name__}:{find_differences.__name__}", run, size, run.time_limit, run.setups)
+    except RanksFailed as failure:
+        yield explain_failure(failure, "applying the plan", "the plan cannot be applied")
+    except PatchgenError as error:
+        yield from error.problems
+    except Exception as error:  # of pickle
+        yield Problem(f"the ranks to apply the plan on cannot be started: {summarize_error(error)}")
+    else:
+        yield from dict.fromkeys(Problem(message) for messages in answers for message in messages)
 
 
-def _redirect(path: Path) -> None:
-    stream = path.open("w", buffering=1, encoding="utf-8")
-    os.dup2(stream.fileno(), 1)
-    os.dup2(stream.fileno(), 2)
-    sys.stdout = sys.stderr = stream
-    faulthandler.enable(stream)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def find_differences(run: _RankTask) -> list[str]:
+    """What is not as the plan says, on this rank."""
+    return list(_differences(run, init_device_mesh("cpu", tuple(run.sizes.values()), mesh_dim_names=tuple(run.sizes))))
 
 
 def _differences(run: _RankTask, mesh: DeviceMesh) -> Iterator[str]:
-    """What is not as the plan says, on this rank."""
     model = run.model_class(copy.deepcopy(run.config))
     _fill(model)
     whole = {name: p.detach().clone() for name, p in model.named_parameters(remove_duplicate=False)}

@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import nn
 
 from patchgen_core.checks.result import CheckResult, make_result
-from patchgen_core.errors import PatchgenError, Problem
+from patchgen_core.errors import PatchgenError, Problem, summarize_error
 from patchgen_core.models.model_setup import PlanReader
 from patchgen_core.models.optional_packages import raise_if_missing
 from patchgen_core.parallel_plan.plan import ParallelPlan
@@ -66,9 +66,3 @@ def find_whole(model: nn.Module, plan: ParallelPlan, others: Iterable[nn.Module]
         if path and any(plan.match(dict(other.named_parameters())).values()):
             return f"the plan is for {type(other).__name__}, of which it is '{path}'"
     return ""
-
-
-def summarize_error(error: BaseException) -> str:
-    """The type of an error and the first line of what it says."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
