@@ -135,10 +135,13 @@ def make_environment(
 
 
 def remove_unused(folder: Path, before: float) -> list[str]:
-    """Remove environments that were last used before a time, in seconds since 1970; returns their digests."""
+    """Remove environments that were last used before a time, in seconds since 1970; returns their digests.
+
+    One that is being made stays.
+    """
     digests = []
     for place in sorted(path for path in folder.glob("*") if path.is_dir()):
-        with _lock(folder, place.name, lambda: False):
+        with contextlib.suppress(InstallFailed), _lock(folder, place.name, lambda: True):
             complete = place / _COMPLETE
             used = complete.stat().st_mtime if complete.exists() else 0.0
             if used < before:

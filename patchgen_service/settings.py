@@ -16,6 +16,7 @@ DATABASE_NAME = "service.sqlite"
 ENVIRONMENT_PREFIX = "PATCHGEN_"
 """``PATCHGEN_PORT`` is ``port``; ``PATCHGEN_LIMITS_SECONDS`` is ``seconds`` in the table ``limits``."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_PACKAGE_INDEX = "https://pypi.org"
 _TABLES = ("limits", "retention", "mail", "github_app")
 _FORGES = ("none", "github", "gitlab", "forgejo")
 _ISOLATIONS = ("auto", "bubblewrap", "podman")
@@ -119,7 +120,7 @@ class ServiceSettings:
         public_url: how browsers and forges reach the service; empty for its host and port.
         workers: how many runs are carried out at once by this process; 0 leaves them to other machines.
         isolation: ``auto`` takes what works of ``bubblewrap`` and ``podman``, in this order.
-        index_url: the package index that is asked for releases.
+        index_url: the package index that is asked for releases, and that environments are installed from.
         file: where this was read; none where there was no file.
     """
 
@@ -130,7 +131,7 @@ class ServiceSettings:
     public_url: str = ""
     workers: int = 1
     isolation: str = "auto"
-    index_url: str = "https://pypi.org"
+    index_url: str = _PACKAGE_INDEX
     limits: RunLimits = RunLimits()
     retention: Retention = Retention()
     mail: MailSettings = MailSettings()
@@ -153,6 +154,12 @@ class ServiceSettings:
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""
         return self.host in LOOPBACK
+
+    @property
+    def pip_index(self) -> str:
+        """The index that pip is told of; empty where it is to ask the one that its own settings name."""
+        url = self.index_url.rstrip("/")
+        return "" if url == _PACKAGE_INDEX else f"{url}/simple"
 
     @property
     def files_folder(self) -> Path:

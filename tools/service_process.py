@@ -14,10 +14,14 @@ PASSWORD = "correct horse battery"
 
 
 class ServiceProcess:
-    """``patchgen serve`` over a folder, at a free port of this machine; ``url`` is where it answers."""
+    """``patchgen serve`` over a folder, at a free port of this machine; ``url`` is the last word it begins with.
 
-    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+    ``arguments`` have it do something else until it is told to stop, such as a worker.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None, *arguments: str) -> None:
         self.folder = folder
+        self.arguments = arguments or ("--port", "0")
         self.environment = {**os.environ, "PATCHGEN_PASSWORD": PASSWORD, **(environment or {})}
         self.url = ""
         self.process: subprocess.Popen[str] | None = None
@@ -30,11 +34,11 @@ class ServiceProcess:
 
     def __enter__(self) -> ServiceProcess:
         self.process = subprocess.Popen(
-            self._command("--port", "0"), env=self.environment, stdout=subprocess.PIPE, text=True
+            self._command(*self.arguments), env=self.environment, stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert "http://" in line, f"the service did not start: {line!r}"
+        assert line.startswith("patchgen "), f"the service did not start: {line!r}"
         self.url = line.split()[-1]
         return self
 

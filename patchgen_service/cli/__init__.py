@@ -24,6 +24,7 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="action", metavar="COMMAND", help="default: serve until told to stop")
     _add_people(commands)
     _add_keeping(commands)
+    parser.set_defaults(json=False, no_color=False)
     return parser
 
 
@@ -89,6 +90,9 @@ def _add_keeping(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = commands.add_parser(
         "worker",
         help="carry out runs for a service elsewhere",
-        description="Carry out runs from a database on PostgreSQL.",
+        description="Carry out runs of a service elsewhere: what is to be run comes from its database on PostgreSQL, "
+        "the code from its git address, and results and files are handed in at the service's address. No folder is "
+        "shared.",
     )
+    parser.add_argument("--service", metavar="URL", help="address of the service (default: public_url)")
     parser.add_argument("--name", default="", help="the same after a restart (default: the machine's)")

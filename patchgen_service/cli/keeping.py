@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import os
+from datetime import timedelta
 
+from sqlalchemy import Engine
+
+from patchgen_core.errors import PatchgenError
 from patchgen_core.report.words import quantity
 from patchgen_service.cli.serving import settings_of
 from patchgen_service.database.copying import copy_database
-from patchgen_service.database.engine import open_database
+from patchgen_service.database.engine import make_readings, open_database
 from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.records.backups import BackupSummary, restore_backup, write_backup
+from patchgen_service.records.machines import live_workers
+from patchgen_service.secrets import KEY_NAME, KEY_VARIABLE
+from patchgen_service.settings import ServiceSettings
 from patchgen_service.store import Store
+from patchgen_service.web.site import utc_now
+
+_ALIVE = timedelta(minutes=1)
 
 
 def keep(options: argparse.Namespace) -> int:
@@ -21,14 +32,38 @@ def keep(options: argparse.Namespace) -> int:
     if options.action == "backup":
         upgrade_database(engine)
         print(_tell(write_backup(engine, store, options.file)))
+        print(_tell_of_key(settings, "Keep {} with the backup, in another place: it is not in it."))
     elif options.action == "restore":
+        _refuse_running(engine, "restored")
         print(_tell(restore_backup(options.file, engine, store)))
+        print(_tell_of_key(settings, "Start it with the key of the service that was backed up, as {}."))
     elif options.to:
+        _refuse_running(engine, "copied")
         print(f"copied {quantity(sum(copy_database(engine, open_database(options.to)).values()), 'row')}")
+        print("Its files stay where they are. Set PATCHGEN_DATABASE, or 'database' in service.toml, to that address.")
     else:
         upgrade_database(engine)
         print("the database is that of this version")
     return 0
+
+
+def _tell_of_key(settings: ServiceSettings, sentence: str) -> str:
+    """That a backup has no key, without which nobody can read the secrets in it."""
+    place = KEY_VARIABLE if os.environ.get(KEY_VARIABLE) else str(settings.folder / KEY_NAME)
+    return f"{sentence.format(place)} Without that key the secrets of repositories cannot be read."
+
+
+def _refuse_running(engine: Engine, what: str) -> None:
+    """Leave a database alone that a service works on: what it did meanwhile would be lost."""
+    upgrade_database(engine)
+    with make_readings(engine)() as session:
+        names = [worker.name for worker in live_workers(session, utc_now() - _ALIVE)]
+    if names:
+        raise PatchgenError(
+            f"a service that runs cannot be {what}: '{names[0]}' works on this database",
+            None,
+            "Stop it first; one that was killed counts as running for another minute.",
+        )
 
 
 def _tell(summary: BackupSummary) -> str:

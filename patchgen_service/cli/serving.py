@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -17,7 +18,8 @@ import uvicorn
 from patchgen_core.errors import PatchgenError
 from patchgen_service.database.engine import make_readings, make_transactions, open_database
 from patchgen_service.database.migrating import upgrade_database
-from patchgen_service.secrets import open_secrets
+from patchgen_service.records.repositories import declare_repositories
+from patchgen_service.secrets import KEY_NAME, KEY_VARIABLE, open_secrets
 from patchgen_service.settings import LOOPBACK, ServiceSettings, read_settings
 from patchgen_service.store import Store
 from patchgen_service.web.app import build_app
@@ -32,6 +34,8 @@ def serve(options: argparse.Namespace) -> int:
     check_app(settings)
     work = LateWork()
     site = open_site(settings, work)
+    with site.transactions() as session:
+        declare_repositories(session, site.secrets, settings.repositories, os.environ, site.clock())
     listener = _listen(settings.host, settings.port)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     print(f"patchgen serves http://{host}:{listener.getsockname()[1]}", flush=True)
@@ -49,10 +53,8 @@ def work(options: argparse.Namespace) -> int:
     from patchgen_service.cli.background import work_until
 
     settings = settings_of(options)
-    if not settings.database.startswith("postgresql"):
-        raise PatchgenError(
-            "workers of other machines need PostgreSQL", None, "Set 'database', or PATCHGEN_DATABASE, to its URL."
-        )
+    settings = replace(settings, public_url=options.service or settings.public_url)
+    _refuse_worker(settings)
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
@@ -60,6 +62,20 @@ def work(options: argparse.Namespace) -> int:
     print(f"patchgen carries out runs as '{name}'", flush=True)
     work_until(open_site(settings), name, stopped)
     return 0
+
+
+def _refuse_worker(settings: ServiceSettings) -> None:
+    """A PatchgenError where a worker lacks what it needs."""
+    if not settings.database.startswith("postgresql"):
+        raise PatchgenError(
+            "workers of other machines need PostgreSQL", None, "Set 'database', or PATCHGEN_DATABASE, to its URL."
+        )
+    if not settings.public_url.startswith(("http://", "https://")):
+        hint = "Give its address with --service, such as https://patchgen.example.com."
+        raise PatchgenError("a worker has to know where its service is", None, hint)
+    if not os.environ.get(KEY_VARIABLE) and not (settings.folder / KEY_NAME).exists():
+        hint = f"Set {KEY_VARIABLE} to that of the service; without one, it stands in the service's {KEY_NAME}."
+        raise PatchgenError("a worker needs the key of its service, to get at repositories", None, hint)
 
 
 class LateWork:

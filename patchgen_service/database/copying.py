@@ -24,14 +24,23 @@ def copy_database(source: Engine, target: Engine) -> dict[str, int]:
     upgrade_database(source)
     upgrade_database(target)
     with read_snapshot(source) as reading, target.begin() as writing:
-        for table in Base.metadata.sorted_tables:
-            if writing.execute(select(func.count()).select_from(table)).scalar_one():
-                raise PatchgenError(
-                    f"the database to copy to is not empty: it has rows of '{table.name}'",
-                    None,
-                    "Give an empty one.",
-                )
+        _require_no_rows(writing)
         return {table.name: _copy_table(reading, writing, table) for table in Base.metadata.sorted_tables}
+
+
+def require_empty(target: Engine) -> None:
+    """Make the tables of this version; a PatchgenError where they have rows already."""
+    upgrade_database(target)
+    with target.begin() as connection:
+        _require_no_rows(connection)
+
+
+def _require_no_rows(connection: Connection) -> None:
+    for table in Base.metadata.sorted_tables:
+        if connection.execute(select(func.count()).select_from(table)).scalar_one():
+            raise PatchgenError(
+                f"the database to copy to is not empty: it has rows of '{table.name}'", None, "Give an empty one."
+            )
 
 
 def read_snapshot(engine: Engine) -> Connection:

@@ -43,6 +43,8 @@ class JobContext:
     Attributes:
         worker: name of this process; one that comes after it has the same.
         stopping: set when the process is going to end.
+        service_url: where results and files are handed in, by a process that does not share the service's folder;
+            empty where it does.
         tell_status: has it told elsewhere that a run is pending, or how it ended; called outside of a transaction,
             and perhaps again.
         app: the service as an app on GitHub; none where it is none.
@@ -56,6 +58,7 @@ class JobContext:
     worker: str = "service"
     clock: Callable[[], datetime] = read_clock
     stopping: threading.Event = field(default_factory=threading.Event)
+    service_url: str = ""
     tell_status: Callable[[str], object] = lambda run: None
     app: GithubApp | None = None
 

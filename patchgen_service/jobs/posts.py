@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import cast
 
@@ -75,7 +76,8 @@ def make_jobs(
         settings, transactions, store, secrets, isolation, worker, clock, tell_status=tell, app=access.app
     )
     if worker != SERVICE:
-        return Jobs(context, settings.workers, has_clock=False)
+        elsewhere = replace(context, service_url=settings.base_url)
+        return Jobs(elsewhere, settings.workers, has_clock=False)
     sender = Sender(context, http)
     return Jobs(context, settings.workers, approve=sender.approve, others=[sender])
 

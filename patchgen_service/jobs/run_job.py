@@ -15,19 +15,17 @@ from patchgen_service.git.mirror import Mirror
 from patchgen_service.isolation.box import MEBIBYTE, Limits
 from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.jobs.engine import Interrupted
+from patchgen_service.jobs.remembering import Memory, OwnMemory, ServiceMemory
 from patchgen_service.records.baselines import choose_baseline
-from patchgen_service.records.files import keep_file
-from patchgen_service.records.machines import EnvironmentFacts, set_environment
-from patchgen_service.records.results import add_results
 from patchgen_service.records.runs import (
     RunEnded,
     RunProblem,
     end_run,
-    expect_items,
     hear_from_run,
+    make_run_token,
     start_run,
 )
-from patchgen_service.running.events import Ended, Event, FileArrived, ResultArrived, Started
+from patchgen_service.running.events import Ended, Event, Started
 from patchgen_service.running.order import RunOrder
 from patchgen_service.running.run import Workplace, carry_out
 from patchgen_service.settings import RunLimits, ServiceSettings
@@ -35,8 +33,6 @@ from patchgen_service.store import StoreError
 
 _LOOK_EVERY = 0.5
 _HEAR_EVERY = 30.0
-_PACKAGE_INDEX = "https://pypi.org"
-_KERNELS = ("liger-kernel", "triton", "flash-attn", "flash-linear-attention")
 
 
 class RunJob:
@@ -77,8 +73,8 @@ class RunJob:
 
     def _carry_out(self, run_id: str, stop: threading.Event) -> None:
         context = self._context
-        order, mirror = context.change(lambda session: self._start(session, run_id))
-        listener = _Listener(context, mirror, run_id)
+        order, mirror, memory = context.change(lambda session: self._start(session, run_id))
+        listener = _Listener(context, mirror, run_id, memory)
         watch = _StopWatch(context, run_id, stop)
         place = make_workplace(context.settings, context)
         ended = carry_out(order, mirror, place, listener.take, watch.should_stop)
@@ -91,10 +87,14 @@ class RunJob:
             problem = RunProblem(ended.ending, ended.message)
         self._end(run_id, problem)
 
-    def _start(self, session: Session, run_id: str) -> tuple[RunOrder, Mirror]:
-        run = start_run(session, run_id, self._context.worker, self._context.clock())
+    def _start(self, session: Session, run_id: str) -> tuple[RunOrder, Mirror, Memory]:
+        context = self._context
+        run = start_run(session, run_id, context.worker, context.clock())
         repository = session.get_one(Repository, run.repository_id)
-        return make_order(repository, run), self._context.open_mirror(repository)
+        memory: Memory = OwnMemory(context, run_id)
+        if context.service_url:
+            memory = ServiceMemory(context, run_id, make_run_token(session, run_id))
+        return make_order(repository, run), context.open_mirror(repository), memory
 
 
 class _StopWatch:
@@ -129,10 +129,10 @@ class _StopWatch:
 
 
 class _Listener:
-    """Remembers what a run tells."""
+    """Has remembered what a run tells, and chooses what it is compared with before its first result."""
 
-    def __init__(self, context: JobContext, mirror: Mirror, run_id: str) -> None:
-        self._context, self._mirror, self._run = context, mirror, run_id
+    def __init__(self, context: JobContext, mirror: Mirror, run_id: str, memory: Memory) -> None:
+        self._context, self._mirror, self._run, self._memory = context, mirror, run_id, memory
         self._has_baseline = False
 
     def take(self, event: Event) -> None:
@@ -141,21 +141,7 @@ class _Listener:
             return
         if isinstance(event, Started) and not self._has_baseline:
             self._choose_baseline()
-        self._context.change(lambda session: self._remember(session, event))
-
-    def _remember(self, session: Session, event: Event) -> None:
-        now = self._context.clock()
-        if isinstance(event, Started):
-            expect_items(session, self._run, event.project, event.items)
-            set_environment(session, self._run, read_facts(event), now)
-        elif isinstance(event, ResultArrived):
-            run = session.get_one(Run, self._run)
-            try:
-                add_results(session, self._context.store, run, event.project, [event.result], now)
-            except ValueError as error:
-                LOG.warning("a result of run %s is left out: %s", self._run, error)
-        elif isinstance(event, FileArrived):
-            keep_file(session, self._context.store, self._run, event.kind, event.name, event.content, now)
+        self._memory.take(event)
 
     def _choose_baseline(self) -> None:
         self._has_baseline = True
@@ -199,18 +185,9 @@ def pull_request_ref(repository: Repository, run: Run) -> str:
     return ref.format(run.pull_request) if run.pull_request else ""
 
 
-def read_facts(event: Started) -> EnvironmentFacts:
-    """What a gate said of its environment."""
-    packages = {str(name): str(version) for name, version in event.packages.items()}
-    kernels = {name: packages[name] for name in _KERNELS if name in packages}
-    torch, transformers = packages.get("torch", ""), packages.get("transformers", "")
-    return EnvironmentFacts(event.python, torch, transformers, kernels, event.device, packages)
-
-
 def make_workplace(settings: ServiceSettings, context: JobContext) -> Workplace:
     """Where runs are carried out, and what they may use up."""
     limits = settings.limits
-    index = "" if settings.index_url.rstrip("/") == _PACKAGE_INDEX else f"{settings.index_url.rstrip('/')}/simple"
     return Workplace(
         settings.work_folder,
         settings.environments_folder,
@@ -218,7 +195,7 @@ def make_workplace(settings: ServiceSettings, context: JobContext) -> Workplace:
         (settings.folder,),
         _read_limits(limits, limits.seconds),
         _read_limits(limits, limits.install_seconds),
-        index,
+        settings.pip_index,
     )
 
 

@@ -14,14 +14,20 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Approval, Repository, Run, Worker
-from patchgen_service.environments import remove_unused
 from patchgen_service.git.errors import GitError
 from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
 from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.jobs.engine import Engine, Handler, Interrupted
+from patchgen_service.jobs.housekeeping import tidy_folder
 from patchgen_service.jobs.releases import IndexProblem, watch_releases
 from patchgen_service.jobs.run_job import RunJob, clear_work_folder
-from patchgen_service.records.machines import forget_worker, hear_from_worker, take_turn
+from patchgen_service.records.machines import (
+    forget_worker,
+    give_turn_back,
+    hear_from_worker,
+    runs_of_worker,
+    take_turn,
+)
 from patchgen_service.records.retention import clean_up
 from patchgen_service.records.runs import RunProblem, end_run, silent_runs, superseded_runs
 
@@ -36,6 +42,8 @@ _MOST_APPROVALS = 20
 _MOST_RUNS = 20
 """Of one tick: a flood of them must not keep whoever hands them in from the database."""
 _FORGET_AFTER = timedelta(days=7)
+_TIDY_EVERY = timedelta(days=1)
+_TRY_AGAIN_AFTER = timedelta(minutes=10)
 
 
 @dataclass(frozen=True)
@@ -79,7 +87,7 @@ class Jobs:
         self._context, self._approve, self._has_clock, self._others = context, approve, has_clock, others
         self._run_job = RunJob(context)
         self._chores = {**self._own_chores(), **(chores or {})}
-        sizes = {RUNS: carries_out, CHORES: _CHORES_AT_ONCE}
+        sizes = {RUNS: carries_out, CHORES: _CHORES_AT_ONCE if has_clock else 0}
         handlers: dict[str, Handler] = {RUNS: self._run_job, CHORES: self._do_chore}
         self._engine = Engine(
             context.settings.database_url,
@@ -99,6 +107,7 @@ class Jobs:
         if self._context.settings.database_url.startswith("sqlite"):
             clear_work_folder(self._context.settings)
         self._engine.start()
+        self._resume_runs()
         self._thread.start()
         for other in self._others:
             other.start()
@@ -114,6 +123,13 @@ class Jobs:
             other.stop()
         self._engine.stop()
         self._context.change(lambda session: forget_worker(session, self._context.worker))
+
+    def _resume_runs(self) -> None:
+        """Go on with runs of this process that the jobs know nothing of: their database is a copy, or a backup."""
+        runs = self._context.change(lambda session: [run.id for run in runs_of_worker(session, self._context.worker)])
+        for run_id in runs:
+            if self._engine.is_over(run_id) is None:
+                self._engine.submit(RUNS, run_id, run_id)
 
     @property
     def is_stopped(self) -> bool:
@@ -154,9 +170,6 @@ class Jobs:
         removal = clean_up(context.transactions, context.store, context.settings, context.clock())
         LOG.info("removed what is old: %s", removal)
         self._engine.forget(context.clock() - _FORGET_AFTER)
-        days = context.settings.retention.environments
-        if days:
-            remove_unused(context.settings.environments_folder, context.clock().timestamp() - days * 86400)
 
     def _tick_until_stopped(self) -> None:
         while not self._context.stopping.is_set():
@@ -179,6 +192,8 @@ class Jobs:
             self._heard = now
             own = (socket.gethostname(), os.getpid(), context.isolation.kind)
             context.change(lambda session: hear_from_worker(session, context.worker, now, *own))
+            if context.change(lambda session: take_turn(session, f"tidy {context.worker}", _TIDY_EVERY, now)):
+                tidy_folder(context)
         if self._has_clock:
             for job in context.change(lambda session: self._due_chores(session, now)):
                 self._engine.submit(CHORES, f"{job}-{now:%Y%m%dT%H%M%S}", job)
@@ -197,7 +212,7 @@ class Jobs:
         return due
 
     def _do_chore(self, name: str) -> None:
-        """Do a chore; what goes wrong is logged, and the next turn of it tries again."""
+        """Do a chore; what goes wrong is logged, and tried again with its next turn, or in ten minutes."""
         if self._context.stopping.is_set():
             raise Interrupted
         word, _, argument = name.partition(" ")
@@ -212,8 +227,16 @@ class Jobs:
                 self._chores[name].action()
         except (GitError, IndexProblem) as error:
             LOG.warning("%s: %s", name, error)
+            self._try_again(name)
         except Exception:
             LOG.exception("%s failed", name)
+            self._try_again(name)
+
+    def _try_again(self, name: str) -> None:
+        chore = self._chores.get(name)
+        if chore is not None and chore.every > _TRY_AGAIN_AFTER:
+            wait, now = (chore.every, _TRY_AGAIN_AFTER), self._context.clock()
+            self._context.change(lambda session: give_turn_back(session, name, *wait, now))
 
     # --- runs that nobody carries out any more ---
 
@@ -233,7 +256,7 @@ class Jobs:
     def _explain_silence(self, session: Session, run_id: str, now: datetime) -> str:
         """Why a silent run will not go on; empty where it waits, or may go on."""
         run = session.get_one(Run, run_id)
-        if run.token:
+        if run.token and not run.worker:
             is_late = (run.heard or run.created) < now - timedelta(seconds=self._context.settings.limits.seconds)
             return "Whoever hands in its results has not been heard of for too long." if is_late else ""
         if run.status == "pending":

@@ -19,7 +19,7 @@ from pathlib import Path
 from sqlalchemy import Engine, select
 
 from patchgen_core.errors import Location, PatchgenError
-from patchgen_service.database.copying import copy_database
+from patchgen_service.database.copying import copy_database, require_empty
 from patchgen_service.database.engine import open_database
 from patchgen_service.database.migrating import head_revision
 from patchgen_service.database.tables import Artifact
@@ -67,8 +67,20 @@ def write_backup(engine: Engine, store: Store, path: Path) -> BackupSummary:
 def restore_backup(path: Path, engine: Engine, store: Store) -> BackupSummary:
     """Fill an empty database and the stored files from a backup, be it of an older version of the service.
 
-    A PatchgenError when the file is no backup or damaged, or the database is not empty; the database then stays empty.
+    A PatchgenError when the file is no backup or damaged, or the database or the stored files are not empty; they
+    then stay as they were.
     """
+    require_empty(engine)
+    if next(store.digests(), None) is not None:
+        raise PatchgenError("there are stored files already", Location(str(store.folder)), "Give an empty folder.")
+    try:
+        return _restore(path, engine, store)
+    except BaseException:
+        store.sweep(lambda digest: False)
+        raise
+
+
+def _restore(path: Path, engine: Engine, store: Store) -> BackupSummary:
     try:
         with tempfile.TemporaryDirectory(prefix="patchgen-restore-") as folder, tarfile.open(path, "r:gz") as archive:
             _check_format(archive, path)

@@ -4,7 +4,7 @@ clock."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 
@@ -15,6 +15,8 @@ from patchgen_core.files import text_digest
 from patchgen_service.database.statements import insert_once, lock_name, lock_row
 from patchgen_service.database.tables import Environment, PeriodicTask, Release, Run, Worker
 from patchgen_service.records.runs import lock_run
+
+_KERNELS = ("liger-kernel", "triton", "flash-attn", "flash-linear-attention")
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,14 @@ class EnvironmentFacts:
     kernels: dict[str, str] = field(default_factory=dict)
     device: str = "cpu"
     packages: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_packages(cls, python: str, device: str, packages: Mapping[str, str]) -> EnvironmentFacts:
+        """The facts that follow from what is installed."""
+        versions = {str(name): str(packages[name]) for name in sorted(packages)}
+        kernels = {name: versions[name] for name in _KERNELS if name in versions}
+        torch, transformers = versions.get("torch", ""), versions.get("transformers", "")
+        return cls(python, torch, transformers, kernels, device or "cpu", versions)
 
     @property
     def digest(self) -> str:
@@ -58,6 +68,11 @@ def forget_worker(session: Session, name: str) -> None:
     worker = session.get(Worker, name)
     if worker is not None:
         session.delete(worker)
+
+
+def live_workers(session: Session, since: datetime) -> Sequence[Worker]:
+    """The workers that have been heard of since then."""
+    return session.scalars(select(Worker).where(Worker.seen > since).order_by(Worker.name)).all()
 
 
 @dataclass(frozen=True)
@@ -98,6 +113,13 @@ def take_turn(session: Session, name: str, every: timedelta, now: datetime) -> b
         return False
     task.done = now
     return True
+
+
+def give_turn_back(session: Session, name: str, every: timedelta, wait: timedelta, now: datetime) -> None:
+    """Have something that was not done in its turn tried again after a wait, where its next turn comes later."""
+    task = lock_row(session, PeriodicTask, name)
+    if task is not None:
+        task.done = min(now, now - every + wait)
 
 
 def runs_of_worker(session: Session, name: str) -> Sequence[Run]:

@@ -35,7 +35,8 @@ MOST_RUNS = 500
 """How many runs one call removes: others wait for the database meanwhile."""
 LONGEST_STEP = timedelta(days=2)
 """By so much one call moves what counts as old, so that a clock that jumps ahead does not empty the service."""
-_TASK = "retention"
+_TASK = "day of retention"
+"""Another than that of whoever calls here every so often, who notes the time of the clock."""
 _RESULT_FILES = ("result",)
 _FILES = ("diff", "generated", "removed", "report", "picture")
 _LOGS = ("log",)

@@ -10,11 +10,10 @@ from typing import Any
 from fastapi import APIRouter, HTTPException
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.files import text_digest
-from patchgen_service.database.statements import insert_once
-from patchgen_service.database.tables import Environment, Repository, Run
+from patchgen_service.database.tables import Repository, Run
 from patchgen_service.records.approvals import ApprovalRefused, approve
 from patchgen_service.records.files import keep_file
+from patchgen_service.records.machines import EnvironmentFacts, set_environment
 from patchgen_service.records.repositories import add_repository
 from patchgen_service.records.results import add_results
 from patchgen_service.records.runs import (
@@ -35,7 +34,6 @@ from patchgen_service.web.api.shapes import (
     Accepted,
     ApprovalValue,
     BegunRun,
-    EnvironmentValue,
     NamedRun,
     NewApproval,
     NewRepository,
@@ -107,7 +105,9 @@ def post_results(run: RunId, pushed: PushedResults, caller: CallerOf) -> Accepte
             if pushed.items is not None:
                 expect_items(call.session, row.id, pushed.project, pushed.items)
             if pushed.environment is not None:
-                row.environment_id = _note_environment(call, pushed.environment)
+                environment = pushed.environment
+                facts = EnvironmentFacts.of_packages(environment.python, environment.device, environment.packages)
+                set_environment(call.session, row.id, facts, now)
             new = add_results(call.session, call.site.store, row, pushed.project, pushed.results, now)
             return Accepted(len(new), row.status)
     except RunEnded as error:
@@ -209,16 +209,3 @@ def _token(call: Call, run: Run) -> str:
         return make_run_token(call.session, run.id)
     except RunEnded:
         return ""
-
-
-def _note_environment(call: Call, value: EnvironmentValue) -> int:
-    """The number of an environment, which is noted where it is new."""
-    packages = dict(sorted(value.packages.items()))
-    digest = text_digest("\0".join([value.python, value.device, *(f"{k}={v}" for k, v in packages.items())]))
-    now = call.site.clock()
-    versions = {name: packages.get(name, "") for name in ("torch", "transformers")}
-    facts = {"python": value.python, "device": value.device or "cpu", "packages": packages, **versions}
-    insert_once(call.session, Environment, digest=digest, created=now, used=now, **facts)
-    environment = call.session.query(Environment).filter_by(digest=digest).one()
-    environment.used = now
-    return environment.id

@@ -45,9 +45,11 @@ def remove(
 ) -> Removal:
     """Remove what is old, as a service that has done so every day."""
     with team.transactions() as session:
-        task = session.get(PeriodicTask, "retention")
+        task = session.get(PeriodicTask, "day of retention")
         if is_used_to:
-            session.add(PeriodicTask(name="retention", done=now)) if task is None else setattr(task, "done", now)
+            session.add(PeriodicTask(name="day of retention", done=now)) if task is None else setattr(
+                task, "done", now
+            )
     with team.transactions() as session:
         return remove_old(session, team.store, settings, now)
 
@@ -182,7 +184,7 @@ def test_cleaning_up_takes_as_many_steps_as_it_needs(team: Team, monkeypatch: py
     for letter in "abcdef":
         team.run(letter * 40)
     with team.transactions() as session:
-        session.add(PeriodicTask(name="retention", done=LATER))
+        session.add(PeriodicTask(name="day of retention", done=LATER))
     removal = clean_up(team.transactions, team.store, SETTINGS, LATER)
     assert (removal.runs, removal.is_done, numbers(team)) == (5, True, [6])
 
