@@ -40,7 +40,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has
 
 ROOT = Path(__file__).parents[1]
 TESTS = Path(__file__).parent
-TORCH_FOLDERS = ("checkpoint", "models", "ops", "runtime", "zoo")
+TORCH_FOLDERS = ("checkpoint", "models", "ops", "parallel", "runtime", "zoo")
 """Rooms of which everything needs torch; elsewhere files and tests are marked ``torch`` themselves."""
 GATE_ROOMS = ("build", "codegen", "config", "project", "report", "syntax", "upstream", "workers")
 """Rooms of which a session of the plugin imports most."""
