@@ -41,7 +41,7 @@ class Retention:
         runs: runs and the figures of their results.
         results: what checks said in full: messages, tables, diffs.
         files: regenerated files, and what else a run makes for people.
-        posts: what was posted elsewhere.
+        posts: what was posted elsewhere, and what webhooks told.
         environments: since an environment was last used.
         newest: so many of the newest runs of a branch stay whatever their age.
     """

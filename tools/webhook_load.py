@@ -1,6 +1,6 @@
 """200 signed webhooks a second against a service, each of a branch of its own: all accepted, each handled once.
 
-python -m tools.webhook_load [seconds]      # default: 60
+python -m tools.webhook_load [seconds]      # on SQLite, then on PostgreSQL; default: 60
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ import tempfile
 import time
 from pathlib import Path
 
-import httpx
 from sqlalchemy import func, select
 
 from patchgen_service.cli.serving import open_site
-from patchgen_service.database.tables import Repository, Run
+from patchgen_service.database.tables import Repository, Run, WebhookDelivery
 from patchgen_service.settings import ServiceSettings
+from patchgen_service.web.site import Site
+from tools.postgresql import PostgresServer
 from tools.service_process import ServiceProcess
 
 SECRET = "whisper"
-A_SECOND = 200
+PATH = "/hooks/1"
+A_SECOND, CONNECTIONS = 200, 100
 
 
 def delivery(number: int) -> tuple[dict[str, str], bytes]:
@@ -46,48 +48,77 @@ def delivery(number: int) -> tuple[dict[str, str], bytes]:
 
 
 async def flood(url: str, seconds: int) -> tuple[list[int], list[float]]:
-    """Send them evenly; the statuses of the answers, and how long each took."""
+    """Send them evenly; the statuses of the answers, and how long each took since it was due.
+
+    Over connections that stay open, and in few words: a client that does more is slower than the service.
+    """
     statuses: list[int] = []
     waits: list[float] = []
-    limits = httpx.Limits(max_connections=100)
-    async with httpx.AsyncClient(limits=limits, timeout=60) as client:
+    begin, numbers = time.perf_counter(), iter(range(seconds * A_SECOND))
 
-        async def send(number: int) -> None:
+    async def send_in_turn() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        for number in numbers:
             headers, body = delivery(number)
-            begin = time.perf_counter()
-            answer = await client.post(f"{url}/hooks/1", content=body, headers=headers)
-            waits.append(time.perf_counter() - begin)
-            statuses.append(answer.status_code)
+            fields = {"host": "127.0.0.1", "content-length": str(len(body)), **headers}
+            lines = [f"POST {PATH} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+            due = begin + number / A_SECOND
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            writer.write("\r\n".join(lines).encode() + body)
+            answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+            await reader.readexactly(int(answer.partition("content-length: ")[2].partition("\r")[0]))
+            waits.append(time.perf_counter() - due)
+            statuses.append(int(answer.split()[1]))
+        writer.close()
 
-        begin, tasks = time.perf_counter(), []
-        for number in range(seconds * A_SECOND):
-            await asyncio.sleep(max(0.0, begin + number / A_SECOND - time.perf_counter()))
-            tasks.append(asyncio.create_task(send(number)))
-        await asyncio.gather(*tasks)
+    await asyncio.gather(*(send_in_turn() for _ in range(CONNECTIONS)))
     return statuses, sorted(waits)
 
 
-def main() -> int:
-    """Flood a new service; returns 1 where a delivery was not accepted, or not handled once."""
-    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        service = ServiceProcess(folder, {"PATCHGEN_WORKERS": "0", "PATCHGEN_INDEX_URL": "http://127.0.0.1:9"})
-        service.command("add-repository", "acme/models", str(folder), "--forge", "github")
-        site = open_site(ServiceSettings(folder))
-        with site.transactions() as session:
-            repository = session.get_one(Repository, 1)
-            repository.webhook_secret, repository.branches = site.secrets.encrypt(SECRET), ["*"]
-        with service:
-            begin = time.perf_counter()
-            statuses, waits = asyncio.run(flood(service.url, seconds))
-            took = time.perf_counter() - begin
+def wait_until_handled(site: Site) -> int:
+    """Wait until no delivery waits any more; returns how many runs there are."""
+    while True:
         with site.readings() as session:
-            runs = session.scalar(select(func.count()).select_from(Run)) or 0
+            if not session.scalar(select(func.count()).where(WebhookDelivery.handled.is_(None))):
+                return session.scalar(select(func.count()).select_from(Run)) or 0
+        time.sleep(1)
+
+
+def make_service(folder: Path, database: str = "") -> tuple[Site, ServiceProcess]:
+    """A service with a repository that takes webhooks, and whose runs nobody carries out."""
+    environment = {"PATCHGEN_WORKERS": "0", "PATCHGEN_INDEX_URL": "http://127.0.0.1:9", "PATCHGEN_DATABASE": database}
+    service = ServiceProcess(folder, environment)
+    service.command("add-repository", "acme/models", str(folder), "--forge", "github")
+    site = open_site(ServiceSettings(folder, database=database))
+    with site.transactions() as session:
+        repository = session.get_one(Repository, 1)
+        repository.webhook_secret, repository.branches = site.secrets.encrypt(SECRET), ["*"]
+    return site, service
+
+
+def check(folder: Path, database: str, seconds: int) -> bool:
+    """Flood a new service on a database; whether each delivery was accepted, and handled once."""
+    site, service = make_service(folder, database)
+    with service:
+        begin = time.perf_counter()
+        statuses, waits = asyncio.run(flood(service.url, seconds))
+        flooded = time.perf_counter() - begin
+        runs = wait_until_handled(site)
+        handled = time.perf_counter() - begin
     accepted = statuses.count(202)
-    print(f"{accepted} of {len(statuses)} accepted in {took:.1f} s, {runs} runs begun")
+    print(f"{'PostgreSQL' if database else 'SQLite'}: {accepted} of {len(statuses)} accepted in {flooded:.1f} s")
     print(f"answered in {waits[len(waits) // 2]:.3f} s (median), {waits[int(len(waits) * 0.99)]:.3f} s (99 %)")
-    return int(not accepted == len(statuses) == runs)
+    print(f"{runs} runs begun; the last {handled:.1f} s after the first delivery", flush=True)
+    return accepted == len(statuses) == runs
+
+
+def main() -> int:
+    """Flood a service on both kinds of database; returns 1 where one lost a delivery, or handled one twice."""
+    seconds = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    with tempfile.TemporaryDirectory() as name, PostgresServer() as server:
+        databases = {"sqlite": "", "postgresql": server.make_database("flooded")}
+        checks = [check(Path(name) / kind, database, seconds) for kind, database in databases.items()]
+    return int(not all(checks))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,9 @@ from patchgen_service.web.app import build_app
 from patchgen_service.web.site import NoWork, Site, Work
 
 _LOG = logging.getLogger("patchgen.service")
+_SECONDS_IDLE = 90
+"""How long a connection is kept that nothing comes over: longer than clients and proxies keep theirs, such as nginx
+with 60 seconds. Of the two, the client must be the first to end it: a request that meets its end is lost."""
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -39,7 +42,13 @@ def serve(options: argparse.Namespace) -> int:
     listener = _listen(settings.host, settings.port)
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     print(f"patchgen serves http://{host}:{listener.getsockname()[1]}", flush=True)
-    config = uvicorn.Config(build_app(site), log_level="warning", lifespan="off", server_header=False)
+    config = uvicorn.Config(
+        build_app(site),
+        log_level="warning",
+        lifespan="off",
+        server_header=False,
+        timeout_keep_alive=_SECONDS_IDLE,
+    )
     background = _Background(site, work)
     try:
         _Server(config).run(sockets=[listener])
@@ -98,6 +107,11 @@ class LateWork:
         """Carry out an approval."""
         if self.jobs is not None:
             self.jobs.approve(approval_id)
+
+    def handle_deliveries(self) -> None:
+        """Do what webhooks asked for."""
+        if self.jobs is not None:
+            self.jobs.handle_deliveries()
 
 
 class _Background:

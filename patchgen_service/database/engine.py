@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.orm import Session, sessionmaker
+
+from patchgen_service.database.turns import Turns
 
 Transactions = Callable[[], AbstractContextManager[Session]]
 """``with transactions() as session``: committed at its end, rolled back when it raises."""
@@ -28,8 +30,22 @@ def open_database(url: str) -> Engine:
 
 
 def make_transactions(engine: Engine) -> Transactions:
-    """What begins a transaction on ``engine``; objects stay readable after it."""
-    return sessionmaker(engine, expire_on_commit=False).begin
+    """What begins a transaction on ``engine``; objects stay readable after it.
+
+    On SQLite, where one can write at a time, those of one process are let in in the order in which they come: the
+    database itself has each wait and try again, and who writes most would get in most.
+    """
+    begin = sessionmaker(engine, expire_on_commit=False).begin
+    if engine.dialect.name != "sqlite":
+        return begin
+    turns = Turns()
+
+    @contextmanager
+    def begin_in_turn() -> Iterator[Session]:
+        with turns.take(_WAIT_SECONDS), begin() as session:
+            yield session
+
+    return begin_in_turn
 
 
 def make_readings(engine: Engine) -> Transactions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import func, literal, select
@@ -27,9 +27,19 @@ def insert_once(session: Session, table: type[Row], **values: Any) -> bool:
     return session.connection().execute(statement).first() is not None
 
 
+def insert_all_once(session: Session, table: type[Row], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows, but for those that its unique columns forbid beside what is there."""
+    insert = postgresql.insert if is_postgresql(session) else sqlite.insert
+    if rows:
+        session.connection().execute(insert(table).on_conflict_do_nothing(), list(rows))
+
+
 def lock_row(session: Session, table: type[Row], key: Any) -> Row | None:
-    """The row of a primary key as it is now; others that want to change it wait until the transaction ends."""
-    return session.get(table, key, with_for_update=True, populate_existing=True)
+    """The row of a primary key as it is now; others that want to change it wait until the transaction ends.
+
+    Those that insert rows which refer to it do not: its key stays.
+    """
+    return session.get(table, key, with_for_update={"key_share": True}, populate_existing=True)
 
 
 def lock_name(session: Session, name: str, shared: bool = False) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import ForeignKey, Index, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from patchgen_service.database.base import Base as Base
+from patchgen_service.database.deliveries import WebhookDelivery as WebhookDelivery
 
 
 def _key(to: str, **options: Any) -> Any:

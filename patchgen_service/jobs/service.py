@@ -17,6 +17,7 @@ from patchgen_service.database.tables import Approval, Repository, Run, Worker
 from patchgen_service.git.errors import GitError
 from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
 from patchgen_service.jobs.context import LOG, JobContext
+from patchgen_service.jobs.deliveries import DeliveryHandler
 from patchgen_service.jobs.engine import Engine, Handler, Interrupted
 from patchgen_service.jobs.housekeeping import tidy_folder
 from patchgen_service.jobs.releases import IndexProblem, watch_releases
@@ -84,7 +85,9 @@ class Jobs:
         approve: Callable[[int], object] = lambda approval: None,
         others: Sequence[Background] = (),
     ) -> None:
-        self._context, self._approve, self._has_clock, self._others = context, approve, has_clock, others
+        self._context, self._approve, self._has_clock = context, approve, has_clock
+        self._deliveries = DeliveryHandler(context, self.begin)
+        self._others = [*others, self._deliveries] if has_clock else others
         self._run_job = RunJob(context)
         self._chores = {**self._own_chores(), **(chores or {})}
         sizes = {RUNS: carries_out, CHORES: _CHORES_AT_ONCE if has_clock else 0}
@@ -155,6 +158,10 @@ class Jobs:
         if self._is_started.is_set():
             minute = f"{self._context.clock():%Y%m%dT%H%M}"
             self._engine.submit(CHORES, f"approval-{approval_id}-{minute}", f"approve {approval_id}")
+
+    def handle_deliveries(self) -> None:
+        """Do what webhooks asked for that were stored."""
+        self._deliveries.tell()
 
     # --- by the clock ---
 

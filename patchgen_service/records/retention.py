@@ -23,6 +23,7 @@ from patchgen_service.database.tables import (
     Run,
     Token,
     Trigger,
+    WebhookDelivery,
     WebSession,
 )
 from patchgen_service.database.words import UNFINISHED
@@ -56,6 +57,7 @@ class Removal:
     runs: int = 0
     files: int = 0
     posts: int = 0
+    deliveries: int = 0
     audit: int = 0
     environments: int = 0
     sessions: int = 0
@@ -98,12 +100,14 @@ def remove_old(session: Session, store: Store, settings: ServiceSettings, now: d
     newer = aliased(Post)
     is_said = Post.state.in_(("sent", "failed", "obsolete"))
     is_replaced = Post.run_id.is_(None) | exists().where(newer.subject == Post.subject, newer.id > Post.id)
+    is_handled = WebhookDelivery.handled.is_not(None)
     unused = ~exists().where(Run.environment_id == Environment.id)
     session.expire_all()
     return Removal(
         runs=len(runs),
         files=files,
         posts=_remove_rows(session, Post, Post.created, times.posts, today, is_said, is_replaced),
+        deliveries=_remove_rows(session, WebhookDelivery, WebhookDelivery.received, times.posts, today, is_handled),
         audit=_remove_rows(session, AuditEntry, AuditEntry.at, times.audit, today),
         environments=_remove_rows(session, Environment, Environment.used, times.environments, today, unused),
         sessions=_remove_rows(session, WebSession, WebSession.expires, _DAYS_EXPIRED, today)

@@ -1,15 +1,14 @@
-"""Webhooks: each is checked, stored and answered at once; what it asks for is carried out afterwards."""
+"""Webhooks: each is checked, stored and answered at once; jobs do what it asks for afterwards."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 
-from sqlalchemy.orm import Session
+from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -18,61 +17,46 @@ from starlette.routing import Route
 from patchgen_service.database.tables import Repository
 from patchgen_service.forges.delivery import Delivery, Ignored, Refused
 from patchgen_service.forges.webhooks import LARGEST, read_delivery
-from patchgen_service.records.repositories import read_secret
-from patchgen_service.records.runs import RunCause, begin_run
+from patchgen_service.records.deliveries import NewDelivery, store_deliveries
 from patchgen_service.web.rates import RateLimit
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import LARGEST_KEY
 
-_MOST_AT_ONCE = 64
+_MOST_AT_ONCE = 200
 _BEGINS_RUN = ("push", "pull_request", "rerun")
-
-
-@dataclass(frozen=True)
-class _Letter:
-    """A delivery to be stored; ``answer`` gets the id of its run, empty for none."""
-
-    repository_id: int
-    delivery: Delivery
-    answer: asyncio.Future[str]
 
 
 @dataclass
 class Inbox:
-    """Stores deliveries: those that come while a transaction is under way share the next.
-
-    A run that comes alone is begun at once; those of a flood are left to the clock of the jobs, which looks for runs
-    that wait every second.
-    """
+    """Stores deliveries: those that come while a transaction is under way share the next."""
 
     site: Site
-    _letters: list[_Letter] = field(default_factory=list)
+    _waiting: list[tuple[NewDelivery, asyncio.Future[None]]] = field(default_factory=list)
     _task: asyncio.Task[None] | None = None
 
-    async def store(self, repository_id: int, delivery: Delivery) -> str:
-        """The id of the run that a delivery began or joined, once that is on the disk; empty for none."""
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._letters.append(_Letter(repository_id, delivery, answer))
+    async def store(self, new: NewDelivery) -> None:
+        """Store a delivery, and come back once it is on the disk."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((new, answer))
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work_off())
-        return await answer
+        await answer
 
     async def _work_off(self) -> None:
-        while self._letters:
-            letters, self._letters = self._letters[:_MOST_AT_ONCE], self._letters[_MOST_AT_ONCE:]
+        while self._waiting:
+            part, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
+            problem: Exception | None = None
             try:
-                answers = await run_in_threadpool(_store, self.site, letters)
+                await run_in_threadpool(_store, self.site, [new for new, _ in part])
             except Exception as error:
-                answers = [error] * len(letters)
-            for letter, answer in zip(letters, answers):
-                if letter.answer.cancelled():
+                problem = error
+            for _, answer in part:
+                if answer.cancelled():
                     continue
-                if isinstance(answer, str):
-                    letter.answer.set_result(answer)
+                if problem is None:
+                    answer.set_result(None)
                 else:
-                    letter.answer.set_exception(answer)
-            if len(answers) == 1 and isinstance(answers[0], str) and answers[0]:
-                await run_in_threadpool(self.site.work.begin, answers[0])
+                    answer.set_exception(problem)
 
 
 async def receive(request: Request) -> Response:
@@ -94,8 +78,8 @@ async def receive(request: Request) -> Response:
         return _answer(reading.status, reading.reason)
     if isinstance(reading, Ignored):
         return _answer(202, reading.reason)
-    run = await inbox.store(repository_id, reading)
-    return JSONResponse({"delivery": reading.delivery, "run": run}, 202)
+    await inbox.store(NewDelivery(repository_id, reading.delivery, asdict(reading)))
+    return JSONResponse({"delivery": reading.delivery}, 202)
 
 
 async def _read_body(request: Request) -> bytes | None:
@@ -113,11 +97,11 @@ async def _read_body(request: Request) -> bytes | None:
 
 
 def _read(site: Site, repository_id: int, headers: Mapping[str, str], body: bytes) -> Delivery | Ignored | Refused:
+    query = select(Repository.webhook_secret, Repository.is_active, Repository.branches)
     with site.readings() as session:
-        repository = session.get(Repository, min(repository_id, LARGEST_KEY))
-        secret = read_secret(repository, "webhook_secret", site.secrets) if repository is not None else ""
-        is_active = repository is not None and repository.is_active
-        branches = repository.branches if repository is not None else []
+        row = session.execute(query.where(Repository.id == min(repository_id, LARGEST_KEY))).one_or_none()
+    encrypted, is_active, branches = row or ("", False, [])
+    secret = site.secrets.decrypt(encrypted)
     reading = read_delivery(headers, body, secret)
     if not isinstance(reading, Delivery):
         return reading
@@ -130,38 +114,10 @@ def _read(site: Site, repository_id: int, headers: Mapping[str, str], body: byte
     return reading
 
 
-def _store(site: Site, letters: Sequence[_Letter]) -> list[str | Exception]:
-    """Begin the runs of deliveries in one transaction; one that cannot be stored spoils no other."""
-    answers: list[str | Exception] = []
-    now = site.clock()
+def _store(site: Site, deliveries: Sequence[NewDelivery]) -> None:
     with site.transactions() as session:
-        for letter in letters:
-            try:
-                with session.begin_nested():
-                    answers.append(_begin(session, letter, now))
-            except ValueError as error:
-                answers.append(error)
-    return answers
-
-
-def _begin(session: Session, letter: _Letter, now: datetime) -> str:
-    delivery = letter.delivery
-    repository = session.get(Repository, letter.repository_id)
-    if repository is None:
-        return ""
-    cause = RunCause(
-        "manual" if delivery.kind == "rerun" else "webhook",
-        delivery.delivery,
-        delivery.branch,
-        delivery.sha,
-        base=delivery.base,
-        before=delivery.before,
-        pull_request=delivery.pull_request,
-        is_fork=delivery.is_fork,
-        actor=delivery.actor,
-        subject=delivery.message.partition("\n")[0][:300],
-    )
-    return begin_run(session, repository, cause, now).id
+        store_deliveries(session, deliveries, site.clock())
+    site.work.handle_deliveries()
 
 
 def _answer(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -30,6 +30,9 @@ class Work(Protocol):
     def approve(self, approval_id: int) -> None:
         """Carry out an approval."""
 
+    def handle_deliveries(self) -> None:
+        """Do what webhooks asked for that were stored."""
+
 
 class NoWork:
     """Leaves everything to processes that look into the database by themselves."""
@@ -41,6 +44,9 @@ class NoWork:
         """Nothing to do here."""
 
     def approve(self, approval_id: int) -> None:
+        """Nothing to do here."""
+
+    def handle_deliveries(self) -> None:
         """Nothing to do here."""
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, select, text
 from patchgen_core.errors import PatchgenError
 from patchgen_service.database.copying import copy_database
 from patchgen_service.database.engine import make_transactions, open_database
+from patchgen_service.database.migrating import head_revision
 from patchgen_service.database.tables import Base, Repository, Run
 from patchgen_service.records.backups import restore_backup, write_backup
 from patchgen_service.records.baselines import choose_baseline
@@ -76,7 +77,7 @@ def test_a_copy_that_fails_halfway_leaves_nothing(team: Team, engine: Engine, tm
         Base.metadata.create_all(connection)
         connection.execute(text("ALTER TABLE result DROP COLUMN headline"))
         connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
-        connection.execute(text("INSERT INTO alembic_version VALUES ('0001')"))
+        connection.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": head_revision()})
     with pytest.raises(Exception, match="headline"):
         copy_database(engine, target)
     with target.connect() as connection:

@@ -77,3 +77,26 @@ def test_writers_wait_for_each_other(engine: Engine) -> None:
 def test_a_time_without_its_zone_is_refused(engine: Engine) -> None:
     with pytest.raises(Exception, match="a time without its zone"), make_transactions(engine)() as session:
         insert_once(session, PeriodicTask, name="a", done=NOW.replace(tzinfo=None))
+
+
+def test_who_writes_all_the_time_keeps_nobody_else_from_writing(tmp_path: Path) -> None:
+    engine = open_database(f"sqlite:///{tmp_path / 'test.sqlite'}")
+    upgrade_database(engine)
+    transactions = make_transactions(engine)
+    order, is_over = [], threading.Event()
+
+    def write_all_the_time() -> None:
+        while not is_over.is_set():
+            with transactions() as session:
+                insert_once(session, PeriodicTask, name="a", done=NOW)
+                order.append("a")
+                is_over.wait(0.01)
+
+    thread = threading.Thread(target=write_all_the_time)
+    thread.start()
+    for _ in range(20):
+        with transactions():
+            order.append("b")
+    is_over.set()
+    thread.join()
+    assert "aaa" not in "".join(order).strip("a")

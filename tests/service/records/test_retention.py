@@ -28,6 +28,7 @@ from patchgen_service.database.tables import (
     Result,
     Run,
     Trigger,
+    WebhookDelivery,
     WebSession,
 )
 from patchgen_service.records.baselines import choose_baseline
@@ -201,11 +202,14 @@ def test_posts_sessions_audit_and_environments_go(team: Team) -> None:
         session.add(Environment(digest="unused", created=NOW, used=NOW))
         session.flush()
         session.add(WebSession(digest="s", person_id=person.id, created=NOW, expires=NOW))
+        for name, handled in (("handled", NOW), ("waits", None)):
+            session.add(WebhookDelivery(repository_id=1, delivery=name, received=NOW, handled=handled))
     removal = remove(team)
     assert (removal.posts, removal.audit, removal.sessions, removal.environments) == (2, 1, 1, 1)
     with team.transactions() as session:
         assert set(session.scalars(select(Post.key))) == {"three", "waits"}
         assert session.scalar(select(func.count(Environment.id))) == 1
+        assert session.scalars(select(WebhookDelivery.delivery)).all() == ["waits"]
 
 
 def test_a_file_that_is_stored_while_old_ones_are_swept_is_not_lost(team: Team) -> None:

@@ -1,0 +1,75 @@
+"""What webhooks asked for is done after they were stored: soon, once, and by a later process where one ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import pytest
+from service_samples import NOW, GitProject
+from service_team import Team
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from patchgen_service.database.tables import Run, WebhookDelivery
+from patchgen_service.forges.delivery import Delivery
+from patchgen_service.jobs.context import JobContext
+from patchgen_service.jobs.deliveries import handle_deliveries
+from patchgen_service.jobs.service import Jobs
+from patchgen_service.records.deliveries import NewDelivery, store_deliveries
+from tests.service.jobs.test_jobs import add_repository, project, shop, start, wait_until
+
+__all__ = ["project", "shop", "start"]
+
+
+def store(session: Session, *names: str, **fields: str) -> None:
+    pushes = [
+        Delivery(name, "push", **{"branch": name, "sha": "a" * 40, "message": "Change", **fields}) for name in names
+    ]
+    store_deliveries(session, [NewDelivery(1, push.delivery, asdict(push)) for push in pushes], NOW)
+
+
+def branches(session: Session) -> list[str]:
+    return list(session.scalars(select(Run.branch).order_by(Run.number)))
+
+
+def test_deliveries_are_handled_in_their_order_and_once(team: Team) -> None:
+    for names in (("main", "other"), ("other", "third")):
+        with team.transactions() as session:
+            store(session, *names)
+    for expected in (2, 1, 0):
+        with team.transactions() as session:
+            assert handle_deliveries(session, NOW, 2)[0] == expected
+    with team.transactions() as session:
+        assert branches(session) == ["main", "other", "third"]
+
+
+def test_delivery_that_cannot_be_handled_spoils_no_other(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    with team.transactions() as session:
+        store(session, "main")
+        store(session, "long", branch="x" * 501)
+        store(session, "other")
+    with team.transactions() as session:
+        assert handle_deliveries(session, NOW, 10)[0] == 3
+    with team.transactions() as session:
+        assert branches(session) == ["main", "other"]
+        assert session.scalars(select(WebhookDelivery.handled)).all() == [NOW] * 3
+    assert "at most 500 characters" in caplog.text
+
+
+def test_a_repository_that_is_gone_takes_none(team: Team) -> None:
+    with team.transactions() as session:
+        store_deliveries(session, [NewDelivery(9, "late", asdict(Delivery("late", "push")))], NOW)
+        assert session.scalars(select(WebhookDelivery)).all() == []
+
+
+def test_what_an_earlier_process_left_and_what_one_is_told_of_is_handled(
+    project: GitProject, shop: JobContext, start: Callable[..., Jobs]
+) -> None:
+    add_repository(shop, project)
+    shop.change(lambda session: store(session, "left"))
+    jobs = start(shop, carries_out=0)
+    wait_until(lambda: shop.change(branches) == ["left"])
+    shop.change(lambda session: store(session, "told"))
+    jobs.handle_deliveries()
+    wait_until(lambda: shop.change(branches) == ["left", "told"])
