@@ -6,10 +6,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.fsdp import MixedPrecisionPolicy
+from torch.distributed.tensor import DTensor, Replicate, Shard
 
+from patchgen_core.errors import PatchgenError
 from patchgen_core.parallel_plan import ParallelPlan
 from patchgen_core.runtime.parallel import (
+    add_parallel_state_hook,
+    add_unused,
+    clip_gradients,
     get_parallel_state,
     init_parallel_state,
     parallelize,
@@ -133,6 +138,8 @@ def compare_training(
         loss.backward()
         for (name, one), other in zip(reference.named_parameters(), model.parameters(), strict=True):
             torch.testing.assert_close(full(other.grad), one.grad, msg=lambda text, name=name: f"{name}: {text}")
+        norms = [torch.nn.utils.clip_grad_norm_(reference.parameters(), 0.5), clip_gradients(model.parameters(), 0.5)]
+        torch.testing.assert_close(norms[1], norms[0])
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()
@@ -163,3 +170,143 @@ def test_experts_with_biases_and_no_room_for_other_ranks_experts_train_as_on_one
 
 def test_grouped_experts_work_on_a_ranks_own_weights(ranks):
     ranks(2, compare_training, "qwen3_moe", {"ep_size": 2}, PLAN, "grouped_mm")
+
+
+# --- experts without tokens, towers without pictures ---------------------------------------------------
+
+
+class Experts(nn.Module):
+    """Experts as transformers has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_experts = 4
+        self.gate_up_proj = nn.Parameter(torch.randn(4, 6, 5))
+        self.down_proj = nn.Parameter(torch.randn(4, 5, 3))
+
+    def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
+        from patchgen_core.ops.kernels.moe import eager_experts
+
+        weights = self.gate_up_proj, self.down_proj
+        assert type(weights[0]) is not DTensor
+        return eager_experts(hidden_states, top_k_index, top_k_weights, *weights, torch.nn.functional.silu)
+
+
+class Router(nn.Module):
+    """Sends every token to the same experts."""
+
+    def __init__(self, chosen: list[int]) -> None:
+        super().__init__()
+        self.chosen, self.experts = chosen, Experts()
+
+    def forward(self, hidden_states: Tensor) -> Tensor:
+        index = torch.tensor(self.chosen).expand(hidden_states.shape[0], -1)
+        return self.experts(hidden_states, index, torch.tensor([0.3, 0.7]).expand(hidden_states.shape[0], -1))
+
+
+def uneven_experts(chosen: list[int], ep_size: int) -> None:
+    reference = Router(chosen)
+    model = copy.deepcopy(reference)
+    state = init_parallel_state(ep_size=ep_size)
+    parallelize(model, state, ParallelPlan({"ep": {"experts.*": Shard(0)}}))
+    rows = torch.randn(3 * state.world_size, 5)
+    expected = reference(rows)
+    expected.square().sum().backward()
+    output = model(rows[3 * state.dp_rank : 3 * state.dp_rank + 3])
+    torch.testing.assert_close(output, expected[3 * state.dp_rank : 3 * state.dp_rank + 3])
+    (output.square().sum() * state.world_size).backward()
+    for one, other in zip(reference.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(full(other.grad), one.grad)
+    assert model.experts.num_experts == 4
+    assert isinstance(model.experts.down_proj, DTensor)
+
+
+@pytest.mark.parametrize(("count", "chosen", "ep_size"), [(2, [0, 1], 2), (2, [3, 0], 2), (4, [2, 3], 2)])
+def test_a_rank_whose_experts_get_no_token_takes_part(ranks, count, chosen, ep_size):
+    ranks(count, uneven_experts, chosen, ep_size)
+
+
+class Pictures(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tower = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+        self.text = nn.Linear(4, 4)
+
+    def forward(self, text: Tensor, picture: Tensor | None) -> Tensor:
+        if picture is not None:
+            text = text + self.tower(picture)
+        elif get_parallel_state().fsdp_enabled:
+            text = add_unused(text, {"features": self.tower(torch.zeros(1, 4))})
+        return self.text(text)
+
+
+def one_picture() -> None:
+    reference = Pictures()
+    model = copy.deepcopy(reference)
+    texts, picture = torch.randn(2, 3, 4), torch.randn(3, 4)
+    (reference(texts[0], picture).sum() + reference(texts[1], None).sum()).backward()
+    state = init_parallel_state()
+    parallelize(model, state, blocks=["Linear"])
+    (model(texts[state.dp_rank], picture if state.dp_rank == 0 else None).sum() * 2).backward()
+    for one, other in zip(reference.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(full(other.grad), one.grad)
+
+
+def test_a_rank_without_pictures_runs_the_tower_to_no_effect(ranks):
+    ranks(2, one_picture)
+
+
+# --- precision and errors ------------------------------------------------------------------------------
+
+
+def mixed() -> None:
+    model = make_model("llama").float()
+    state = init_parallel_state()
+    parallelize(model, state, mixed_precision=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+    logits = model(batches(2)[state.dp_rank]["input_ids"]).logits
+    assert logits.dtype == torch.bfloat16
+    logits.sum().backward()
+    assert {parameter.grad.dtype for parameter in model.parameters()} == {torch.float32}
+    assert {parameter.placements for parameter in model.parameters()} == {(Shard(0),)}
+
+
+def test_a_model_computes_in_another_dtype_than_its_parameters(ranks):
+    ranks(2, mixed)
+
+
+def refused() -> None:
+    state = init_parallel_state(ep_size=2)
+    model = make_model("qwen3_moe")
+    with pytest.raises(PatchgenError, match="Qwen3MoeForCausalLM has no get_parallel_plan"):
+        parallelize(model, state)
+    with pytest.raises(PatchgenError, match=r"Shard\(dim=1\): experts are split by Shard\(0\)"):
+        parallelize(model, state, ParallelPlan({"ep": {f"{EXPERTS}*": Shard(1)}}))
+    with pytest.raises(PatchgenError, match="splits nothing over 'ep'"):
+        parallelize(model, state, ParallelPlan({"ep": {f"{EXPERTS}*": Replicate()}}))
+    with pytest.raises(PatchgenError, match="no module of the class 'Qwen3MoeDecoderLayers'") as error:
+        parallelize(model, state, PLAN, blocks=["Qwen3MoeDecoderLayers"])
+    assert "Did you mean 'Qwen3MoeDecoderLayer'?" in str(error.value)
+    assert not any(isinstance(parameter, DTensor) for parameter in model.parameters())
+
+
+def test_what_cannot_be_split_is_refused_and_left_whole(ranks):
+    ranks(2, refused)
+
+
+def hooked() -> None:
+    states = []
+    remove = add_parallel_state_hook(states.append)
+    try:
+        state = init_parallel_state(sp_size=2)
+        assert states == [state]
+        with use_parallel_state(None):
+            assert not states[-1].sp_enabled
+        assert states[-1] is state
+    finally:
+        remove()
+    init_parallel_state()
+    assert states[-1] is state
+
+
+def test_a_projects_own_parallel_state_follows(ranks):
+    ranks(2, hooked)

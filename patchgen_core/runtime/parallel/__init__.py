@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         slice_position_embeddings,
         whole_sequence_like,
     )
-    from patchgen_core.runtime.parallel.reduction import reduce_loss
+    from patchgen_core.runtime.parallel.reduction import clip_gradients, reduce_loss
     from patchgen_core.runtime.parallel.sequence import (
         gather_heads_scatter_seq,
         gather_outputs,
@@ -43,6 +43,7 @@ __all__ = [
     "add_parallel_state_hook",
     "add_unused",
     "check_position_ids",
+    "clip_gradients",
     "gather_heads_scatter_seq",
     "gather_outputs",
     "gather_seq_scatter_heads",
@@ -68,6 +69,7 @@ _HOMES = {
     "add_parallel_state_hook": "state",
     "add_unused": "towers",
     "check_position_ids": "positions",
+    "clip_gradients": "reduction",
     "gather_heads_scatter_seq": "sequence",
     "gather_outputs": "sequence",
     "gather_seq_scatter_heads": "sequence",

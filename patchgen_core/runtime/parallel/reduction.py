@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from patchgen_core.runtime.parallel.sequence import sp_group_of
 
@@ -43,3 +48,20 @@ def reduce_loss(
     dist.all_reduce(value, group=ranks)
     scaled = share * ranks.size()
     return value + (scaled - scaled.detach())
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float = float("inf")) -> Tensor:
+    """Scale gradients down to a norm of ``max_norm`` over all parameters of all ranks; the norm before, on every rank.
+
+    torch's own ``clip_grad_norm_``, for parameters on more than one mesh, as experts' are.
+    """
+    by_mesh: dict[DeviceMesh | None, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        if parameter.grad is not None:
+            mesh = parameter.grad.device_mesh if isinstance(parameter.grad, DTensor) else None
+            by_mesh.setdefault(mesh, []).append(parameter)
+    norms = [get_total_norm([p.grad for p in group if p.grad is not None]) for group in by_mesh.values()]
+    total = get_total_norm([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms])
+    for group in by_mesh.values():
+        clip_grads_with_norm_(group, max_norm, total)
+    return total

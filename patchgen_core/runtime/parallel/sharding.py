@@ -49,9 +49,10 @@ def parallelize(
     if state.fsdp_mesh is None or not state.fsdp_enabled:
         return model
     policy = mixed_precision or MixedPrecisionPolicy()
+    modules = _find_blocks(model, blocks)
     if state.ep_enabled:
         _split_experts(model, state, plan or _own_plan(model), policy, reshard_after_forward)
-    for block in _find_blocks(model, blocks):
+    for block in modules:
         fully_shard(block, mesh=state.fsdp_mesh, mp_policy=policy, reshard_after_forward=reshard_after_forward)
     fully_shard(model, mesh=state.fsdp_mesh, mp_policy=policy, reshard_after_forward=reshard_after_forward)
     return model
@@ -101,7 +102,7 @@ def _own_plan(model: nn.Module) -> ParallelPlan:
     return plan if isinstance(plan, ParallelPlan) else ParallelPlan(plan.extra_parallel_plan)
 
 
-def _find_blocks(model: nn.Module, names: Collection[str] | None) -> Iterator[nn.Module]:
+def _find_blocks(model: nn.Module, names: Collection[str] | None) -> list[nn.Module]:
     """The modules to shard on their own, the inner ones first."""
     chosen = set(names) if names is not None else set(_no_split_modules(model))
     classes = {type(module).__name__ for module in model.modules()}
@@ -110,7 +111,7 @@ def _find_blocks(model: nn.Module, names: Collection[str] | None) -> Iterator[nn
         hint = f"Did you mean '{near}'?" if near else ""
         raise PatchgenError(f"{type(model).__name__} has no module of the class '{name}'", hint=hint)
     blocks = [module for module in model.modules() if type(module).__name__ in chosen and module is not model]
-    yield from reversed(blocks)
+    return blocks[::-1]
 
 
 def _no_split_modules(model: nn.Module) -> Iterator[str]:

@@ -152,16 +152,19 @@ def use_parallel_state(state: ParallelState | None) -> Iterator[ParallelState]:
         _set(before)
 
 
-def add_parallel_state_hook(hook: Hook) -> None:
+def add_parallel_state_hook(hook: Hook) -> Callable[[], None]:
     """Call ``hook`` with the state now, where there is one, and whenever another takes its place.
 
-    This is how a project with a parallel state of its own has its groups made of the same meshes::
+    This is how a project with a parallel state of its own has it made of the same meshes::
 
-        add_parallel_state_hook(lambda state: acme.init_parallel_state(mesh=state.mesh, ep_mesh=state.expert_mesh))
+        add_parallel_state_hook(lambda state: acme.init_parallel_state(state.mesh, state.expert_mesh))
+
+    What is returned removes the hook again.
     """
     _hooks.append(hook)
     if _current.mesh is not None:
         hook(_current)
+    return lambda: _hooks.remove(hook)
 
 
 def _set(state: ParallelState) -> None:
