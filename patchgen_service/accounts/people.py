@@ -20,6 +20,7 @@ SHORTEST_PASSWORD = 12
 LONGEST_PASSWORD = 1000
 SESSION_LENGTH = timedelta(days=14)
 _HASHER = PasswordHasher()
+_PUBLIC = {"github": "https://github.com", "gitlab": "https://gitlab.com", "forgejo": "https://codeberg.org"}
 
 
 def add_person(
@@ -108,10 +109,14 @@ def sign_in_by_forge(
     """The person that a forge knows by this identity, added when there is none; nobody where they are kept out.
 
     A person of that name who was added by hand is not theirs: such names get the forge's beside them.
+
+    Args:
+        forge: as :func:`name_provider` calls it.
+        identity: the number that the forge gave to the account: logins change hands.
     """
-    for person in session.scalars(select(Person).where(Person.identities.is_not(None))):
-        if person.identities.get(forge) == identity:
-            return person if person.is_active else None
+    known = find_linked_person(session, forge, identity)
+    if known is not None:
+        return known if known.is_active else None
     wanted = _check_name(name)
     free = next(
         candidate
@@ -121,6 +126,18 @@ def sign_in_by_forge(
     person = add_person(session, free, free, now, email=email)
     person.identities = {forge: identity}
     return person
+
+
+def name_provider(forge: str, url: str) -> str:
+    """What people's identities on a forge go by: ``github``, or with its address where it is not the public one."""
+    root = url.rstrip("/").lower()
+    return forge if root in ("", _PUBLIC.get(forge)) else f"{forge} {root}"
+
+
+def find_linked_person(session: Session, forge: str, identity: str) -> Person | None:
+    """The person that a forge knows by this identity, kept out or not; ``forge`` is as :func:`name_provider` says."""
+    people = session.scalars(select(Person).where(Person.identities.is_not(None)))
+    return next((person for person in people if identity and person.identities.get(forge) == identity), None)
 
 
 def hash_password(password: str) -> str:

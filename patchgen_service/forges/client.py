@@ -40,6 +40,7 @@ class CheckRun:
         run: the service's id of the run, by which its check run is recognised.
         conclusion: such as ``success`` or ``failure``; empty while it runs.
         approval: digest of the regenerated files that its button approves; empty for no button.
+        approval_text: what the button does, in at most 40 characters.
     """
 
     run: str
@@ -51,6 +52,7 @@ class CheckRun:
     summary: str
     annotations: tuple[Annotation, ...] = ()
     approval: str = ""
+    approval_text: str = "Commit the regenerated files"
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,10 @@ class ForgeClient(Protocol):
 
         Returns: its id.
         """
+        ...
+
+    def put_commit_comment(self, sha: str, body: str, marker: str, remote: str) -> str:
+        """Make or change one comment on a commit, as on a pull request."""
         ...
 
     def open_pull_request(self, branch: str, base: str, title: str, body: str) -> PullRequest:

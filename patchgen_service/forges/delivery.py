@@ -23,7 +23,7 @@ class Delivery:
         sha: the branch's head; empty when it was deleted.
         pull_request: its number; 0 for none.
         is_fork: whether the commit comes from a fork, to which nothing is written.
-        actor: who did it, as the forge names people.
+        actor: who did it, as the forge names people; ``actor_id`` is their number there, which no other gets.
         message: of the head commit, or the title of the pull request.
         before: the head before a push; empty for a new branch.
         repository: path of the repository on its forge, such as ``acme/models``.
@@ -48,6 +48,7 @@ class Delivery:
     ref: str = ""
     run: str = ""
     approves: str = ""
+    actor_id: str = ""
     digest: str = ""
 
 

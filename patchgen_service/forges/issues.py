@@ -45,7 +45,6 @@ class IssuesClient:
     """A repository on GitHub or Forgejo. ``path`` is its path in the API, such as ``/repos/acme/models``."""
 
     has_check_runs = False
-    longest_body = 65_000
 
     def __init__(self, api: Api, name: str) -> None:
         self.api, self.name = api, name
@@ -76,18 +75,26 @@ class IssuesClient:
 
     def put_comment(self, number: int, body: str, marker: str, remote: str) -> str:
         """See :class:`~patchgen_service.forges.client.ForgeClient`."""
+        place = f"{self.path}/issues/{number}/comments"
+        return self.put_one(place, f"{self.path}/issues/comments", body, marker, remote)
+
+    def put_commit_comment(self, sha: str, body: str, marker: str, remote: str) -> str:
+        """Forgejo has none."""
+        raise ForgeError("refused", "this forge has no comments on commits")
+
+    def put_one(self, place: str, edited: str, body: str, marker: str, remote: str) -> str:
+        """Make or change one comment of a list at ``place``; ``edited`` is where comments are changed."""
         if remote:
             try:
-                self._edit(remote, body)
+                self.api.ask("PATCH", f"{edited}/{remote}", object, {"body": body})
                 return remote
             except ForgeError as error:
                 if error.kind != "missing":  # somebody deleted it
                     raise
-        place = f"{self.path}/issues/{number}/comments"
         for comment in self.api.pages(place, _Comment):
             if marker in (comment.body or ""):
                 if comment.body != body:
-                    self._edit(str(comment.id), body)
+                    self.api.ask("PATCH", f"{edited}/{comment.id}", object, {"body": body})
                 return str(comment.id)
         return str(self.api.ask("POST", place, _Comment, {"body": body}).id)
 
@@ -104,9 +111,6 @@ class IssuesClient:
     def read_pull_request(self, number: int) -> PullRequest:
         """See :class:`~patchgen_service.forges.client.ForgeClient`."""
         return self._read(self.api.ask("GET", f"{self.path}/pulls/{number}", _PullRequest))
-
-    def _edit(self, comment: str, body: str) -> None:
-        self.api.ask("PATCH", f"{self.path}/issues/comments/{comment}", object, {"body": body})
 
     def _read(self, request: _PullRequest) -> PullRequest:
         head, base = request.head, request.base

@@ -37,14 +37,18 @@ _COMMITTER = Author("patchgen", "patchgen@localhost")
 
 
 def queue_posts_of(
-    transactions: Transactions, settings: ServiceSettings, clock: Callable[[], datetime], access: ForgeAccess
+    transactions: Transactions,
+    settings: ServiceSettings,
+    clock: Callable[[], datetime],
+    access: ForgeAccess,
+    store: Store,
 ) -> Callable[[str], object]:
     """What queues the posts of a run in its present status, for :attr:`JobContext.tell_status`."""
 
     def queue(run_id: str) -> None:
         try:
             with transactions() as session:
-                queue_run_posts(session, run_id, settings.base_url, clock(), access)
+                queue_run_posts(session, run_id, settings.base_url, clock(), access, store)
         except Exception:  # the run itself is well; the posts of its next status are queued anew
             LOG.exception("the posts of run %s could not be queued", run_id)
 
@@ -71,7 +75,7 @@ def make_jobs(
         LOG.warning("runs are not isolated by %s", problem)
     http = make_http_client()
     access = open_access(settings, secrets, http, clock)
-    tell = queue_posts_of(transactions, settings, clock, access)
+    tell = queue_posts_of(transactions, settings, clock, access, store)
     context = JobContext(
         settings, transactions, store, secrets, isolation, worker, clock, tell_status=tell, app=access.app
     )
@@ -120,6 +124,7 @@ class Sender:
         )
         approval = carry_out_approval(context.transactions, workshop, approval_id, context.clock())
         LOG.info("approval %s: %s", approval_id, approval.state)
+        context.tell_status(approval.run_id)
 
     def _open_client(self, repository: Repository) -> ForgeClient | None:
         """The client of a repository; none where its forge lets the service in no more."""

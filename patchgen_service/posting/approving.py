@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import select
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from patchgen_core.report import markdown
 from patchgen_core.report.words import quantity
 from patchgen_service.database.engine import Transactions
-from patchgen_service.database.tables import Approval, Person, Run
+from patchgen_service.database.tables import Approval, Person, Repository, Run
 from patchgen_service.database.words import ApprovalState
 from patchgen_service.forges.api import ForgeError
 from patchgen_service.forges.client import ForgeClient
@@ -22,6 +22,7 @@ from patchgen_service.git.writing import Author, commit_files, make_patch, push_
 from patchgen_service.posting.words import one_line, run_address
 from patchgen_service.records.approvals import digest_regenerated, end_approval, regenerated_files
 from patchgen_service.records.files import keep_file
+from patchgen_service.records.runs import begin_run, repeat_cause
 from patchgen_service.store import Store, StoreError
 
 RUN_TRAILER, DIGEST_TRAILER = "Patchgen-Run", "Patchgen-Digest"
@@ -67,19 +68,20 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What became of an approval; ``sha`` is the commit that was made."""
+    """What became of an approval; ``sha`` is the commit that was made, and ``is_head`` whether its branch is there."""
 
     state: ApprovalState
     sha: str = ""
     message: str = ""
     patch: bytes = b""
+    is_head: bool = False
 
 
 def carry_out_approval(transactions: Transactions, workshop: Workshop, approval_id: int, now: datetime) -> Approval:
     """Carry out a pending approval, and return it as it ended; one that has ended stays as it is.
 
     Whoever is interrupted calls it again: the same approval gives the same commit, which is on the branch already or
-    is pushed then. Nothing is written to a fork, whose patch is stored for its author.
+    is pushed then. Nothing is written to a fork, whose patch is stored for its author. What was committed is run.
 
     Raises:
         GitError, ForgeError: what may go better another time; the approval is still pending.
@@ -93,7 +95,10 @@ def carry_out_approval(transactions: Transactions, workshop: Workshop, approval_
     with transactions() as session:
         if outcome.patch:
             keep_file(session, workshop.store, approval.run_id, "diff", PATCH_NAME, outcome.patch, now)
-        return end_approval(session, approval_id, outcome.state, now, outcome.sha, outcome.message)
+        approval = end_approval(session, approval_id, outcome.state, now, outcome.sha, outcome.message)
+        if outcome.is_head and approval.sha == outcome.sha:
+            _begin_run(session, approval, now)
+        return approval
 
 
 def _read_task(session: Session, store: Store, approval: Approval) -> _Task | _Outcome:
@@ -131,6 +136,16 @@ def _carry_out(workshop: Workshop, task: _Task) -> _Outcome:
         return _Outcome("refused", message=str(error))
 
 
+def _begin_run(session: Session, approval: Approval, now: datetime) -> None:
+    """Begin the run of the commit that was made: when it is green, it is what later runs are compared with."""
+    run = session.get_one(Run, approval.run_id)
+    person = session.get_one(Person, approval.person_id)
+    name = one_line(person.name)
+    first = repeat_cause(session, run, "approval", f"approval-{approval.id}", name)
+    cause = replace(first, sha=approval.sha, before=run.sha, author=name, committed=now)
+    begin_run(session, session.get_one(Repository, run.repository_id), cause, now)
+
+
 def _commit(workshop: Workshop, task: _Task) -> _Outcome:
     mirror = workshop.mirror
     mirror.fetch([workshop.ref] if workshop.ref else [])
@@ -138,9 +153,22 @@ def _commit(workshop: Workshop, task: _Task) -> _Outcome:
     sha = commit_files(mirror, task.sha, task.files, message, task.author, workshop.committer, task.created)
     if task.is_fork:
         return _Outcome("patch", sha, "nothing is written to a fork", make_patch(mirror, task.sha, sha))
+    try:
+        return _push(workshop, task, sha)
+    except GitError as error:
+        if error.kind != "moved":
+            raise
+        mirror.fetch()
+        return _push(workshop, task, sha)
+
+
+def _push(workshop: Workshop, task: _Task, sha: str) -> _Outcome:
+    mirror = workshop.mirror
     head = mirror.resolve(task.branch)
     if mirror.is_ancestor(sha, head):
-        return _Outcome("committed", sha)
+        return _Outcome("committed", sha, is_head=head == sha)
+    if head != task.sha and mirror.is_ancestor(task.sha, head) and _has_files(mirror, head, task.files):
+        return _Outcome("committed", head, "these files are on the branch already")
     if head != task.sha:
         return _Outcome("refused", message=f"'{task.branch}' has moved on to {head[:10]} meanwhile")
     if _is_loop(mirror, head):
@@ -152,7 +180,12 @@ def _commit(workshop: Workshop, task: _Task) -> _Outcome:
         if error.kind not in ("declined", "authentication"):
             raise
         return _propose(workshop, task, sha, str(error))
-    return _Outcome("committed", sha)
+    return _Outcome("committed", sha, is_head=True)
+
+
+def _has_files(mirror: Mirror, head: str, files: Mapping[str, bytes | None]) -> bool:
+    """Whether all files are at a commit as they should be, as when the same was approved in two runs at once."""
+    return all(mirror.read_file(head, path) == content for path, content in files.items())
 
 
 def _propose(workshop: Workshop, task: _Task, sha: str, reason: str) -> _Outcome:

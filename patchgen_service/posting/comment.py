@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from patchgen_core.report import markdown
 from patchgen_service.forges.client import Annotation, Level
+from patchgen_service.posting.approval_text import describe_approvals
 from patchgen_service.posting.words import describe, one_line, run_address, status_word
 from patchgen_service.views.run import ResultLine, RunDetail
 
@@ -15,15 +16,16 @@ _SIGNS = {"passed": "✓", "drifted": "≠", "broken": "✕", "flaky": "~"}
 """As on pages: a state is never told by its colour alone."""
 
 
-def comment_body(detail: RunDetail, base_url: str) -> str:
-    """What is said below a pull request: first what is new since the baseline."""
+def comment_body(detail: RunDetail, base_url: str, patch: str = "") -> str:
+    """What is said below a pull request: first what is new since the baseline. ``patch`` is that of an approval."""
     sign = _SIGNS.get(detail.line.status, "!")
-    return "\n".join([f"### {sign} patchgen: {status_word(detail.line.status)}", "", summary_body(detail, base_url)])
+    title = f"### {sign} patchgen: {status_word(detail.line.status)}"
+    return "\n".join([title, "", summary_body(detail, base_url, patch)])
 
 
-def summary_body(detail: RunDetail, base_url: str) -> str:
+def summary_body(detail: RunDetail, base_url: str, patch: str = "") -> str:
     """What a run came to, without a title."""
-    lines = [markdown.escape(describe(detail)), ""]
+    lines = [markdown.escape(describe(detail)), "", *describe_approvals(detail, base_url, patch)]
     new = [result for result in detail.results if result.change == "new"]
     if new:
         lines += ["**New since the baseline**", "", *_table(new), ""]
@@ -43,10 +45,10 @@ def annotate_red(detail: RunDetail) -> tuple[Annotation, ...]:
 
 
 def offers_files(detail: RunDetail) -> bool:
-    """Whether a run has regenerated files that can be committed to its branch, and nobody has approved them yet."""
+    """Whether a run has regenerated files that nobody has approved yet."""
     if any(approval.state != "refused" for approval in detail.approvals):
         return False
-    return not detail.is_fork and any(file.kind in ("generated", "removed") for file in detail.files)
+    return any(file.kind in ("generated", "removed") for file in detail.files)
 
 
 def _annotate(result: ResultLine) -> Annotation:
@@ -79,7 +81,7 @@ def _footer(detail: RunDetail, base_url: str) -> list[str]:
     elif detail.baseline_reason:
         text += f"; baseline: {markdown.escape(one_line(detail.baseline_reason))}"
     lines = [f"{text}."]
-    if any(file.kind in ("generated", "removed") for file in detail.files):
+    if offers_files(detail):
         lines += [
             "",
             f"The regenerated files can be looked at and approved [there]({run_address(base_url, line.id)}).",

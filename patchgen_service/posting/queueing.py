@@ -15,19 +15,24 @@ from patchgen_service.database.tables import Post, Repository, Run
 from patchgen_service.database.words import UNFINISHED, PostKind
 from patchgen_service.forges.access import ForgeAccess
 from patchgen_service.forges.client import CheckRun, Status
+from patchgen_service.posting.approving import PATCH_NAME
 from patchgen_service.posting.comment import annotate_red, comment_body, offers_files, summary_body
 from patchgen_service.posting.mail import mail_content
 from patchgen_service.posting.outgoing import webhook_content
 from patchgen_service.posting.words import conclusion, context, describe, run_address, status_state
 from patchgen_service.records.approvals import digest_regenerated
 from patchgen_service.records.posts import queue_post
+from patchgen_service.store import Store, StoreError
 from patchgen_service.views.run import RunDetail, read_run
 
 _NO_COMMENT = ("cancelled", "superseded")
+_LONGEST_KEY = 280
 
 
-def queue_run_posts(session: Session, run_id: str, base_url: str, now: datetime, access: ForgeAccess) -> None:
-    """Queue what is to be told about a run in its present status; doing so again queues nothing more.
+def queue_run_posts(
+    session: Session, run_id: str, base_url: str, now: datetime, access: ForgeAccess, store: Store
+) -> None:
+    """Queue what is to be told about a run and its approvals as they are; doing so again queues nothing more.
 
     A run with another release of transformers says nothing of its commit, and is told to nobody.
     """
@@ -35,9 +40,9 @@ def queue_run_posts(session: Session, run_id: str, base_url: str, now: datetime,
     if detail is None or run is None or run.transformers:
         return
     repository = session.get_one(Repository, run.repository_id)
-    queue = _Queue(session, repository, run, now)
+    queue = _Queue(session, repository, run, now, "".join(f" {line.id} {line.state}" for line in detail.approvals))
     if access.can_post(repository):
-        _queue_forge(queue, detail, base_url, access.has_app(repository))
+        _queue_forge(queue, detail, base_url, access.has_app(repository), _read_patch(detail, store))
     if run.status not in UNFINISHED:
         _queue_owners(queue, detail, base_url)
 
@@ -45,12 +50,15 @@ def queue_run_posts(session: Session, run_id: str, base_url: str, now: datetime,
 class _Queue:
     """The outbox for one run as it is now."""
 
-    def __init__(self, session: Session, repository: Repository, run: Run, now: datetime) -> None:
+    def __init__(self, session: Session, repository: Repository, run: Run, now: datetime, approvals: str) -> None:
         self.session, self.repository, self.run, self.now = session, repository, run, now
+        self.approvals = approvals
 
     def add(self, kind: PostKind, subject: str, content: dict[str, object]) -> None:
-        """Add a post, once for each status of the run."""
+        """Add a post, once for each status of the run, and of its approvals where it tells of them."""
         key = f"{subject} {self.run.id} {self.run.status}"
+        if kind in ("check_run", "comment"):
+            key += self.approvals if len(key + self.approvals) <= _LONGEST_KEY else short_hash(self.approvals)
         queue_post(self.session, self.repository.id, kind, subject, key, content, self.now, self.run)
 
     def has(self, subject: str) -> bool:
@@ -58,7 +66,16 @@ class _Queue:
         return bool(self.session.scalar(select(exists().where(Post.subject == subject))))
 
 
-def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str, has_check_runs: bool) -> None:
+def _read_patch(detail: RunDetail, store: Store) -> str:
+    """The patch that an approval of a run has made; empty for none."""
+    digest = next((file.digest for file in detail.files if (file.kind, file.name) == ("diff", PATCH_NAME)), "")
+    try:
+        return store.get(digest).decode("utf-8", "replace") if digest else ""
+    except StoreError:
+        return ""
+
+
+def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str, has_check_runs: bool, patch: str) -> None:
     run, address, name = queue.run, run_address(base_url, queue.run.id), context(detail)
     status = Status(status_state(run.status), name, describe(detail), address)
     queue.add("status", f"status {run.repository_id} {run.sha} {name}", {"sha": run.sha, **asdict(status)})
@@ -70,16 +87,17 @@ def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str, has_check_runs
             address,
             conclusion(run.status),
             describe(detail),
-            summary_body(detail, base_url),
+            summary_body(detail, base_url, patch),
             annotate_red(detail) if run.status not in UNFINISHED else (),
             digest_regenerated(queue.session, run.id) if offers_files(detail) else "",
+            "Get the regenerated files as a patch" if run.is_fork else "Commit the regenerated files",
         )
         queue.add("check_run", f"check run {run.id}", asdict(check_run))
     subject = f"comment {run.repository_id} {run.pull_request}"
     if not run.pull_request or run.status in (*UNFINISHED, *_NO_COMMENT):
         return
     if run.status != "passed" or detail.changed("fixed") or queue.has(subject):
-        queue.add("comment", subject, {"number": run.pull_request, "body": comment_body(detail, base_url)})
+        queue.add("comment", subject, {"number": run.pull_request, "body": comment_body(detail, base_url, patch)})
 
 
 def _queue_owners(queue: _Queue, detail: RunDetail, base_url: str) -> None:

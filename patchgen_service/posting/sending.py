@@ -108,6 +108,9 @@ def _post(client: ForgeClient, post: Post, content: Mapping[str, Any], marker: s
             raise ForgeError("refused", "GitHub takes check runs from an app alone, which is not installed here")
         return client.put_check_run(msgspec.convert(content, CheckRun))
     if post.kind == "comment":
-        return client.put_comment(content["number"], f"{marker}\n{content['body']}", marker, post.remote)
+        body = f"{marker}\n{content['body']}"
+        if not content["number"]:
+            return client.put_commit_comment(content["sha"], body, marker, post.remote)
+        return client.put_comment(content["number"], body, marker, post.remote)
     request = client.open_pull_request(content["branch"], content["base"], content["title"], content["body"])
     return str(request.number)

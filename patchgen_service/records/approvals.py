@@ -83,6 +83,8 @@ def find_refusal(session: Session, run_id: str, digest: str) -> str:
     run = session.get_one(Run, run_id)
     if run.status not in COMPLETE:
         return f"run {run.number} is {run.status.replace('_', ' ')}: only a complete run can be approved"
+    if run.transformers:
+        return f"run {run.number} is with transformers {run.transformers}, and not with what its branch has"
     files = digest_regenerated(session, run.id)
     if not files:
         return f"run {run.number} has no regenerated files"

@@ -164,12 +164,29 @@ def end_run(session: Session, run_id: str, now: datetime, problem: RunProblem | 
     return run
 
 
-def cancel_run(session: Session, run_id: str, actor: str, now: datetime) -> Run:
-    """End an unfinished run by hand; one that has ended stays as it is."""
+def repeat_cause(session: Session, run: Run, kind: TriggerKind, delivery: str, actor: str) -> RunCause:
+    """What begins a run of the same commit once more; above all, one of a fork's commit stays one of a fork's."""
+    trigger = session.get_one(Trigger, run.trigger_id)
+    return RunCause(
+        kind,
+        delivery,
+        run.branch,
+        run.sha,
+        base=trigger.base,
+        pull_request=run.pull_request,
+        is_fork=run.is_fork,
+        actor=actor,
+        transformers=run.transformers,
+    )
+
+
+def cancel_run(session: Session, run_id: str, actor: str, now: datetime, reason: str = "") -> Run:
+    """End an unfinished run by hand, or for a reason; one that has ended stays as it is."""
     run = lock_run(session, run_id)
     if run.status in UNFINISHED:
-        _close(run, "cancelled", f"cancelled by {actor}", now)
-        write_audit(session, actor, "run.cancel", now, f"run {run.number}", run.repository_id, run=run.id)
+        _close(run, "cancelled", reason or f"cancelled by {actor}", now)
+        details = {"run": run.id, **({"reason": reason} if reason else {})}
+        write_audit(session, actor, "run.cancel", now, f"run {run.number}", run.repository_id, **details)
     return run
 
 

@@ -62,6 +62,10 @@ class GithubClient(IssuesClient):
             self.api.ask("PATCH", f"{place}/{known.id}", object, _with_output(content, check_run, start))
         return str(known.id)
 
+    def put_commit_comment(self, sha: str, body: str, marker: str, remote: str) -> str:
+        """See :class:`~patchgen_service.forges.client.ForgeClient`."""
+        return self.put_one(f"{self.path}/commits/{sha}/comments", f"{self.path}/comments", body, marker, remote)
+
     def _find(self, check_run: CheckRun) -> _CheckRun | None:
         place = f"{self.path}/commits/{check_run.sha}/check-runs"
         query: dict[str, str | int] = {"check_name": check_run.name, "filter": "all", "per_page": 100}
@@ -91,9 +95,9 @@ def _describe(check_run: CheckRun) -> dict[str, Any]:
         content |= {"status": "completed", "conclusion": check_run.conclusion}
     else:
         content["status"] = "in_progress"
-    if check_run.approval:
-        button = {"label": "Approve", "description": "Commit the regenerated files"}
-        content["actions"] = [{**button, "identifier": f"{APPROVE}{check_run.approval[:DIGEST_LENGTH]}"}]
+    identifier = f"{APPROVE}{check_run.approval[:DIGEST_LENGTH]}"
+    button = {"label": "Approve", "description": check_run.approval_text, "identifier": identifier}
+    content["actions"] = [button] if check_run.approval else []
     return content
 
 

@@ -20,6 +20,7 @@ class Account(Struct):
     """A person or an organisation."""
 
     login: str = ""
+    id: int = 0
 
 
 class RepositoryShape(Struct):
@@ -172,6 +173,7 @@ def _read_check_run(body: bytes) -> Delivery | str:
         repository=event.repository.full_name,
         run=clean_text(event.check_run.external_id),
         approves=clean_text(pressed.removeprefix(APPROVE)) if is_approval else "",
+        actor_id=str(event.sender.id) if event.sender is not None and event.sender.id else "",
     )
 
 

@@ -92,6 +92,10 @@ class GitlabClient:
                 return str(note.id)
         return str(self.api.ask("POST", place, _Note, {"body": body}).id)
 
+    def put_commit_comment(self, sha: str, body: str, marker: str, remote: str) -> str:
+        """GitLab's cannot be edited."""
+        raise ForgeError("refused", "comments on commits of this forge cannot be edited")
+
     def open_pull_request(self, branch: str, base: str, title: str, body: str) -> PullRequest:
         """See :class:`~patchgen_service.forges.client.ForgeClient`."""
         place, content = f"{self.path}/merge_requests", {"title": title, "description": body}

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from patchgen_service.database.tables import ArtifactUse, Person, Repository, Run
 from patchgen_service.database.words import Role
 from patchgen_service.records.approvals import ApprovalRefused, approve
-from patchgen_service.records.runs import RunCause, begin_run, cancel_run
+from patchgen_service.records.runs import begin_run, cancel_run, repeat_cause
 from patchgen_service.store import StoreError
 from patchgen_service.views.lines import RunLine, read_line
 from patchgen_service.views.overview import read_branches
@@ -122,16 +122,9 @@ def _find_run(request: Request, role: Role) -> tuple[RunLine, Visitor]:
 
 def _begin(request: Request, run: RunLine, visitor: Visitor) -> Response:
     site: Site = request.app.state.site
-    cause = RunCause(
-        "manual",
-        f"manual-{secrets.token_hex(8)}",
-        run.branch,
-        run.sha,
-        pull_request=run.pull_request,
-        actor=visitor.name,
-        transformers=run.transformers,
-    )
     with site.transactions() as session:
+        first = session.get_one(Run, run.id)
+        cause = repeat_cause(session, first, "manual", f"manual-{secrets.token_hex(8)}", visitor.name)
         begun = begin_run(session, session.get_one(Repository, run.repository_id), cause, site.clock())
     site.work.begin(begun.id)
     return RedirectResponse(f"/runs/{begun.id}", 303)

@@ -53,6 +53,7 @@ class ForgeServer:
         self.statuses: list[dict[str, Any]] = []
         self.check_runs: list[dict[str, Any]] = []
         self.comments: list[dict[str, Any]] = []
+        self.commit_comments: list[dict[str, Any]] = []
         self.pull_requests: list[dict[str, Any]] = []
         self.writes: list[str] = []
         self.faults: list[Fault] = []
@@ -129,6 +130,9 @@ class ForgeServer:
             (rf"GET {repository}/issues/(\d+)/comments", self._list_comments),
             (rf"POST {repository}/issues/(\d+)/comments", self._add_comment),
             (rf"PATCH {repository}/issues/comments/(\d+)", self._edit_comment),
+            (rf"GET {repository}/commits/(\w+)/comments", self._list_commit_comments),
+            (rf"POST {repository}/commits/(\w+)/comments", self._add_commit_comment),
+            (rf"PATCH {repository}/comments/(\d+)", self._edit_commit_comment),
             (rf"GET {repository}/pulls", self._list_requests),
             (rf"POST {repository}/pulls", self._add_request),
             (rf"PATCH {repository}/pulls/(\d+)", self._edit_request),
@@ -192,6 +196,17 @@ class ForgeServer:
                 known["body"] = content["body"]
                 return 200, known
         return 404, {"message": "Not Found"}
+
+    def _list_commit_comments(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
+        return self._page([known for known in self.commit_comments if known["commit_id"] == sha], query)
+
+    def _add_commit_comment(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
+        self.commit_comments.append({"id": len(self.commit_comments) + 1, "commit_id": sha, **content})
+        return 201, self.commit_comments[-1]
+
+    def _edit_commit_comment(self, query: dict[str, str], content: Any, comment: str) -> tuple[int, Any]:
+        self.commit_comments[int(comment) - 1].update(content)
+        return 200, self.commit_comments[int(comment) - 1]
 
     def _list_requests(self, query: dict[str, str], content: Any) -> tuple[int, Any]:
         is_open = [known for known in self.pull_requests if known["state"] in ("open", "opened")]

@@ -25,7 +25,7 @@ class PostingTeam:
 
     def queue(self, run: Run) -> None:
         with self.team.transactions() as session:
-            queue_run_posts(session, run.id, URL, self.team.now, self.postage.access)
+            queue_run_posts(session, run.id, URL, self.team.now, self.postage.access, self.team.store)
 
     def send(self, minutes: float = 0) -> int:
         self.team.now += timedelta(minutes=minutes)

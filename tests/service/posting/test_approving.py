@@ -1,21 +1,28 @@
 from __future__ import annotations
 
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from markdown_it import MarkdownIt
 from service_samples import NOW
-from service_team import Team
+from service_team import Team, results_of
+from sqlalchemy import select
 
-from patchgen_service.database.tables import Approval, Person, Run
+from patchgen_service.database.tables import Approval, Person, Run, Trigger
 from patchgen_service.forges.clients import make_client
 from patchgen_service.git.command import Remote
 from patchgen_service.git.errors import GitError
 from patchgen_service.git.mirror import Mirror
 from patchgen_service.git.writing import Author
 from patchgen_service.posting.approving import Workshop, carry_out_approval
-from patchgen_service.records.approvals import approve, digest_regenerated
+from patchgen_service.posting.comment import comment_body
+from patchgen_service.records.approvals import ApprovalRefused, approve, digest_regenerated
+from patchgen_service.records.baselines import choose_baseline
 from patchgen_service.records.files import keep_file, list_files
+from patchgen_service.views.run import read_run
 from tests.service.forges.forge_server import TOKEN
 from tests.service.git.conftest import Origin
 
@@ -113,7 +120,8 @@ def test_a_push_between_looking_and_pushing_wins(desk: Desk, monkeypatch) -> Non
 
     def resolve_then_move(mirror: Mirror, branch: str) -> str:
         head = resolve(mirror, branch)
-        pushed.append(desk.origin.commit("In between"))
+        if not pushed:
+            pushed.append(desk.origin.commit("In between"))
         return head
 
     monkeypatch.setattr(Mirror, "resolve", resolve_then_move)
@@ -193,3 +201,75 @@ def test_a_network_that_is_away_leaves_the_approval_pending(desk: Desk) -> None:
     with desk.team.transactions() as session:
         assert session.get_one(Approval, approval.id).state == "pending"
         assert session.get_one(Run, approval.run_id).status == "drifted"
+
+
+def test_what_was_committed_is_run_and_then_the_baseline(desk: Desk) -> None:
+    head = _begin(desk)
+    approval = desk.carry_out(desk.approve(head, "main"))
+    with desk.team.transactions() as session:
+        run = session.scalars(select(Run).where(Run.sha == approval.sha)).one()
+        trigger = session.get_one(Trigger, run.trigger_id)
+        assert (trigger.kind, trigger.before, run.status) == ("approval", head, "pending")
+        assert trigger.actor == "Ada Patchgen-Digest: x"
+    # the forge tells of the push as well
+    assert desk.team.begin(approval.sha, before=head).id == run.id
+    desk.team.start(run)
+    desk.team.add(run, *results_of({"drift": "clean"}))
+    desk.team.end(run)
+    desk.origin.run("pull", "-q", "origin", "main")
+    later = desk.team.begin(desk.origin.commit("Later"), before=approval.sha)
+    desk.mirror.fetch()
+    with desk.team.transactions() as session:
+        assert choose_baseline(session, later.id, "", desk.mirror.is_ancestor).baseline_id == run.id
+
+
+def test_the_run_of_a_pull_requests_approval_is_of_that_pull_request(desk: Desk) -> None:
+    _begin(desk)
+    head = desk.origin.commit("Fix", "fix")
+    approval = desk.carry_out(desk.approve(head, "fix", pull_request=5, base="main"))
+    with desk.team.transactions() as session:
+        run = session.scalars(select(Run).where(Run.sha == approval.sha)).one()
+        assert (run.branch, run.pull_request, session.get_one(Trigger, run.trigger_id).base) == ("fix", 5, "main")
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_two_approvals_at_once_make_one_commit(desk: Desk, count: int) -> None:
+    """Of one run by two people or processes, or of a push and its pull request, which have the same commit."""
+    head = _begin(desk)
+    approvals = [desk.approve(head), *[desk.approve(head, pull_request=5)] * (count - 1)] * 2
+    desk.mirror.fetch()
+    with ThreadPoolExecutor(4) as threads:
+        ended = list(threads.map(desk.carry_out, approvals))
+    assert {approval.state for approval in ended} == {"committed"}
+    assert {approval.sha for approval in ended} == {desk.origin.read("main")}
+    assert desk.origin.read("main^") == head
+    with desk.team.transactions() as session:
+        assert len(session.scalars(select(Run).where(Run.sha != head)).all()) == 1
+
+
+def test_the_author_of_a_fork_applies_the_patch_with_git_am(desk: Desk, tmp_path) -> None:
+    _begin(desk)
+    fork = desk.origin.commit("Fork", "theirs")
+    desk.origin.run("push", "-q", "origin", f"{fork}:refs/pull/5/head", ":theirs")
+    desk.workshop = replace(desk.workshop, ref="refs/pull/5/head")
+    approval = desk.carry_out(desk.approve(fork, "bob:main", is_fork=True, pull_request=5))
+    with desk.team.transactions() as session:
+        detail = read_run(session, approval.run_id)
+        assert detail is not None
+        (use,) = list_files(session, approval.run_id, "diff")
+    patch = tmp_path / "approved.patch"
+    patch.write_bytes(desk.team.store.get(use.digest))
+    desk.origin.run("checkout", "-q", "--detach", fork)
+    desk.origin.run("am", "-q", str(patch))
+    assert (desk.origin.clone / "models" / "toy.py").read_text() == "new\n"
+    assert not (desk.origin.clone / "models" / "gone.py").exists()
+    body = comment_body(detail, "https://gate.example.org", patch.read_text())
+    assert f"https://gate.example.org/runs/{approval.run_id}/files/{use.digest}?name=approved.patch" in body
+    shown = MarkdownIt().render(body)
+    assert "+new\n" in shown
+    assert len(comment_body(detail, "https://gate.example.org", "x" * 60_000)) < 10_000
+
+
+def test_a_run_with_another_release_is_not_approved(desk: Desk) -> None:
+    with pytest.raises(ApprovalRefused, match=r"with transformers 5\.30\.0"):
+        desk.approve(_begin(desk), transformers="5.30.0")
