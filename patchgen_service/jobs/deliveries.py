@@ -1,37 +1,45 @@
-"""Webhook deliveries, handled in the background: what a forge told begins runs."""
+"""Webhook deliveries, handled in the background: what a forge told begins, cancels or approves."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from datetime import datetime
+from typing import Protocol
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from patchgen_service.database.tables import Repository, WebhookDelivery
+from patchgen_service.database.tables import Repository
 from patchgen_service.forges.delivery import Delivery
 from patchgen_service.jobs.context import LOG, JobContext
+from patchgen_service.posting.answering import DeliveryAnswer, answer_delivery
 from patchgen_service.records.deliveries import take_deliveries
-from patchgen_service.records.runs import RunCause, begin_run
 
 _AT_ONCE = 25
 """Of one transaction: whoever stores deliveries meanwhile waits for it."""
 _BEGUN_AT_ONCE = 3
 _LOOK_EVERY = 1.0
-_LONGEST_SUBJECT = 300
+
+
+class Actions(Protocol):
+    """What carries out what deliveries ask for; each returns at once."""
+
+    def begin(self, run_id: str) -> None:
+        """Carry out a run that was begun."""
+
+    def cancel(self, run_id: str) -> None:
+        """Stop a run that was cancelled."""
+
+    def approve(self, approval_id: int) -> None:
+        """Carry out an approval."""
 
 
 class DeliveryHandler:
-    """Handles deliveries in a thread of its own, as soon as it is told of one, and what an earlier process left.
+    """Handles deliveries in a thread of its own, as soon as it is told of one, and what an earlier process left."""
 
-    Args:
-        begin: carries out a run that a delivery began.
-    """
-
-    def __init__(self, context: JobContext, begin: Callable[[str], object]) -> None:
-        self._context, self._begin = context, begin
+    def __init__(self, context: JobContext, actions: Actions) -> None:
+        self._context, self._actions = context, actions
         self._told = threading.Event()
         self._thread = threading.Thread(target=self._work_until_stopped, name="handler of deliveries", daemon=True)
 
@@ -64,49 +72,38 @@ class DeliveryHandler:
 
         Runs that come alone are carried out at once; those of a flood are left to the clock, which finds them.
         """
-        context, begin = self._context, time.monotonic()
-        count, runs = context.change(lambda session: handle_deliveries(session, context.clock(), _AT_ONCE))
+        context, started = self._context, time.monotonic()
+        base_url = context.settings.base_url
+        answers = context.change(lambda session: handle_deliveries(session, base_url, context.clock(), _AT_ONCE))
+        count = len(answers)
         if count <= _BEGUN_AT_ONCE:
-            for run_id in runs:
-                self._begin(run_id)
-        return time.monotonic() - begin if count == _AT_ONCE else 0.0
+            for run_id in dict.fromkeys(answer.run for answer in answers if answer.run):
+                self._actions.begin(run_id)
+        for answer in answers:
+            for run_id in answer.cancelled:
+                self._actions.cancel(run_id)
+                context.tell_status(run_id)
+            if answer.approval is not None:
+                self._actions.approve(answer.approval)
+        return time.monotonic() - started if count == _AT_ONCE else 0.0
 
 
-def handle_deliveries(session: Session, now: datetime, most: int) -> tuple[int, list[str]]:
-    """Do what the oldest deliveries ask for; returns how many there were, and the runs that they began or joined.
+def handle_deliveries(session: Session, base_url: str, now: datetime, most: int) -> list[DeliveryAnswer]:
+    """Do what the oldest deliveries ask for, and return what came of each.
 
     One that cannot be handled is logged, and spoils no other.
     """
-    deliveries = take_deliveries(session, most)
-    runs: list[str] = []
-    for stored in deliveries:
+    answers = []
+    for stored in take_deliveries(session, most):
+        answer = DeliveryAnswer()
         try:
             with session.begin_nested():
-                runs += _handle(session, stored, now)
+                repository = session.get_one(Repository, stored.repository_id)
+                answer = answer_delivery(session, repository, Delivery(**stored.content), base_url, now)
         except DBAPIError:
             raise
         except Exception:
             LOG.exception("the delivery %s of repository %s is not handled", stored.delivery, stored.repository_id)
         stored.handled = now
-    return len(deliveries), list(dict.fromkeys(runs))
-
-
-def _handle(session: Session, stored: WebhookDelivery, now: datetime) -> list[str]:
-    delivery = Delivery(**stored.content)
-    repository = session.get_one(Repository, stored.repository_id)
-    return [begin_run(session, repository, _cause(delivery), now).id]
-
-
-def _cause(delivery: Delivery) -> RunCause:
-    return RunCause(
-        "manual" if delivery.kind == "rerun" else "webhook",
-        delivery.delivery,
-        delivery.branch,
-        delivery.sha,
-        base=delivery.base,
-        before=delivery.before,
-        pull_request=delivery.pull_request,
-        is_fork=delivery.is_fork,
-        actor=delivery.actor,
-        subject=delivery.message.partition("\n")[0][:_LONGEST_SUBJECT],
-    )
+        answers.append(answer)
+    return answers

@@ -86,7 +86,7 @@ class Jobs:
         others: Sequence[Background] = (),
     ) -> None:
         self._context, self._approve, self._has_clock = context, approve, has_clock
-        self._deliveries = DeliveryHandler(context, self.begin)
+        self._deliveries = DeliveryHandler(context, self)
         self._others = [*others, self._deliveries] if has_clock else others
         self._run_job = RunJob(context)
         self._chores = {**self._own_chores(), **(chores or {})}

@@ -23,7 +23,7 @@ from patchgen_service.web.site import Site
 from patchgen_service.web.visits import LARGEST_KEY
 
 _MOST_AT_ONCE = 200
-_BEGINS_RUN = ("push", "pull_request", "rerun")
+_HANDLED = ("push", "pull_request", "rerun", "approve", "closed")
 
 
 @dataclass
@@ -109,7 +109,7 @@ def _read(site: Site, repository_id: int, headers: Mapping[str, str], body: byte
         return Ignored(reading.delivery, "This repository is paused.")
     if reading.kind == "push" and not any(fnmatchcase(reading.branch, pattern) for pattern in branches):
         return Ignored(reading.delivery, f"The branch '{reading.branch}' is not run.")
-    if reading.kind not in _BEGINS_RUN or not reading.sha:
+    if reading.kind not in _HANDLED or (not reading.sha and reading.kind != "closed"):
         return Ignored(reading.delivery, f"There is nothing to do for '{reading.kind}'.")
     return reading
 

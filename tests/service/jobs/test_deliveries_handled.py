@@ -11,13 +11,18 @@ from service_team import Team
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from patchgen_service.database.tables import Run, WebhookDelivery
+from patchgen_service.accounts.people import add_person
+from patchgen_service.database.tables import Repository, Run, WebhookDelivery
 from patchgen_service.forges.delivery import Delivery
 from patchgen_service.jobs.context import JobContext
 from patchgen_service.jobs.deliveries import handle_deliveries
 from patchgen_service.jobs.service import Jobs
+from patchgen_service.records.approvals import digest_regenerated
 from patchgen_service.records.deliveries import NewDelivery, store_deliveries
-from tests.service.jobs.test_jobs import add_repository, project, shop, start, wait_until
+from patchgen_service.records.files import keep_file
+from patchgen_service.records.runs import RunCause, begin_run
+from tests.service.isolation.test_limits import processes_with
+from tests.service.jobs.test_jobs import LOOP, add_repository, begin, project, read_run, shop, start, wait_until
 
 __all__ = ["project", "shop", "start"]
 
@@ -39,7 +44,7 @@ def test_deliveries_are_handled_in_their_order_and_once(team: Team) -> None:
             store(session, *names)
     for expected in (2, 1, 0):
         with team.transactions() as session:
-            assert handle_deliveries(session, NOW, 2)[0] == expected
+            assert len(handle_deliveries(session, "", NOW, 2)) == expected
     with team.transactions() as session:
         assert branches(session) == ["main", "other", "third"]
 
@@ -50,7 +55,7 @@ def test_delivery_that_cannot_be_handled_spoils_no_other(team: Team, caplog: pyt
         store(session, "long", branch="x" * 501)
         store(session, "other")
     with team.transactions() as session:
-        assert handle_deliveries(session, NOW, 10)[0] == 3
+        assert len(handle_deliveries(session, "", NOW, 10)) == 3
     with team.transactions() as session:
         assert branches(session) == ["main", "other"]
         assert session.scalars(select(WebhookDelivery.handled)).all() == [NOW] * 3
@@ -73,3 +78,29 @@ def test_what_an_earlier_process_left_and_what_one_is_told_of_is_handled(
     shop.change(lambda session: store(session, "told"))
     jobs.handle_deliveries()
     wait_until(lambda: shop.change(branches) == ["left", "told"])
+
+
+def test_a_deleted_branch_ends_the_processes_of_its_run_and_a_press_of_the_button_is_carried_out(
+    project: GitProject, shop: JobContext, start: Callable[..., Jobs]
+) -> None:
+    project.write("models/loop/loop_patch_gen_config.py", LOOP)
+    repository = add_repository(shop, project, forge="github")
+    approved: list[int] = []
+    jobs = start(shop, carries_out=1, approve=approved.append)
+    sha = project.commit("Loop")
+    run = begin(shop, repository, sha)
+    jobs.begin(run)
+    wait_until(lambda: bool(processes_with(f"work/{run}")))
+    with shop.transactions() as session:
+        person = add_person(session, "ada", "tests", NOW, is_admin=True)
+        person.identities = {"github": "42"}
+        other = begin_run(session, session.get_one(Repository, repository), RunCause("push", "ci", "ci", sha), NOW)
+        keep_file(session, shop.store, other.id, "generated", "models/toy.py", b"new", NOW)
+        other.status = "drifted"
+        digest = digest_regenerated(session, other.id)
+        pressed = Delivery("press", "approve", sha=sha, run=other.id, approves=digest[:12], actor_id="42")
+        closed = Delivery("closed", "closed", "main", before=sha)
+        store_deliveries(session, [NewDelivery(1, one.delivery, asdict(one)) for one in (pressed, closed)], NOW)
+    jobs.handle_deliveries()
+    wait_until(lambda: not processes_with(f"work/{run}") and approved == [1], 20)
+    assert (read_run(shop, run).status, read_run(shop, run).message) == ("cancelled", "the branch was deleted")

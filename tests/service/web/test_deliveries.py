@@ -61,7 +61,7 @@ def push(visitor: Visitor, number: int, branch: str = "main", secret: str = SECR
 
 def shas(team: Team) -> list[str]:
     with team.transactions() as session:
-        handle_deliveries(session, NOW, 100)
+        handle_deliveries(session, "", NOW, 100)
         return [run.sha for run in session.scalars(select(Run).order_by(Run.number))]
 
 
