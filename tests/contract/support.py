@@ -35,6 +35,13 @@ def found(work: Workspace, *codes: str) -> list[str]:
     return [problem.title for problem in (*verdict.errors, *verdict.warnings)]
 
 
+def weights(work: Workspace, code: str) -> dict[str, str]:
+    """The messages of a rule, each with whether it is an error or a warning."""
+    result = examine(work, select=[code])
+    by_weight = {"error": result.errors, "warning": result.warnings}
+    return {problem.message: weight for weight, problems in by_weight.items() for problem in problems}
+
+
 def find_misfits(work: Workspace, upstream: str, config: str = "") -> list[str]:
     """What PG202 says of a config over a module, without the beginning that all share."""
     work.upstream(upstream)

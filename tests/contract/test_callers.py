@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import Workspace
-from tests.contract.support import examine
+from tests.contract.support import weights
 
 UPSTREAM = """
 from transformers.generation import GenerationMixin
@@ -64,13 +64,11 @@ class Whole(PreTrainedModel):
 """
 
 
-def weights(work: Workspace, config: str, upstream: str = UPSTREAM) -> dict[str, str]:
+def weigh(work: Workspace, config: str, upstream: str = UPSTREAM) -> dict[str, str]:
     """What PG201 says, each with whether it is an error or a warning."""
     work.upstream(upstream)
     work.config(config)
-    result = examine(work, select=["PG201"])
-    by_weight = {"error": result.errors, "warning": result.warnings}
-    return {problem.message: weight for weight, problems in by_weight.items() for problem in problems}
+    return weights(work, "PG201")
 
 
 def override(target: str, parameters: str, body: str = "return 1") -> str:
@@ -84,7 +82,7 @@ DROPPED = "'Model.marks' drops the parameters 'embeds', 'features' of upstream's
 
 
 def test_dropped_where_each_call_fits_is_a_warning(work: Workspace) -> None:
-    assert weights(work, MARKS + MODEL.format("")) == {DROPPED: "warning"}
+    assert weigh(work, MARKS + MODEL.format("")) == {DROPPED: "warning"}
 
 
 @pytest.mark.parametrize(
@@ -96,39 +94,39 @@ def test_dropped_where_each_call_fits_is_a_warning(work: Workspace) -> None:
     ],
 )
 def test_dropped_where_a_call_counts_on_it_is_an_error(work: Workspace, passed: str) -> None:
-    assert weights(work, MARKS + MODEL.format(passed)) == {DROPPED: "error"}
+    assert weigh(work, MARKS + MODEL.format(passed)) == {DROPPED: "error"}
 
 
 def test_dropped_by_what_trainers_call_is_an_error(work: Workspace) -> None:
     """Its one call in the module fits, but ``generate()`` is handed what the processor gives."""
     message = "'ModelForCausalLM.forward' drops the parameter 'types' of upstream's, which only **kwargs takes now"
     config = override("ModelForCausalLM.forward", "self, ids, mask=None, **kwargs")
-    assert weights(work, config) == {message: "error"}
+    assert weigh(work, config) == {message: "error"}
 
 
 @pytest.mark.parametrize("call", ["self.marks(ids, embeds)", 'getattr(self, "marks")(ids, embeds)'])
 def test_dropped_by_what_generation_calls_by_name_is_an_error(work: Workspace, call: str) -> None:
     work.upstream(f"class GenerationMixin:\n    def generate(self, ids):\n        {call}\n", "acme.generation.utils")
-    assert weights(work, MARKS + MODEL.format("")) == {DROPPED: "error"}
+    assert weigh(work, MARKS + MODEL.format("")) == {DROPPED: "error"}
 
 
 def test_dropped_of_a_method_that_is_handed_on_is_an_error(work: Workspace) -> None:
     handed = "class Collator:\n    def __init__(self, model):\n        self.mark = model.marks\n"
-    assert weights(work, MARKS + MODEL.format(""), UPSTREAM + handed) == {DROPPED: "error"}
+    assert weigh(work, MARKS + MODEL.format(""), UPSTREAM + handed) == {DROPPED: "error"}
 
 
 def test_renamed_to_another_name_for_the_same_is_a_warning(work: Workspace) -> None:
     renamed = override("Model.shift", "self, m, cache")
-    assert weights(work, renamed) == {"'Model.shift' calls 'm' what upstream's calls 'mask'": "warning"}
+    assert weigh(work, renamed) == {"'Model.shift' calls 'm' what upstream's calls 'mask'": "warning"}
 
 
 def test_renamed_to_what_is_something_else_is_an_error(work: Workspace) -> None:
     """Some function takes both names, so upstream's caller passes one thing where ours reads the other."""
     renamed = override("Model.shift", "self, mask, types")
     message = "'Model.shift' calls 'types' what upstream's calls 'cache'"
-    assert weights(work, renamed) == {message: "warning"}
+    assert weigh(work, renamed) == {message: "warning"}
     both = override("Attention.forward", "self, x, mask=None, types=None, cache=None, **kwargs")
-    assert weights(work, renamed + both) == {message: "error"}
+    assert weigh(work, renamed + both) == {message: "error"}
 
 
 def test_renamed_that_is_passed_by_name_is_a_warning(work: Workspace) -> None:
@@ -136,7 +134,7 @@ def test_renamed_that_is_passed_by_name_is_a_warning(work: Workspace) -> None:
     renamed = override("Model.shift", "self, mask, types")
     model = override("Model.forward", "self, ids, cache=None", "return self.shift(ids, types=cache)")
     message = "'Model.shift' calls 'types' what upstream's calls 'cache'"
-    assert weights(work, renamed + both + model) == {message: "warning"}
+    assert weigh(work, renamed + both + model) == {message: "warning"}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +148,7 @@ def test_renamed_that_is_passed_by_name_is_a_warning(work: Workspace) -> None:
 def test_moved_is_an_error_where_a_call_passes_it_in_upstreams_order(work: Workspace, call: str, weight: str) -> None:
     moved = override("Model.shift", "self, cache, mask")
     model = override("Model.forward", "self, ids, cache=None", f"return {call}")
-    assert weights(work, moved + model) == {"'Model.shift' has 'cache' in another place than upstream's": weight}
+    assert weigh(work, moved + model) == {"'Model.shift' has 'cache' in another place than upstream's": weight}
 
 
 @pytest.mark.parametrize(
@@ -169,28 +167,28 @@ def test_inserted_before_upstreams_is_an_error_where_a_call_passes_so_far(
     inserted = override("rotate", "q, k, cos, ids=None, dim=1")
     attention = override("Attention.forward", "self, x, mask=None, ids=None, **kwargs", f"return {call}")
     message = "'rotate' has 'ids' before 'dim', where upstream's has nothing"
-    assert weights(work, inserted + attention) == {message: weight}
+    assert weigh(work, inserted + attention) == {message: weight}
 
 
 def test_required_where_each_caller_passes_it_is_no_finding(work: Workspace) -> None:
     attention = override("Attention.forward", "self, x, mask=None, *, longest, **kwargs")
     message = "'Attention.forward' requires 'longest', which upstream's does not have"
-    assert weights(work, attention) == {message: "error"}
+    assert weigh(work, attention) == {message: "error"}
     layer = override("Layer.forward", "self, x, mask=None, **kwargs", "return self.attention(x, longest=3, **kwargs)")
-    assert weights(work, attention + layer) == {}
+    assert weigh(work, attention + layer) == {}
 
 
 def test_required_that_comes_through_the_keywords_of_the_caller_is_no_finding(work: Workspace) -> None:
     attention = override("Attention.forward", "self, x, mask=None, *, longest, **kwargs")
     model = override("Model.forward", "self, ids, cache=None", "return self.layer(ids, longest=3)")
-    assert weights(work, attention + model) == {}
+    assert weigh(work, attention + model) == {}
 
 
 def test_lost_keywords_that_nobody_passes_are_no_finding(work: Workspace) -> None:
     layer = override("Layer.forward", "self, x, mask=None")
     attention = override("Attention.forward", "self, x, mask=None")
-    assert weights(work, layer) == {}
-    assert weights(work, attention) == {"'Attention.forward' loses **kwargs of upstream's": "error"}
+    assert weigh(work, layer) == {}
+    assert weigh(work, attention) == {"'Attention.forward' loses **kwargs of upstream's": "error"}
 
 
 HEAD = """
@@ -220,14 +218,14 @@ def test_dropped_where_the_keywords_hand_it_on_is_a_warning(
 ) -> None:
     config = override("HeadForCausalLM.forward", "self, x, *, size=0, **kwargs", f"return {call}")
     message = "'HeadForCausalLM.forward' drops the parameter 'mask' of upstream's, which only **kwargs takes now"
-    assert weights(work, config, UPSTREAM + HEAD.format(prepares=prepares))[message] == weight
+    assert weigh(work, config, UPSTREAM + HEAD.format(prepares=prepares))[message] == weight
 
 
 def test_renamed_that_is_read_from_the_keywords_is_a_warning(work: Workspace) -> None:
     body = "cache = kwargs.pop('cache', None)\n    return self.layer(ids)"
     renamed = override("Model.forward", "self, ids, cache_size=None, **kwargs", body)
     message = "'Model.forward' calls 'cache_size' what upstream's calls 'cache'"
-    assert weights(work, renamed) == {message: "warning"}
+    assert weigh(work, renamed) == {message: "warning"}
 
 
 def test_a_parameter_that_means_something_else_renames_none(work: Workspace) -> None:
@@ -235,18 +233,18 @@ def test_a_parameter_that_means_something_else_renames_none(work: Workspace) -> 
     both = override("ModelForCausalLM.forward", "self, ids, mask=None, types=None, cache=None, **kwargs")
     other = override("Model.forward", "self, ids, types=None")
     dropped = {"'Model.forward' drops the parameter 'cache' of upstream's": "warning"}
-    assert weights(work, override("Model.forward", "self, ids, types=None, **kwargs") + both).keys() == {
+    assert weigh(work, override("Model.forward", "self, ids, types=None, **kwargs") + both).keys() == {
         "'Model.forward' drops the parameter 'cache' of upstream's, which only **kwargs takes now"
     }
-    assert weights(work, other) == dropped
+    assert weigh(work, other) == dropped
     renamed = {"'Model.forward' calls 'past_cache' what upstream's calls 'cache'": "warning"}
-    assert weights(work, override("Model.forward", "self, ids, past_cache=None")) == renamed
+    assert weigh(work, override("Model.forward", "self, ids, past_cache=None")) == renamed
 
 
 def test_what_is_handed_on_does_not_stand_with_what_is_dropped(work: Workspace) -> None:
     config = override("HeadForCausalLM.forward", "self, x, **kwargs", "return self.layer(x, **kwargs)")
     message = "'HeadForCausalLM.forward' drops the parameter '{}' of upstream's, which only **kwargs takes now"
-    judged = weights(work, config, UPSTREAM + HEAD.format(prepares=PREPARES))
+    judged = weigh(work, config, UPSTREAM + HEAD.format(prepares=PREPARES))
     assert judged == {message.format("mask"): "warning", message.format("size"): "error"}
 
 
@@ -256,28 +254,28 @@ def test_logits_to_keep_is_only_passed_to_a_forward_that_names_it(work: Workspac
         "'HeadForCausalLM.forward' drops the parameter 'logits_to_keep' of upstream's, which only **kwargs takes now"
     )
     config = override("HeadForCausalLM.forward", "self, x, mask=None, **kwargs")
-    assert weights(work, config, text) == {message: "warning"}
+    assert weigh(work, config, text) == {message: "warning"}
     caller = "\n\nclass Twice:\n    def __init__(self, config):\n        self.head = HeadForCausalLM(config)\n"
     caller += "\n    def forward(self, x):\n        return self.head(x, logits_to_keep=1)\n"
-    assert weights(work, config, text + caller) == {message: "error"}
+    assert weigh(work, config, text + caller) == {message: "error"}
 
 
 def test_a_parameter_that_is_required_matters_where_a_call_lacks_it(work: Workspace) -> None:
     message = "'{}' requires 'size', which upstream's does not have"
-    assert weights(work, override("Whole.forward", "self, ids, size")) == {message.format("Whole.forward"): "warning"}
+    assert weigh(work, override("Whole.forward", "self, ids, size")) == {message.format("Whole.forward"): "warning"}
     called = override("Layer.forward", "self, x, mask=None, *, size, **kwargs")
-    assert weights(work, called) == {message.format("Layer.forward"): "error"}
+    assert weigh(work, called) == {message.format("Layer.forward"): "error"}
     head = override("ModelForCausalLM.forward", "self, ids, mask=None, types=None, *, size, **kwargs")
-    assert weights(work, head) == {message.format("ModelForCausalLM.forward"): "error"}
+    assert weigh(work, head) == {message.format("ModelForCausalLM.forward"): "error"}
 
 
 def test_renamed_that_own_callers_pass_by_name_beside_stars_is_a_warning(work: Workspace) -> None:
     attention = override("Attention.forward", "self, x, token_mask=None, **kwargs")
     message = "'Attention.forward' calls 'token_mask' what upstream's calls 'mask'"
-    assert weights(work, attention) == {message: "error"}
+    assert weigh(work, attention) == {message: "error"}
     body = "return self.attention(x, token_mask=x, **kwargs)"
     layer = override("Layer.forward", "self, x, mask=None, **kwargs", body)
-    assert weights(work, attention + layer) == {message: "warning"}
+    assert weigh(work, attention + layer) == {message: "warning"}
 
 
 BLOCKS = """
@@ -310,10 +308,10 @@ def test_a_class_whose_instances_only_own_code_reads_is_called_by_it_alone(work:
     block = override("Block.forward", "self, x, before_past=None")
     message = "'Block.forward' calls 'before_past' what upstream's calls 'past'"
     star = "'Block.forward' loses **kwargs of upstream's"
-    assert weights(work, block, BLOCKS) == {message: "error", star: "error"}
-    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS) == {message: "warning"}
+    assert weigh(work, block, BLOCKS) == {message: "error", star: "error"}
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS) == {message: "warning"}
     reader = "\n    def swapped(self, function):\n        return function(self.blocks)\n"
-    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error", star: "warning"}
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error", star: "warning"}
 
 
 IMPORTED = """
@@ -330,22 +328,22 @@ def test_dropped_where_an_imported_function_takes_it_is_a_warning(work: Workspac
     upstream = UPSTREAM + HEAD.format(prepares=PREPARES.replace("mask=None", "mask=None, size=0"))
     work.write("acme/forwards.py", "def shared_forward(model, x, mask=None):\n    return x\n")
     apart = {message.format(" 'mask'"): "warning", message.format(" 'size'"): "error"}
-    assert weights(work, IMPORTED, upstream) == apart
+    assert weigh(work, IMPORTED, upstream) == apart
     work.write("acme/forwards.py", "def shared_forward(model, x, **kwargs):\n    return model.layer(x, **kwargs)\n")
-    assert weights(work, IMPORTED, upstream) == {message.format("s 'mask', 'size'"): "warning"}
+    assert weigh(work, IMPORTED, upstream) == {message.format("s 'mask', 'size'"): "warning"}
     work.write("acme/forwards.py", "def shared_forward(model, x, **kwargs):\n    return model.layer(x)\n")
-    assert weights(work, IMPORTED, upstream) == {message.format("s 'mask', 'size'"): "error"}
+    assert weigh(work, IMPORTED, upstream) == {message.format("s 'mask', 'size'"): "error"}
 
 
 def test_classes_that_are_only_looked_at_and_tables_that_nothing_reads_call_nothing(work: Workspace) -> None:
     block = override("Block.forward", "self, x, before_past=None, **kwargs")
     message = "'Block.forward' calls 'before_past' what upstream's calls 'past'"
     table = "\n\nBLOCK_CLASSES = {'block': Block}\n"
-    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + table) == {message: "warning"}
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + table) == {message: "warning"}
     moving = "\n    def move(self):\n        self.blocks[0] = self.blocks[0].to('cpu')\n"
-    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + moving) == {message: "warning"}
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + moving) == {message: "warning"}
     reader = f"{table}\n\ndef make(kind):\n    return BLOCK_CLASSES[kind]()\n"
-    assert weights(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error"}
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error"}
 
 
 def test_a_function_that_is_handed_to_use_kernelized_func_is_known_by_its_calls(work: Workspace) -> None:
@@ -354,9 +352,9 @@ def test_a_function_that_is_handed_to_use_kernelized_func_is_known_by_its_calls(
         "@use_kernelized_func(rotate)\nclass Attention:\n    def forward(self, x):\n        return rotate(x, x)\n"
     )
     text = f"def rotate(q, k, dim=1):\n    return q\n\n\n{rotates}"
-    assert weights(work, override("rotate", "q, k"), text) == {message: "warning"}
+    assert weigh(work, override("rotate", "q, k"), text) == {message: "warning"}
     handed = text.replace("use_kernelized_func", "another")
-    assert weights(work, override("rotate", "q, k"), handed) == {message: "error"}
+    assert weigh(work, override("rotate", "q, k"), handed) == {message: "error"}
 
 
 def test_what_upstream_calls_on_self_is_not_called_by_own_code_alone(work: Workspace) -> None:
@@ -367,7 +365,7 @@ def test_what_upstream_calls_on_self_is_not_called_by_own_code_alone(work: Works
     both = override("Model.reset", "self, module, x=None, past=None, cache=None")
     masked = override("Block.mask", "self, x, cache")
     message = "'Block.mask' calls 'cache' what upstream's calls 'past'"
-    assert weights(work, masked + both, upstream)[message] == "error"
+    assert weigh(work, masked + both, upstream)[message] == "error"
     block = override("Block.forward", "self, x, past=None, **kwargs", "return self.mask(x, {})")
-    assert weights(work, masked + both + block.format("past") + MODEL_OF_BLOCKS, upstream)[message] == "error"
-    assert weights(work, masked + both + block.format("cache=past") + MODEL_OF_BLOCKS, upstream)[message] == "warning"
+    assert weigh(work, masked + both + block.format("past") + MODEL_OF_BLOCKS, upstream)[message] == "error"
+    assert weigh(work, masked + both + block.format("cache=past") + MODEL_OF_BLOCKS, upstream)[message] == "warning"

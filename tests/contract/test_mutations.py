@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 from pathlib import Path
 
 import pytest
 
-from tools.mutation.correct import own_text, zoo_configs
+from patchgen_core.errors import PatchgenError
+from patchgen_core.project.table import load_project
+from tools.mutation import gate
+from tools.mutation.correct import ROOT, own_text, zoo_configs
 from tools.mutation.evident import Reader, is_refused
 from tools.mutation.mutant import Expected, RuleMutant
 from tools.mutation.operators import BY_RULE
@@ -150,3 +154,15 @@ def test_table_and_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert main(["--models", "", "--select", "PG206", "--jobs", "1"]) == 0
     assert "of 100" in capsys.readouterr().out
+
+
+def test_the_gate_is_measured_on_every_config_of_the_zoo(tmp_path: Path) -> None:
+    def labels(models: str) -> list[str]:
+        options = argparse.Namespace(own_text="", models=models)
+        return [path.name.removesuffix("_patch_gen_config.py") for _, path in gate.configs(options, tmp_path)]
+
+    paths = load_project(ROOT).find_configs()
+    assert labels("") == [path.name.removesuffix("_patch_gen_config.py") for path in paths]
+    assert labels("qwen3_moe,llama") == ["qwen3_moe_gpu", "qwen3_moe_npu", "llama_gpu"]
+    with pytest.raises(PatchgenError, match="Did you mean 'llama'"):
+        labels("lama")

@@ -95,11 +95,12 @@ def configs(options: argparse.Namespace, folder: Path) -> Iterator[tuple[Project
     for model in own:
         yield own_text_config(model, folder)
     zoo = load_project(ROOT)
-    paths = {path.parent.name: path for path in zoo.find_configs()}
-    for name in wanted or ([] if own else paths):
-        if name not in paths:
-            raise PatchgenError(f"examples/zoo has no '{name}'", None, did_you_mean(name, paths))
-        yield zoo, paths[name]
+    paths = zoo.find_configs()
+    folders = [path.parent.name for path in paths]
+    for name in wanted or ([] if own else dict.fromkeys(folders)):
+        if name not in folders:
+            raise PatchgenError(f"examples/zoo has no '{name}'", None, did_you_mean(name, folders))
+        yield from ((zoo, path) for path in paths if path.parent.name == name)
 
 
 def own_text_config(model: str, folder: Path) -> tuple[Project, Path]:

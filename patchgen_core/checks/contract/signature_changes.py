@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from patchgen_core.checks.contract.rule import Replaced
+from patchgen_core.checks.contract.keyword_arguments import keywords_passed_beside, keywords_read
 from patchgen_core.syntax.nodes import Function, decorator_names
 from patchgen_core.syntax.signatures import Signature, is_static, signature_of
 
@@ -30,24 +29,27 @@ class SignatureChange:
     names: tuple[str, ...] = ()
     theirs: str = ""
 
-
-def both_signatures(replaced: Replaced, upstream: Function) -> tuple[Signature, Signature]:
-    """Our signature and upstream's, as callers see them."""
-    in_class = "." in replaced.dotted
-    ours, theirs = (signature_of(node, in_class and not is_static(node)) for node in (replaced.node, upstream))
-    return ours, theirs
+    @property
+    def upstream_names(self) -> tuple[str, ...]:
+        """Upstream's names of renamed or dropped parameters."""
+        return (self.theirs,) if self.theirs else self.names
 
 
-def signature_changes(replaced: Replaced, upstream: Function) -> Iterator[SignatureChange]:
-    """What a caller who counts on upstream's signature may notice."""
-    for kind, name in (("static", "staticmethod"), ("class", "classmethod")) if "." in replaced.dotted else ():
-        is_kind = name in decorator_names(replaced.node)
+def read_signature(dotted: str, function: Function) -> Signature:
+    """The signature of ``Class.method`` or ``function``, as callers see it."""
+    return signature_of(function, "." in dotted and not is_static(function))
+
+
+def signature_changes(dotted: str, function: Function, upstream: Function) -> Iterator[SignatureChange]:
+    """What a caller who counts on the signature of upstream's function may notice of ours."""
+    for kind, name in (("static", "staticmethod"), ("class", "classmethod")) if "." in dotted else ():
+        is_kind = name in decorator_names(function)
         if is_kind != (name in decorator_names(upstream)):
             yield SignatureChange("binding", f"is {'a' if is_kind else 'no'} {kind} method, unlike upstream's")
             return
-    ours, theirs = both_signatures(replaced, upstream)
+    ours, theirs = read_signature(dotted, function), read_signature(dotted, upstream)
     renamed = _renamed(ours, theirs)
-    yield from _of_upstream_parameters(replaced.node, ours, theirs, renamed)
+    yield from _of_upstream_parameters(function, ours, theirs, renamed)
     yield from _moved(ours, theirs, renamed)
     for parameter in ours.parameters:
         is_new = theirs.find(parameter.name) is None and parameter.name not in renamed.values()
@@ -65,7 +67,7 @@ def _of_upstream_parameters(
 ) -> Iterator[SignatureChange]:
     """What became of each parameter of upstream's."""
     takes_all = ours.takes_args and ours.takes_kwargs
-    passed_beside = _passed_beside(function, ours.kwargs_name) if takes_all else set()
+    passed_beside = keywords_passed_beside(function, ours.kwargs_name) if takes_all else set()
     dropped = []
     for parameter in theirs.parameters:
         name, own = parameter.name, ours.find(parameter.name)
@@ -75,7 +77,7 @@ def _of_upstream_parameters(
                 yield SignatureChange("renamed", message, (renamed[name],), name)
             elif takes_all and name not in passed_beside:
                 continue
-            elif name not in read_from_kwargs(function, ours.kwargs_name):
+            elif name not in keywords_read(function, ours.kwargs_name):
                 dropped.append(name)
         elif own.required and not parameter.required:
             yield SignatureChange("required", f"requires '{name}', for which upstream's has a default", (name,))
@@ -120,24 +122,3 @@ def _moved(ours: Signature, theirs: Signature, renamed: dict[str, str]) -> Itera
         quoted = ", ".join(f"'{name}'" for name in inserted)
         message = f"has {quoted} before '{after}', where upstream's has nothing"
         yield SignatureChange("inserted", message, tuple(inserted))
-
-
-def _passed_beside(function: Function, kwargs: str) -> set[str]:
-    """The keywords that a function passes beside its ``**kwargs``, in which they would come twice."""
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-    handing_on = [c for c in calls if any(k.arg is None and ast.unparse(k.value) == kwargs for k in c.keywords)]
-    return {keyword.arg for call in handing_on for keyword in call.keywords if keyword.arg is not None}
-
-
-def read_from_kwargs(function: Function, kwargs: str) -> set[str]:
-    """The keywords that a function looks up in its ``**kwargs``."""
-    names = set()
-    for node in ast.walk(function):
-        key: ast.expr | None = None
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == kwargs:
-            key = node.slice
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in (f"{kwargs}.get", f"{kwargs}.pop") and node.args:
-            key = node.args[0]
-        if isinstance(key, ast.Constant):
-            names.add(str(key.value))
-    return names
