@@ -310,6 +310,9 @@ def test_a_class_whose_instances_only_own_code_reads_is_called_by_it_alone(work:
     star = "'Block.forward' loses **kwargs of upstream's"
     assert weigh(work, block, BLOCKS) == {message: "error", star: "error"}
     assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS) == {message: "warning"}
+    scaled = "\n\nclass Scaled({}):\n    def forward(self, x):\n        return super().forward(x, past=x)\n"
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + scaled.format("Model")) == {message: "warning"}
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + scaled.format("Block"))[message] == "error"
     reader = "\n    def swapped(self, function):\n        return function(self.blocks)\n"
     assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error", star: "warning"}
 

@@ -77,7 +77,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                 is_own = bool(call.owner) and subject.is_own(call.owner)
                 declared = None if is_own else _declared(subject, callee)
                 target = call.owner or callee.dotted
-                weight: Weight | None = "warning" if subject.callers.is_unused(call.owner.partition(".")[0]) else None
+                is_unused = subject.callers.instances.is_unused(call.owner.partition(".")[0])
+                weight: Weight | None = "warning" if is_unused else None
                 is_upstream = not is_own and declared is None
                 yield Finding(message, hint, call.node, target, declared, is_upstream, weight)
 
