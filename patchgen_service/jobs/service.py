@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Approval, Repository, Run, Worker
 from patchgen_service.git.errors import GitError
+from patchgen_service.jobs.bisecting import bisect_releases
 from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
 from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.jobs.deliveries import DeliveryHandler
@@ -169,6 +170,7 @@ class Jobs:
         context = self._context
         return {
             "releases": Chore(timedelta(hours=1), lambda: watch_releases(context)),
+            "bisection": Chore(timedelta(minutes=1), lambda: bisect_releases(context)),
             "retention": Chore(timedelta(days=1), lambda: self._remove_old()),
         }
 

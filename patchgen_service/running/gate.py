@@ -51,7 +51,7 @@ def run_gate(
     An exit that has a message is that of a gate which was ended.
     """
     reader = _StreamReader(run, project, checkout, tell)
-    box = _make_box(project, checkout, environment, kind, limits, hidden)
+    box = make_box(project, checkout, environment, kind, limits, hidden)
     names = ",".join(checks)
     command = [str(environment.python), "-m", "patchgen_core", "gate", "--stream=-", "--no-color"]
     try:
@@ -68,7 +68,7 @@ def run_gate(
     return exit
 
 
-def _make_box(
+def make_box(
     project: str,
     checkout: Checkout,
     environment: PythonEnvironment,
@@ -76,6 +76,7 @@ def _make_box(
     limits: Limits,
     hidden: tuple[Path, ...],
 ) -> Box:
+    """What a command over a project sees: its repository, which it cannot write to, and its environment."""
     root = checkout.folder if kind == "none" else CHECKOUT
     variables = {
         **_OFFLINE,
@@ -127,7 +128,12 @@ class _StreamReader:
         self._tell(ResultArrived(self._run, self._project, pack(result)))
 
     def _from_repository(self, path: str) -> str:
-        return path if path.startswith("/") else (PurePosixPath(self._project) / path).as_posix()
+        return path_in_repository(self._project, path)
+
+
+def path_in_repository(project: str, path: str) -> str:
+    """A path that starts from a project, as one that starts from the repository's root."""
+    return path if path.startswith("/") else (PurePosixPath(project) / path).as_posix()
 
 
 def _regenerate(result: CheckResult, checkout: Checkout) -> Iterable[tuple[str, bytes]]:

@@ -15,6 +15,7 @@ from patchgen_service.isolation.probe import Isolation, NotIsolated, choose_isol
 from patchgen_service.running.events import Ended, Ending, FileArrived, Tell
 from patchgen_service.running.gate import Checkout, GateProblem, run_gate
 from patchgen_service.running.order import RunOrder
+from patchgen_service.running.release_study import NoEffects, study_release
 
 _ENDINGS: dict[str, Ending] = {"stopped": "cancelled", "seconds": "timed_out"}
 
@@ -116,15 +117,15 @@ def _run_projects(
     """The gate over each project; those after one that could not be done are done all the same."""
     until = time.monotonic() + place.limits.seconds
     problems = []
+    no_effects = NoEffects(tell)
     for project in order.projects:
         if not (checkout.folder / project).is_dir():
             problems.append(f"The commit has no folder '{project}'.")
             continue
         limits = replace(place.limits, seconds=max(0.0, until - time.monotonic()))
         try:
-            exit = run_gate(
-                order.run, project, order.checks, checkout, environment, kind, limits, tell, should_stop, place.hidden
-            )
+            where = (checkout, environment, kind, limits)
+            exit = run_gate(order.run, project, order.checks, *where, no_effects.take, should_stop, place.hidden)
         except GateProblem as error:
             problems.append(f"In the project '{project}' {error}.")
             continue
@@ -133,6 +134,12 @@ def _run_projects(
             return Ended(order.run, _ENDINGS[exit.reason], message)
         if exit.message:
             problems.append(f"The gate over the project '{project}' was ended. {exit.message}")
+        elif order.transformers:
+            left = replace(place.limits, seconds=max(0.0, until - time.monotonic()))
+            own = (order.transformers, checkout, environment, kind, left, no_effects.of_project(project))
+            report = study_release(order.run, project, *own, should_stop, place.hidden)
+            if report is not None:
+                tell(report)
     if problems:
         return Ended(order.run, "infrastructure_error", " ".join(problems))
     return Ended(order.run, "finished")

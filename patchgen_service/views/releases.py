@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from packaging.version import InvalidVersion, Version
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from patchgen_core.checks.result import BAD
+from patchgen_core.upgrade.matrix.bisecting import Turn
 from patchgen_service.database.tables import Release, Repository, Result, Run
 from patchgen_service.views.branch import ConfigKey
 from patchgen_service.views.lines import RunLine, Visible, is_visible, read_lines
 from patchgen_service.views.overview import NO_VERDICT, is_one_of
 from patchgen_service.views.severity import WORST_FIRST, worst_rank
+from patchgen_service.views.turns import narrow, version_order
+
+NO_ANSWER = ("infrastructure_error", "timed_out", "cancelled", "superseded")
+"""The ends of runs that say nothing of a release."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,17 @@ class MatrixRow:
     """A config: its worst status with each release, empty where it was not run.
 
     Attributes:
-        first_bad: the oldest release from which on it is red with every newer one; empty for none.
+        turn: since which release it breaks with every newer one, as far as that is known; none where it does not.
     """
 
     key: ConfigKey
     statuses: tuple[str, ...]
-    first_bad: str
+    turn: Turn | None
+
+    @property
+    def first_bad(self) -> str:
+        """The oldest release that is known to break it; empty for none."""
+        return self.turn.after if self.turn is not None else ""
 
 
 @dataclass(frozen=True)
@@ -68,14 +77,6 @@ class ReleaseMatrix:
         return tuple(run.transformers for run in self.runs)
 
 
-def version_order(version: str) -> tuple[int, Version | str]:
-    """A key that sorts versions by age; what is no version comes first."""
-    try:
-        return 1, Version(version)
-    except InvalidVersion:
-        return 0, version
-
-
 def read_releases(session: Session, visible: Visible) -> tuple[ReleaseLine, ...]:
     """All releases, newest first."""
     lines: dict[str, list[RunLine]] = {}
@@ -84,6 +85,11 @@ def read_releases(session: Session, visible: Visible) -> tuple[ReleaseLine, ...]
     releases = {release.version: release for release in session.scalars(select(Release))}
     names = sorted({*lines, *releases}, key=version_order, reverse=True)
     return tuple(_release_line(name, releases.get(name), lines.get(name, ())) for name in names)
+
+
+def known_releases(session: Session) -> tuple[str, ...]:
+    """The releases that a bisection looks at: neither candidates nor withdrawn."""
+    return tuple(session.scalars(select(Release.version).where(~Release.is_candidate, ~Release.is_yanked)))
 
 
 def read_matrix(session: Session, repository: Repository) -> ReleaseMatrix:
@@ -97,7 +103,8 @@ def read_matrix(session: Session, repository: Repository) -> ReleaseMatrix:
     )
     for run_id, project, path, config, rank in session.execute(query):
         statuses.setdefault(ConfigKey(project, path, config), {})[run_id] = WORST_FIRST[rank]
-    rows = [_row(key, [own.get(run.id, "") for run in runs], runs) for key, own in statuses.items()]
+    releases = known_releases(session)
+    rows = [_row(key, own, runs, releases) for key, own in statuses.items()]
     rows.sort(key=lambda row: (-sum(status in BAD for status in row.statuses), row.key.config, row.key.path))
     return ReleaseMatrix(repository.id, repository.name, tuple(runs), tuple(rows), _causes(session, runs))
 
@@ -119,13 +126,11 @@ def _release_line(version: str, release: Release | None, runs: Iterable[RunLine]
     return ReleaseLine(version, release.is_candidate, release.is_yanked, release.uploaded, own)
 
 
-def _row(key: ConfigKey, statuses: Sequence[str], runs: Sequence[RunLine]) -> MatrixRow:
-    first_bad = ""
-    for status, run in zip(reversed(statuses), reversed(runs)):
-        if status and status not in BAD:
-            break
-        first_bad = run.transformers if status else first_bad
-    return MatrixRow(key, tuple(statuses), first_bad)
+def _row(key: ConfigKey, own: Mapping[str, str], runs: Sequence[RunLine], releases: Collection[str]) -> MatrixRow:
+    statuses: dict[str, str | None] = {
+        run.transformers: own.get(run.id) for run in runs if run.id in own or run.status in NO_ANSWER
+    }
+    return MatrixRow(key, tuple(own.get(run.id, "") for run in runs), narrow(statuses, releases).turn)
 
 
 def _causes(session: Session, runs: Sequence[RunLine]) -> tuple[RootCause, ...]:

@@ -6,6 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from patchgen_service.store import Store
+from patchgen_service.views.patch_debt import ReleaseStudy, read_study
 from patchgen_service.views.releases import read_matrix, read_releases
 from patchgen_service.web.rendering import render
 from patchgen_service.web.visits import open_visit
@@ -23,7 +25,9 @@ def show_matrix(request: Request) -> Response:
     with open_visit(request) as visit:
         repository = visit.repository(request.path_params["repository"])
         matrix = read_matrix(visit.session, repository)
-    return render(request, "matrix.html", repository=repository, matrix=matrix)
+        store: Store = request.app.state.site.store
+        study = read_study(visit.session, store, matrix.runs[-1].id) if matrix.runs else ReleaseStudy()
+    return render(request, "matrix.html", repository=repository, matrix=matrix, study=study)
 
 
 ROUTES = [
