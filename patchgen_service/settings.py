@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ ENVIRONMENT_PREFIX = "PATCHGEN_"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PACKAGE_INDEX = "https://pypi.org"
 _TABLES = ("limits", "retention", "mail", "github_app")
+_REPEATED = ("repository", "sign_in")
+"""Tables that there may be several of."""
 _FORGES = ("none", "github", "gitlab", "forgejo")
+_UNKNOWN = ("refuse", "viewer")
 _ISOLATIONS = ("auto", "bubblewrap", "podman")
 
 
@@ -111,6 +114,25 @@ class RepositorySettings:
 
 
 @dataclass(frozen=True)
+class SignInSettings:
+    """A forge that people sign in with, which has this service as an OAuth application.
+
+    Attributes:
+        forge: ``github``, ``gitlab`` or ``forgejo``, which is Gitea's as well.
+        url: the root of the forge; empty for GitHub's and GitLab's own.
+        client_secret: the file names a variable of the environment, and has no secret itself.
+        unknown: what happens to somebody whom the forge knows and the service does not: ``refuse``, or ``viewer`` of
+            all repositories that there are.
+    """
+
+    forge: str = ""
+    url: str = ""
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    unknown: str = "refuse"
+
+
+@dataclass(frozen=True)
 class ServiceSettings:
     """All settings.
 
@@ -137,6 +159,7 @@ class ServiceSettings:
     mail: MailSettings = MailSettings()
     github_app: GithubAppSettings = GithubAppSettings()
     repositories: tuple[RepositorySettings, ...] = ()
+    sign_ins: tuple[SignInSettings, ...] = ()
     file: Path | None = None
 
     @property
@@ -193,10 +216,11 @@ def read_settings(
     path = config or folder / CONFIG_NAME
     tables = read_toml(path) if config is not None or path.exists() else {}
     reader = _Reader(path, path.read_text(encoding="utf-8") if tables else "", environment)
-    values = reader.read(ServiceSettings, tables, "", skip=("folder", "file", "repositories", *_TABLES))
+    values = reader.read(ServiceSettings, tables, "", skip=("folder", "file", "repositories", "sign_ins", *_TABLES))
     for name, section in zip(_TABLES, (RunLimits, Retention, MailSettings, GithubAppSettings)):
         values[name] = section(**reader.read(section, tables.get(name, {}), name))
     values["repositories"] = reader.read_repositories(tables.get("repository", []))
+    values["sign_ins"] = reader.read_sign_ins(tables.get("sign_in", []))
     values |= {name: value for name, value in options.items() if value is not None}
     for name, value in values.items():
         if problem := _refuse(name, value):
@@ -232,16 +256,16 @@ class _Reader:
             at = self.at(name, key, index)
             shown = f"{name}.{key}" if name else key
             if key not in types:
-                if not name and key in (*_TABLES, "repository"):
+                if not name and key in (*_TABLES, *_REPEATED):
                     continue
-                names = [*types, *_TABLES, "repository"] if not name else list(types)
+                names = [*types, *_TABLES, *_REPEATED] if not name else list(types)
                 hint = did_you_mean(key, names) or f"Known keys: {', '.join(names)}."
                 self.problems.append(Problem(f"there is no setting '{shown}'", at, hint))
             elif wanted := _mismatch(types[key], value):
                 self.problems.append(Problem(f"{shown} must be {wanted}, not {value!r}", at))
             else:
                 values[key] = tuple(value) if isinstance(value, list) else value
-        return values | (self._from_environment(types, name) if name != "repository" else {})
+        return values | (self._from_environment(types, name) if name not in _REPEATED else {})
 
     def _from_environment(self, types: Mapping[str, str], section: str) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -256,26 +280,49 @@ class _Reader:
 
     def read_repositories(self, tables: Any) -> tuple[RepositorySettings, ...]:
         """The repositories that are declared, with a problem where one lacks what it needs."""
-        if not isinstance(tables, list):
-            self.problems.append(Problem("repository must be tables: [[repository]]", self.at("", "repository")))
-            return ()
-        repositories = []
-        for index, table in enumerate(tables):
-            values = self.read(RepositorySettings, table, "repository", index)
-            for key in ("name", "url"):
-                if not values.get(key) and isinstance(table, Mapping) and key not in table:
-                    self.problems.append(Problem(f"a repository lacks '{key}'", self.at("repository", "", index)))
-            repositories.append(RepositorySettings(**values))
+        sections = self._read_repeated(RepositorySettings, tables, "repository", ("name", "url"))
+        repositories = [RepositorySettings(**values) for values in sections]
         names = [repository.name for repository in repositories]
         for index, repository in enumerate(repositories):
             if repository.name in names[:index]:
                 at = self.at("repository", "name", index)
                 self.problems.append(Problem(f"there are two repositories '{repository.name}'", at))
-            if repository.forge not in _FORGES:
-                hint = did_you_mean(repository.forge, _FORGES)
-                message = f"repository.forge must be one of {', '.join(_FORGES)}, not '{repository.forge}'"
-                self.problems.append(Problem(message, self.at("repository", "forge", index), hint))
+            self._check_choice("repository", "forge", repository.forge, _FORGES, index)
         return tuple(repositories)
+
+    def read_sign_ins(self, tables: Any) -> tuple[SignInSettings, ...]:
+        """The forges that people sign in with, each with its secret from the environment."""
+        needed = ("forge", "client_id", "client_secret")
+        sign_ins = []
+        for index, values in enumerate(self._read_repeated(SignInSettings, tables, "sign_in", needed)):
+            sign_in = SignInSettings(**values)
+            self._check_choice("sign_in", "forge", sign_in.forge, _FORGES[1:], index)
+            self._check_choice("sign_in", "unknown", sign_in.unknown, _UNKNOWN, index)
+            if sign_in.forge == "forgejo" and not sign_in.url:
+                self.problems.append(Problem("sign_in lacks the url of its forge", self.at("sign_in", "forge", index)))
+            variable = sign_in.client_secret
+            if variable and not self.environment.get(variable):
+                message = f"the environment has no {variable}, which sign_in.client_secret names"
+                self.problems.append(Problem(message, self.at("sign_in", "client_secret", index)))
+            sign_ins.append(replace(sign_in, client_secret=self.environment.get(variable, "")))
+        return tuple(sign_ins)
+
+    def _read_repeated(
+        self, section: type[Any], tables: Any, name: str, needed: tuple[str, ...]
+    ) -> list[dict[str, Any]]:
+        if not isinstance(tables, list):
+            self.problems.append(Problem(f"{name} must be tables: [[{name}]]", self.at("", name)))
+            return []
+        for index, table in enumerate(tables):
+            for key in needed:
+                if isinstance(table, Mapping) and key not in table:
+                    self.problems.append(Problem(f"a {name} lacks '{key}'", self.at(name, "", index)))
+        return [self.read(section, table, name, index) for index, table in enumerate(tables)]
+
+    def _check_choice(self, table: str, key: str, value: str, choices: tuple[str, ...], index: int) -> None:
+        if value and value not in choices:
+            message = f"{table}.{key} must be one of {', '.join(choices)}, not '{value}'"
+            self.problems.append(Problem(message, self.at(table, key, index), did_you_mean(value, choices)))
 
 
 def find_key(lines: list[str], table: str, key: str, index: int = 0) -> int:

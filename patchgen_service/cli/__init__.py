@@ -51,7 +51,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
 def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "add-user",
-        help="add a person who signs in with a password",
+        help="add a person who signs in",
         description="Add a person. Their password is asked for, or read from standard input or PATCHGEN_PASSWORD.",
     )
     parser.add_argument("name")
@@ -59,6 +59,13 @@ def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("--admin", action="store_true", help="may do everything in this service")
     parser.add_argument(
         "--role", action="append", default=[], metavar="REPOSITORY=ROLE", help="viewer, approver, admin"
+    )
+    parser.add_argument(
+        "--account",
+        action="append",
+        default=[],
+        metavar="FORGE=LOGIN",
+        help="may come in by this account, such as github=ada, and then needs no password",
     )
     parser = commands.add_parser("add-repository", help="add a git repository", description="Add a git repository.")
     parser.add_argument("name", help="what pages call it, and its path on its forge, such as acme/models")

@@ -7,21 +7,24 @@ import getpass
 import os
 import sys
 
-from patchgen_core.errors import PatchgenError
+from patchgen_core.errors import PatchgenError, did_you_mean
+from patchgen_service.accounts.forge_accounts import expect_account
 from patchgen_service.accounts.people import add_person
 from patchgen_service.accounts.roles import set_role
 from patchgen_service.cli.serving import open_site, settings_of
 from patchgen_service.database.tables import Repository
 from patchgen_service.records.repositories import add_repository
+from patchgen_service.web.sign_in_forges import sign_in_forges
 from patchgen_service.web.site import Site
 
 _ACTOR = "command line"
 
 
 def add_user(options: argparse.Namespace) -> int:
-    """Add a person who signs in with a password; returns the exit code."""
+    """Add a person who signs in with a password, or an account on a forge; returns the exit code."""
     site = open_site(settings_of(options))
-    password = _read_password()
+    password = os.environ.get("PATCHGEN_PASSWORD", "") if options.account else _read_password()
+    accounts = [(_find_provider(site, entry), entry.partition("=")[2]) for entry in options.account]
     with site.transactions() as session:
         now = site.clock()
         person = add_person(session, options.name, _ACTOR, now, password, options.email, options.admin)
@@ -30,8 +33,21 @@ def add_user(options: argparse.Namespace) -> int:
             if repository is None:
                 raise PatchgenError(f"there is no repository '{name}'", None, "--role takes NAME=ROLE.")
             set_role(session, person, repository, role, _ACTOR, now)
+        for provider, login in accounts:
+            expect_account(session, person, provider, login, _ACTOR, now)
     print(f"{options.name} can sign in.")
     return 0
+
+
+def _find_provider(site: Site, entry: str) -> str:
+    name, _, login = entry.partition("=")
+    forges = {forge.name: forge for forge in sign_in_forges(site.settings)}
+    if name not in forges or not login:
+        known = f"Forges to sign in with: {', '.join(forges)}." if forges else "The settings name none: [[sign_in]]."
+        raise PatchgenError(
+            f"'{entry}' is no account on a forge to sign in with", None, did_you_mean(name, forges) or known
+        )
+    return forges[name].provider
 
 
 def add_repository_of(options: argparse.Namespace) -> int:

@@ -16,10 +16,21 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from patchgen_service.web import hooks
-from patchgen_service.web.pages import actions, config, lists, overview, releases, run, settings, sign_in
+from patchgen_service.web.pages import (
+    actions,
+    config,
+    forge_sign_in,
+    lists,
+    overview,
+    releases,
+    run,
+    settings,
+    sign_in,
+)
 from patchgen_service.web.rates import Limits
 from patchgen_service.web.rendering import ASSETS, read_asset, render
 from patchgen_service.web.security import SecureResponses
+from patchgen_service.web.sign_in_forges import sign_in_forges
 from patchgen_service.web.site import Site
 
 _SENTENCES = {
@@ -31,7 +42,7 @@ _SENTENCES = {
     429: ("Too many attempts", "Wait a minute, then try again."),
 }
 """What error pages say, by status: a title and a sentence."""
-_PAGES = (overview, run, config, releases, lists, actions, sign_in, settings)
+_PAGES = (overview, run, config, releases, lists, actions, sign_in, forge_sign_in, settings)
 _YEAR = 31536000
 
 
@@ -45,9 +56,10 @@ def build_app(site: Site) -> Starlette:
         *hooks.ROUTES,
         Mount("/api/v1", LazyApi(site)),
     ]
+    forges = [forge.origin for forge in sign_in_forges(site.settings)]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(SecureResponses, site.hosts, site.is_secure)],
+        middleware=[Middleware(SecureResponses, site.hosts, site.is_secure, forges)],
         exception_handlers={HTTPException: show_error, Exception: show_failure},
     )
     app.state.site = site

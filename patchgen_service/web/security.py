@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,10 +26,16 @@ class SecureResponses:
     """Adds the headers that keep pages from running or showing what is not of this service, and turns requests away
     that call it by a name which is not its own."""
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], is_secure: bool) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], is_secure: bool, forges: Sequence[str] = ()) -> None:
+        """Take the names of this service, and the origins that forms may lead on to."""
         self._app = app
         self._hosts = hosts
-        self._headers = {**_HEADERS, **({"strict-transport-security": "max-age=31536000"} if is_secure else {})}
+        policy = POLICY.replace("form-action 'self'", " ".join(("form-action 'self'", *forges)))
+        self._headers = {
+            **_HEADERS,
+            "content-security-policy": policy,
+            **({"strict-transport-security": "max-age=31536000"} if is_secure else {}),
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""

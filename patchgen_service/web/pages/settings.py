@@ -23,6 +23,7 @@ from patchgen_service.settings import ServiceSettings
 from patchgen_service.views.rows import read_as
 from patchgen_service.web.pages.actions import posted
 from patchgen_service.web.rendering import render
+from patchgen_service.web.sign_in_forges import SignInForge, sign_in_forges
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import LARGEST_KEY, Visit, Visitor, open_visit
 
@@ -160,9 +161,16 @@ def _page(request: Request, visit: Visit, secret: str = "", wrong: str = "") -> 
         facts=_facts(visit.site.settings) if visitor.is_admin else [],
         scopes=tuple(SCOPES),
         roles=ROLES,
+        accounts=_accounts(visit),
         secret=secret,
         wrong=wrong,
     )
+
+
+def _accounts(visit: Visit) -> list[tuple[SignInForge, bool]]:
+    """The forges to sign in with, and whether the visitor has linked an account there."""
+    person = visit.session.get_one(Person, visit.visitor.person_id)
+    return [(forge, forge.provider in person.identities) for forge in sign_in_forges(visit.site.settings)]
 
 
 def _facts(settings: ServiceSettings) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from patchgen_service.records.audit import write_audit
 from patchgen_service.web.forms import FORM_COOKIE, local_path, read_form
 from patchgen_service.web.rates import Limits
 from patchgen_service.web.rendering import render
+from patchgen_service.web.sign_in_forges import sign_in_forges
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import SESSION_COOKIE, open_visit
 
@@ -51,6 +52,15 @@ async def post_theme(request: Request) -> Response:
     return response
 
 
+def begin_session(site: Site, secret: str, to: str) -> Response:
+    """Send a browser on, signed in."""
+    response = RedirectResponse(to, 303)
+    length = int(SESSION_LENGTH.total_seconds())
+    response.set_cookie(SESSION_COOKIE, secret, max_age=length, httponly=True, samesite="lax", secure=site.is_secure)
+    response.delete_cookie(FORM_COOKIE)
+    return response
+
+
 def _sign_in(request: Request, fields: Mapping[str, str]) -> Response:
     site: Site = request.app.state.site
     name, at = fields.get("name", "").strip(), time.monotonic()
@@ -68,11 +78,7 @@ def _sign_in(request: Request, fields: Mapping[str, str]) -> Response:
         secret = sign_in(session, person, now)
         write_audit(session, person.name, "person.sign_in", now, person.name)
     limits.by_name.forget(name.lower())
-    response = RedirectResponse(to, 303)
-    length = int(SESSION_LENGTH.total_seconds())
-    response.set_cookie(SESSION_COOKIE, secret, max_age=length, httponly=True, samesite="lax", secure=site.is_secure)
-    response.delete_cookie(FORM_COOKIE)
-    return response
+    return begin_session(site, secret, to)
 
 
 def _sign_out(request: Request) -> Response:
@@ -86,7 +92,9 @@ def _sign_out(request: Request) -> Response:
 
 
 def _form(request: Request, to: str, name: str = "", wrong: str = "", status: int = 200) -> Response:
-    return render(request, "sign_in.html", status, to=to, name=name, wrong=wrong)
+    site: Site = request.app.state.site
+    forges = sign_in_forges(site.settings)
+    return render(request, "sign_in.html", status, to=to, name=name, wrong=wrong, forges=forges)
 
 
 ROUTES = [

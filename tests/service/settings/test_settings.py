@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.errors import PatchgenError
-from patchgen_service.settings import CONFIG_NAME, RunLimits, ServiceSettings, read_settings
+from patchgen_service.settings import CONFIG_NAME, RunLimits, ServiceSettings, SignInSettings, read_settings
 
 EXAMPLE = """
 host = "0.0.0.0"
@@ -105,6 +105,16 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(tmp_p
             'such as { "models/llama" = "ada@example.com" }, not [\'x\']',
         ),
         ("repository = 3", "service.toml:1: repository must be tables: [[repository]]"),
+        (
+            "[[sign_in]]\nforge = 'github'\nclient_id = 'a'",
+            "service.toml:1: a sign_in lacks 'client_secret'",
+        ),
+        (
+            "[[sign_in]]\nforge = 'forgejo'\nclient_id = 'a'\nclient_secret = 'HIDDEN'\nunknown = 'view'",
+            "service.toml:5: sign_in.unknown must be one of refuse, viewer, not 'view'\n  Did you mean 'viewer'?\n"
+            "service.toml:2: sign_in lacks the url of its forge\n"
+            "service.toml:4: the environment has no HIDDEN, which sign_in.client_secret names",
+        ),
         ("host = ", "service.toml: not valid TOML: Invalid value (at end of document)"),
         (
             "database = 'mysql://me:secret@db/x'",
@@ -116,6 +126,13 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, text: str, message:
     with pytest.raises(PatchgenError) as error:
         read(tmp_path, text)
     assert str(error.value).replace(f"{tmp_path}/", "") == message
+
+
+def test_the_secret_of_a_forge_to_sign_in_with_comes_from_the_environment(tmp_path: Path) -> None:
+    text = "[[sign_in]]\nforge = 'github'\nclient_id = 'a'\nclient_secret = 'GITHUB_SECRET'\nunknown = 'viewer'"
+    settings = read(tmp_path, text, {"GITHUB_SECRET": "hidden"})
+    assert settings.sign_ins == (SignInSettings("github", "", "a", "hidden", "viewer"),)
+    assert "hidden" not in repr(settings)
 
 
 def test_several_problems_are_said_together(tmp_path: Path) -> None:
