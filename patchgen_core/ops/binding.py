@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from types import MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from patchgen_core.errors import PatchgenError, Problem
-from patchgen_core.ops.config import SUFFIX, OpsConfig, implementations
-from patchgen_core.ops.kernel_slot import KernelSlot, find_kernel
+from patchgen_core.errors import PatchgenError, Problem, did_you_mean
+from patchgen_core.ops.config import SUFFIX, OpsConfig, at_place, make_config
+from patchgen_core.ops.kernel_slot import KernelSlot, choose_kernel, find_kernel, has_kernel_for
 from patchgen_core.ops.kernel_spec import EAGER, Kernel
+from patchgen_core.ops.registry import KERNEL_REGISTRY
 from patchgen_core.ops.slot import describe_rebinding
 from patchgen_core.ops.variants import (
     LOCK,
@@ -31,20 +32,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Binding:
-    """A slot that was bound; `name` is what it is called in the generated module."""
+    """A slot that was bound.
+
+    Attributes:
+        name: what the slot is called in the generated module.
+        implementation: the kernel that runs, by the name under which it is registered.
+        requested: what the configuration says, which may stand for another: "fused", an alias, a preset.
+    """
 
     module: str
     name: str
     op_name: str
     variant: str
     implementation: str
+    requested: str = ""
 
     def __str__(self) -> str:
-        return f"{self.module}.{self.name} ({self.op_name}/{self.variant}): {self.implementation}"
+        words = f"{self.module}.{self.name} ({self.op_name}/{self.variant}): {self.implementation}"
+        if self.requested in ("", self.implementation):
+            return words
+        if self.implementation == EAGER:
+            return f"{words}, for which there is no '{self.requested}'"
+        return f"{words}, for '{self.requested}'"
 
 
-def bind_ops(target: ModuleType | nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> tuple[Binding, ...]:
+@dataclass(frozen=True)
+class _Chosen:
+    """What is bound to a slot: a kernel, its name, and what the configuration says."""
+
+    implementation: str
+    kernel: Kernel | None
+    requested: str
+
+
+def bind_ops(target: ModuleType | nn.Module, ops_config: OpsConfig | Mapping[str, str] | str) -> tuple[Binding, ...]:
     """Bind every slot of a generated module, or those of one model; ops that a mapping leaves out are eager.
+
+    A string is a preset: one implementation for all ops (see :class:`~patchgen_core.ops.OpsConfig`).
 
     A module's bindings hold for all its models, those that exist and those to come, but for models that were bound by
     themselves. A model's hold for that model alone (and for what is copied or unpickled from it), whatever its module
@@ -65,27 +89,27 @@ def bind_ops(target: ModuleType | nn.Module, ops_config: OpsConfig | Mapping[str
     raise PatchgenError(f"bind_ops takes a generated module or a model, not {target!r}")
 
 
-def _bind_module(module: ModuleType, ops_config: OpsConfig | Mapping[str, str]) -> tuple[Binding, ...]:
+def _bind_module(module: ModuleType, ops_config: OpsConfig | Mapping[str, str] | str) -> tuple[Binding, ...]:
     slots = slots_of(module)
     _refuse_none(slots, module.__name__)
     chosen = _choose({module.__name__: slots}, ops_config)
     before = {slot: slot.implementation for slot in slots.values()}
     for name, slot in slots.items():
-        slot.set(*chosen[module.__name__, name])
+        one = chosen[module.__name__, name]
+        slot.set(one.implementation, one.kernel)
     changed = [(slot, was) for slot, was in before.items() if was not in (None, slot.implementation)]
     if changed:
         warnings.warn(describe_rebinding(changed), RuntimeWarning, stacklevel=3)
-    return _bindings(module, slots, {name: chosen[module.__name__, name][0] for name in slots})
+    return _bindings(module, slots, chosen)
 
 
-def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> tuple[Binding, ...]:
+def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str] | str) -> tuple[Binding, ...]:
     modules = _modules_of(model)
     slots = {module.__name__: slots_of(module) for module in modules}
     _refuse_none([name for own in slots.values() for name in own], type(model).__name__)
     chosen = _choose(slots, ops_config)
     keys = {
-        module.__name__: tuple(sorted((name, chosen[module.__name__, name][0]) for name in slots[module.__name__]))
-        for module in modules
+        home: tuple(sorted((name, chosen[home, name].implementation) for name in own)) for home, own in slots.items()
     }
     with LOCK:
         variants = [find_variant(module, keys[module.__name__]) for module in modules]
@@ -107,7 +131,7 @@ def _bind_model(model: nn.Module, ops_config: OpsConfig | Mapping[str, str]) -> 
     return tuple(
         binding
         for variant in variants
-        for binding in _bindings(variant.module, slots[variant.module.__name__], dict(variant.key))
+        for binding in _bindings(variant.module, slots[variant.module.__name__], chosen)
     )
 
 
@@ -165,28 +189,53 @@ def _refuse_none(slots: Iterable[Any], name: str) -> None:
 
 
 def _choose(
-    slots: Mapping[str, Mapping[str, KernelSlot]], ops_config: OpsConfig | Mapping[str, str]
-) -> dict[tuple[str, str], tuple[str, Kernel | None]]:
-    """Name and kernel for each slot; warns of implementations that no slot takes."""
-    rows = [(module, name, slot) for module, own in slots.items() for name, slot in own.items()]
-    given = implementations(ops_config, {slot.op_name for _, _, slot in rows})
-    chosen: dict[tuple[str, str], tuple[str, Kernel | None]] = {}
+    slots: Mapping[str, Mapping[str, KernelSlot]], ops_config: OpsConfig | Mapping[str, str] | str
+) -> dict[tuple[str, str], _Chosen]:
+    """What to bind to each slot, by its module and name; warns of what the configuration cannot bind."""
+    rows = {(module, name): slot for module, own in slots.items() for name, slot in own.items()}
+    ops = {slot.op_name for slot in rows.values()}
+    config = make_config(ops_config, ops)
+    chosen: dict[tuple[str, str], _Chosen] = {}
     problems: list[Problem] = []
-    for module, name, slot in rows:
-        implementation = given.get(slot.op_name, EAGER)
+    without: list[str] = []
+    for key, slot in rows.items():
+        choice = config.choose(slot.op_name)
+        is_left = choice.by_preset and not has_kernel_for(slot, choice.implementation)
+        if is_left:
+            without.append(f"{'.'.join(key)} ({slot.op_name}/{slot.variant})")
         try:
-            chosen[module, name] = implementation, find_kernel(slot, implementation)
+            implementation = EAGER if is_left else choose_kernel(slot, choice.implementation)
+            chosen[key] = _Chosen(implementation, find_kernel(slot, implementation), choice.implementation)
         except PatchgenError as error:
-            problems += error.problems
+            problems += at_place(error, choice.place)
+    if len(without) == len(rows):
+        raise _no_such_preset(config, rows.values())
     if problems:
         raise PatchgenError.from_problems(list(dict.fromkeys(problems)))
-    ops = {slot.op_name for _, _, slot in rows}
-    idle = [f"{op}{SUFFIX}={value!r}" for op, value in given.items() if op not in ops and value != EAGER]
+    idle = [
+        f"{name}={value!r}"
+        for name, value in config.named().items()
+        if name.removesuffix(SUFFIX) not in ops and value != EAGER
+    ]
     if idle:
         warnings.warn(f"no slot of {', '.join(slots)} takes {', '.join(idle)}", RuntimeWarning, stacklevel=4)
+    if without:
+        message = f"the preset '{config.preset}' has no kernel for {', '.join(without)}: eager there"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
     return chosen
 
 
-def _bindings(module: ModuleType, slots: Mapping[str, KernelSlot], chosen: Mapping[str, str]) -> tuple[Binding, ...]:
-    rows = sorted(slots.items())
-    return tuple(Binding(module.__name__, name, slot.op_name, slot.variant, chosen[name]) for name, slot in rows)
+def _no_such_preset(config: OpsConfig, slots: Iterable[KernelSlot]) -> PatchgenError:
+    names = {spec.name for slot in slots for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
+    hint = did_you_mean(config.preset, names) or f"There are: {', '.join(sorted({EAGER, *names}))}."
+    return PatchgenError(f"no slot has a kernel for the preset '{config.preset}'", config.places.get("preset"), hint)
+
+
+def _bindings(
+    module: ModuleType, slots: Mapping[str, KernelSlot], chosen: Mapping[tuple[str, str], _Chosen]
+) -> tuple[Binding, ...]:
+    home = module.__name__
+    rows = [(name, slot, chosen[home, name]) for name, slot in sorted(slots.items())]
+    return tuple(
+        Binding(home, name, slot.op_name, slot.variant, one.implementation, one.requested) for name, slot, one in rows
+    )

@@ -21,12 +21,13 @@ class HardwareRequirement:
 
     ``min_compute_capability`` is for CUDA (major, minor), any when None. An ``interpretable`` kernel is written in
     Triton, so that Triton's interpreter (TRITON_INTERPRET=1, set before triton is imported) can stand in for the
-    device.
+    device. An ``or_cpu`` kernel asks this of a device where there is one, and runs without it as well.
     """
 
     device_type: str
     min_compute_capability: tuple[int, int] | None = None
     interpretable: bool = False
+    or_cpu: bool = False
 
     def __post_init__(self) -> None:
         if self.device_type not in DEVICE_TYPES:
@@ -45,6 +46,8 @@ class HardwareRequirement:
         needed = _NAMES.get(self.device_type, self.device_type)
         if self.min_compute_capability is not None:
             needed += " of compute capability {}.{}".format(*self.min_compute_capability)
+        if self.or_cpu:
+            needed += " or a CPU"
         return f"{needed} or Triton's interpreter" if self.interpretable else needed
 
     def is_met(self) -> bool:
@@ -54,7 +57,7 @@ class HardwareRequirement:
         if self.interpretable and interpreter_is_on():
             return True
         if not _has_device(self.device_type):
-            return False
+            return self.or_cpu
         return self.min_compute_capability is None or _capability() >= self.min_compute_capability
 
 

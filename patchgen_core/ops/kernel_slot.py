@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from patchgen_core.errors import PatchgenError
-from patchgen_core.ops.kernel_spec import EAGER, Kernel
+from patchgen_core.ops.kernel_spec import ALIASES, EAGER, FUSED, Kernel
 from patchgen_core.ops.registry import KERNEL_REGISTRY
 
 
@@ -63,10 +63,26 @@ class KernelSlot:
         return f"OpSlot({self.op_name!r}, {self.variant!r}, {self.implementation or 'not bound'})"
 
 
-def find_kernel(slot: KernelSlot, implementation: str) -> Kernel | None:
-    """The kernel that binding ``implementation`` would run; PatchgenError when there is none or it cannot run here."""
+def choose_kernel(slot: KernelSlot, implementation: str) -> str:
+    """The name under which the kernel is registered that ``implementation`` stands for: see the registry's choose.
+
+    PatchgenError when it is no name, or "fused" and no fused kernel can run here.
+    """
     if not isinstance(implementation, str):
         raise PatchgenError(f"an implementation of {slot.op_name}/{slot.variant} is a name, not {implementation!r}")
+    return KERNEL_REGISTRY.choose(slot.op_name, implementation, slot.variant)
+
+
+def has_kernel_for(slot: KernelSlot, implementation: str) -> bool:
+    """Whether a kernel is registered for the slot under a name, or under what it stands for, be it for here or not."""
+    specs = KERNEL_REGISTRY.specs(slot.op_name, slot.variant)
+    if implementation == FUSED and any(spec.fused_rank is not None for spec in specs):
+        return True
+    return implementation == EAGER or {implementation, ALIASES.get(implementation)} & {s.name for s in specs} != set()
+
+
+def find_kernel(slot: KernelSlot, implementation: str) -> Kernel | None:
+    """The kernel that binding ``implementation`` would run; PatchgenError when there is none or it cannot run here."""
     if implementation == EAGER:
         names = {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
         if EAGER not in names:

@@ -11,6 +11,12 @@ from patchgen_core.ops.hardware import HardwareRequirement, lacking
 
 EAGER = "eager"
 
+FUSED = "fused"
+"""What a configuration says for the best kernel that can run on the machine."""
+
+ALIASES = {"liger": "liger_kernel"}
+"""Other names of implementations, for a kernel where none is registered under the name itself."""
+
 Kernel = Callable[..., Any]
 
 
@@ -26,6 +32,7 @@ class KernelSpec:
         hardware: None when it runs wherever torch does.
         description: one line for lists.
         packages: what must be installed: import names, with a lowest version where there is one ("torch>=2.10").
+        fused_rank: "fused" stands for the kernel of the highest rank that can run; never for one without a rank.
     """
 
     name: str
@@ -35,6 +42,7 @@ class KernelSpec:
     hardware: HardwareRequirement | None = None
     description: str = ""
     packages: tuple[str, ...] = ()
+    fused_rank: int | None = None
 
     def __post_init__(self) -> None:
         for field in ("name", "op_name", "variant"):

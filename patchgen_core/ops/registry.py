@@ -13,7 +13,7 @@ from collections.abc import Callable
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 from patchgen_core.ops import kernels
 from patchgen_core.ops.hardware import this_machine
-from patchgen_core.ops.kernel_spec import EAGER, Kernel, KernelSpec
+from patchgen_core.ops.kernel_spec import ALIASES, EAGER, FUSED, Kernel, KernelSpec
 
 ENTRY_POINTS = "patchgen.kernels"
 
@@ -70,6 +70,35 @@ class KernelRegistry:
             for (op, other, _), spec in sorted(self._specs.items())
             if op_name in (None, op) and variant in (None, other)
         )
+
+    def choose(self, op_name: str, name: str, variant: str = "standard") -> str:
+        """The kernel that a name of a configuration stands for, by the name under which it is registered.
+
+        A registered name stands for itself, "fused" for the best kernel that can run here, "liger" for
+        "liger_kernel". Any other name is returned as it is.
+
+        Raises:
+            PatchgenError: nothing that "fused" may stand for can run here; says what each of them needs.
+        """
+        specs = self.specs(op_name, variant)
+        names = {spec.name for spec in specs}
+        if name in names:
+            return name
+        if name == FUSED:
+            return self._choose_fused(op_name, variant, specs)
+        alias = ALIASES.get(name)
+        return alias if alias in names else name
+
+    def _choose_fused(self, op_name: str, variant: str, specs: tuple[KernelSpec, ...]) -> str:
+        ranked = [spec for spec in specs if spec.fused_rank is not None]
+        if not ranked:
+            raise self._unknown(op_name, variant, FUSED)
+        able = [spec for spec in ranked if not spec.why_not_here()]
+        if not able:
+            lacks = "; ".join(f"{spec.name} {spec.why_not_here()}" for spec in ranked)
+            message = f"no fused kernel for {_slot(op_name, variant)} can run here: {lacks}"
+            raise PatchgenError(message, None, f"This machine has: {this_machine()}. 'eager' always runs.")
+        return max(able, key=lambda spec: (spec.fused_rank, spec.name)).name
 
     def resolve(self, op_name: str, name: str, variant: str = "standard") -> Kernel:
         """The kernel of that name, made when it is first asked for.

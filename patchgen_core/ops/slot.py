@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from patchgen_core.ops.kernel_slot import KernelSlot, find_kernel
+from patchgen_core.ops.kernel_slot import KernelSlot, choose_kernel, find_kernel
 from patchgen_core.ops.variants import follows_module, key_of
 
 
@@ -29,11 +29,13 @@ class OpSlot(KernelSlot):
     def bind(self, implementation: str) -> None:
         """Bind a kernel for every model of the modules that hold the slot, but for models with bindings of their own.
 
-        Rebinding to something else warns and names these models. "eager" always can be bound.
+        Rebinding to something else warns and names these models. "eager" always can be bound; "fused" binds the best
+        kernel that can run here, whose name :attr:`implementation` then has.
 
         Raises:
             PatchgenError: there is no such kernel for the slot, or it cannot run here; nothing has changed.
         """
+        implementation = choose_kernel(self, implementation)
         kernel = find_kernel(self, implementation)
         before = self.implementation
         self.set(implementation, kernel)

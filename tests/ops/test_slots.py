@@ -238,12 +238,12 @@ def test_a_model_whose_making_failed_does_not_disturb_the_warning(write):
         ),
         ({"scale": "double"}, "names 'scale', which no op has\n  Did you mean 'scale_implementation'?"),
         ({3: "double"}, "names 3, which no op has\n  There are: "),
-        ({"scale_implementation": None}, "an implementation of scale/standard is a name, not None"),
-        ({"scale_implementation": double}, "an implementation of scale/standard is a name, not <function"),
+        ({"scale_implementation": None}, "scale_implementation is the name of an implementation, not None"),
+        ({"scale_implementation": double}, "scale_implementation is the name of an implementation, not <function"),
         ({"scale_implementation": "Eager"}, "there is no kernel 'Eager' for scale/standard"),
-        (None, "an ops config is an OpsConfig or a mapping of its fields, not None"),
-        ("double", "an ops config is an OpsConfig or a mapping of its fields, not 'double'"),
-        ([("scale_implementation", "double")], "an ops config is an OpsConfig or a mapping"),
+        (None, "an ops config is an OpsConfig, a mapping of its fields or the name of a preset, not None"),
+        ("dobule", "no slot has a kernel for the preset 'dobule'\n  Did you mean 'double'?"),
+        ([("scale_implementation", "double")], "an ops config is an OpsConfig, a mapping of its fields or"),
     ],
 )
 @pytest.mark.parametrize("whole", [True, False], ids=["module", "model"])

@@ -312,7 +312,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _device(spec: KernelSpec) -> torch.device:
-    if spec.hardware is not None and not spec.hardware.interpretable:
+    if spec.hardware is not None and not spec.hardware.interpretable and not spec.hardware.or_cpu:
         return torch.device(spec.hardware.device_type)
     return torch.device(device_type())
 

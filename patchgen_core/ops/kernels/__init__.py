@@ -15,11 +15,13 @@ from patchgen_core.ops.kernel_spec import Kernel, KernelSpec
 
 _NEEDS: dict[str, tuple[HardwareRequirement | None, tuple[str, ...]]] = {
     "eager": (None, ()),
-    "grouped_mm": (None, ("torch>=2.10",)),
+    "grouped_mm": (HardwareRequirement("cuda", (8, 0), or_cpu=True), ("torch>=2.10",)),
     "liger_kernel": (HardwareRequirement("cuda", interpretable=True), ("liger_kernel>=0.8.5", "triton")),
     "npu": (HardwareRequirement("npu"), ("torch_npu",)),
 }
 """The device and the packages that kernels need, by name."""
+
+_FUSED_RANKS = {"grouped_mm": 1, "liger_kernel": 1, "npu": 2}
 
 
 def _load(path: str) -> Kernel:
@@ -32,7 +34,8 @@ def _make_spec(name: str, op: str, path: str, description: str) -> KernelSpec:
     """A kernel of this package, with its function as ``module:function``, relative to this module."""
     op_name, _, variant = op.partition("/")
     hardware, packages = _NEEDS[name]
-    return KernelSpec(name, op_name, variant, partial(_load, path), hardware, description, packages)
+    factory, rank = partial(_load, path), _FUSED_RANKS.get(name)
+    return KernelSpec(name, op_name, variant, factory, hardware, description, packages, rank)
 
 
 DEFAULTS: tuple[KernelSpec, ...] = (
