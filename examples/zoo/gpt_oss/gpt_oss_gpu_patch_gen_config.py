@@ -1,11 +1,9 @@
 """gpt-oss by op slots: the losses are patched as Qwen3-MoE's and Llama's, norm and rotary embedding in its own way.
 
-Where nothing is bound, the generated module runs upstream's own lines. What stays upstream's:
-
-- ``GptOssExperts``: ``moe_experts/standard`` has no biases, wants gate and up one after the other and outputs first,
-  and computes ``act(gate) * up``. Here gate and up are interleaved, inputs come first, both are clamped, and it is
-  ``(up + 1) * gate * sigmoid(alpha * gate)``. transformers' own choice of experts stays on.
-- attention: no slot has sinks, and upstream hands them to its attention functions itself.
+Where nothing is bound, the generated module runs upstream's own lines. The experts have a variant of their own: they
+have biases, gate and up are interleaved and clamped, inputs come first, and it is
+``(up + 1) * gate * sigmoid(alpha * gate)``. Attention stays upstream's: no slot has sinks, and upstream hands them to
+its attention functions itself.
 
     patchgen zoo.gpt_oss.gpt_oss_gpu_patch_gen_config --diff
 """
@@ -30,15 +28,18 @@ config.add_post_import_block(
     """
     slot_rms_norm = OpSlot("rms_norm", "standard")
     slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+    slot_moe_experts = OpSlot("moe_experts", "gpt_oss")
     slot_load_balancing_loss = OpSlot("moe_load_balancing_loss", "standard")
     slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
     slot_seq_cls_loss = OpSlot("cross_entropy_loss", "seq_cls")
     """
 )
 
-# With kernels of the hub switched on, these would take the place of what is patched below.
+# Kernels of the hub, and transformers' own choice of experts, would take the place of what is patched below.
 config.drop_decorators("GptOssRMSNorm", "use_kernel_forward_from_hub")
 config.drop_decorators("GptOssAttention", "use_kernelized_func")
+config.drop_decorators("GptOssMLP", "use_kernel_forward_from_hub")
+config.drop_decorators("GptOssExperts", "use_experts_implementation")
 
 
 # ================================================================
@@ -75,6 +76,54 @@ def gpt_oss_apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     q_embed = _apply_rotary_emb(q, cos, sin)
     k_embed = _apply_rotary_emb(k, cos, sin)
     return q_embed, k_embed
+
+
+# ================================================================
+# Patch: GptOssExperts.forward
+# 1. all experts in one grouped matrix multiply where a kernel is bound
+# ================================================================
+@config.override_method("GptOssExperts.forward", description="Op slot for the experts")
+def gpt_oss_experts_forward(
+    self, hidden_states: torch.Tensor, router_indices=None, routing_weights=None
+) -> torch.Tensor:
+    # --- Patch.1 ---
+    if slot_moe_experts.has_kernel:
+        return slot_moe_experts(
+            hidden_states,
+            router_indices,
+            routing_weights,
+            self.gate_up_proj,
+            self.gate_up_proj_bias,
+            self.down_proj,
+            self.down_proj_bias,
+            self.alpha,
+            self.limit,
+        )
+    # --- Patch.1 ---
+    next_states = torch.zeros_like(hidden_states, dtype=hidden_states.dtype, device=hidden_states.device)
+    with torch.no_grad():
+        expert_mask = torch.nn.functional.one_hot(
+            router_indices, num_classes=self.num_experts
+        )  # masking is also a class
+        expert_mask = expert_mask.permute(2, 1, 0)
+        # we sum on the top_k and on the sequence length to get which experts
+        # are hit this time around
+        expert_hit = torch.greater(expert_mask.sum(dim=(-1, -2)), 0).nonzero()
+    for expert_idx in expert_hit:
+        # expert_idx only have 1 element, so we can use scale for fast indexing
+        expert_idx = expert_idx[0]
+        # skip masking index
+        if expert_idx == self.num_experts:
+            continue
+        top_k_pos, token_idx = torch.where(expert_mask[expert_idx])
+        current_state = hidden_states[token_idx]
+        gate_up = current_state @ self.gate_up_proj[expert_idx] + self.gate_up_proj_bias[expert_idx]
+        gated_output = self._apply_gate(gate_up)
+        out = gated_output @ self.down_proj[expert_idx] + self.down_proj_bias[expert_idx]
+        weighted_output = out * routing_weights[token_idx, top_k_pos, None]
+        next_states.index_add_(0, token_idx, weighted_output.to(hidden_states.dtype))
+
+    return next_states
 
 
 config.override_method(

@@ -98,5 +98,14 @@ DEFAULTS: tuple[KernelSpec, ...] = (
         ".moe:grouped_mm_experts",
         "all experts by torch's grouped matrix multiply",
     ),
+    _make_spec(
+        "eager", "moe_experts/gpt_oss", ".moe_gpt_oss:eager_experts", "a loop over the experts of gpt-oss, as upstream"
+    ),
+    _make_spec(
+        "grouped_mm",
+        "moe_experts/gpt_oss",
+        ".moe_gpt_oss:grouped_mm_experts",
+        "all experts of gpt-oss by torch's grouped matrix multiply",
+    ),
 )
 """The kernels that :data:`~patchgen_core.ops.KERNEL_REGISTRY` starts with."""

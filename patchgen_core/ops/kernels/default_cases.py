@@ -163,6 +163,37 @@ def _experts(draw: Draw) -> Iterator[Case]:
     yield Case("strided", {**strides.arguments, **{name: strided(strides.arguments[name]) for name in floating}})
 
 
+def _gpt_oss_experts(draw: Draw) -> Iterator[Case]:
+    def bias(*shape: int) -> Tensor:
+        """Far within or far beyond the limit, so that no rounding decides whether a value is clamped."""
+        return (torch.tensor([-8.0, 0.0, 8.0])[draw.integers(3, *shape)] + draw.normal(*shape, scale=0.3)).to(
+            draw.dtype
+        )
+
+    def case(label: str, index: Tensor, hidden: int, inner: int, experts: int = 5) -> Case:
+        arguments = {
+            "hidden_states": draw.normal(index.shape[0], hidden),
+            "top_k_index": index,
+            "top_k_weights": draw.normal(*index.shape).float().softmax(dim=-1).to(draw.dtype),
+            "gate_up_proj": draw.normal(experts, hidden, 2 * inner, scale=0.15),
+            "gate_up_proj_bias": bias(experts, 2 * inner),
+            "down_proj": draw.normal(experts, inner, hidden, scale=0.4),
+            "down_proj_bias": draw.normal(experts, hidden),
+            "alpha": 1.702,
+            "limit": 4.0,
+        }
+        return Case(label, arguments)
+
+    yield case("two of five experts", draw.orders(7, 5)[:, :2], 16, 8)
+    yield case("odd sizes", draw.orders(6, 5)[:, :3], 11, 5)
+    yield case("one token", draw.orders(1, 5)[:, :2], 12, 6)
+    yield case("experts without tokens", draw.orders(6, 2) + 1, 16, 8)
+    yield case("experts of other ranks", torch.tensor([[0, 5], [5, 5], [4, 1], [-1, 2]]), 16, 8)
+    strides = case("strided", draw.orders(4, 5)[:, :2], 12, 6)
+    floating = ("hidden_states", "gate_up_proj", "gate_up_proj_bias", "down_proj")
+    yield Case("strided", {**strides.arguments, **{name: strided(strides.arguments[name]) for name in floating}})
+
+
 MAKERS: Mapping[tuple[str, str], Maker] = {
     ("rms_norm", "standard"): partial(_rms_norm, mean=1.0),
     ("rms_norm", "one_plus_weight"): partial(_rms_norm, mean=0.0),
@@ -175,5 +206,6 @@ MAKERS: Mapping[tuple[str, str], Maker] = {
     ("cross_entropy_loss", "seq_cls"): _seq_cls,
     ("moe_load_balancing_loss", "standard"): _load_balancing,
     ("moe_experts", "standard"): _experts,
+    ("moe_experts", "gpt_oss"): _gpt_oss_experts,
 }
 """What makes the cases, by op and variant."""

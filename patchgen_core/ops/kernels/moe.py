@@ -1,9 +1,9 @@
-"""The experts of a mixture: ``moe_experts/standard``."""
+"""The experts of a mixture: ``moe_experts/standard``, and what its variants share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,12 +40,7 @@ def eager_experts(
     """
     num_experts = _check(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj)
     output = torch.zeros_like(hidden_states)
-    with torch.no_grad():
-        index = top_k_index.masked_fill(_elsewhere(top_k_index, num_experts), num_experts)
-        mask = F.one_hot(index, num_classes=num_experts + 1).permute(2, 1, 0)
-        hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero().flatten()
-    for expert in hit[hit < num_experts]:
-        position, token = torch.where(mask[expert])
+    for expert, token, position in tokens_by_expert(top_k_index, num_experts):
         gate, up = F.linear(hidden_states[token], gate_up_proj[expert]).chunk(2, dim=-1)
         current = F.linear(act_fn(gate) * up, down_proj[expert]) * top_k_weights[token, position, None]
         output.index_add_(0, token, current.to(output.dtype))
@@ -68,63 +63,109 @@ def grouped_mm_experts(
     dropped. On CUDA it needs compute capability 8.0.
     """
     num_experts = _check(hidden_states, top_k_index, top_k_weights, gate_up_proj, down_proj)
-    tokens, choices = top_k_index.shape
+    groups = sort_by_expert(top_k_index, num_experts)
+    gate, up = grouped_linear(hidden_states[groups.token], gate_up_proj, groups.ends).chunk(2, dim=-1)
+    rows = grouped_linear(act_fn(gate) * up, down_proj, groups.ends)
+    return combine_rows(rows, groups, top_k_index, top_k_weights, num_experts).to(hidden_states.dtype)
+
+
+class ExpertGroups(NamedTuple):
+    """The rows of all tokens and their chosen experts [T * K], sorted by expert.
+
+    Attributes:
+        expert: the expert of each row; one of another rank is the nearest that is here.
+        token: the token of each row.
+        order: where each row stands when tokens come one after the other.
+        ends: where the rows of each expert end, [E] of int32.
+    """
+
+    expert: Tensor
+    token: Tensor
+    order: Tensor
+    ends: Tensor
+
+
+def tokens_by_expert(top_k_index: Tensor, num_experts: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Each expert that got tokens, with these tokens and the place of the expert among their choices."""
+    with torch.no_grad():
+        index = top_k_index.masked_fill(_elsewhere(top_k_index, num_experts), num_experts)
+        mask = F.one_hot(index, num_classes=num_experts + 1).permute(2, 1, 0)
+        hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero().flatten()
+    for expert in hit[hit < num_experts]:
+        position, token = torch.where(mask[expert])
+        yield expert, token, position
+
+
+def sort_by_expert(top_k_index: Tensor, num_experts: int) -> ExpertGroups:
+    """The rows of a grouped matrix multiply, without waiting for the device."""
     expert, order = top_k_index.clamp(0, num_experts - 1).flatten().sort(stable=True)
     ends = torch.searchsorted(expert, torch.arange(num_experts, device=expert.device), right=True).to(torch.int32)
+    return ExpertGroups(expert, order // top_k_index.shape[1], order, ends)
 
-    gate, up = grouped_linear(hidden_states[order // choices], gate_up_proj, ends).chunk(2, dim=-1)
-    rows = grouped_linear(act_fn(gate) * up, down_proj, ends)
+
+def combine_rows(
+    rows: Tensor, groups: ExpertGroups, top_k_index: Tensor, top_k_weights: Tensor, num_experts: int
+) -> Tensor:
+    """Each token's weighted sum of its rows, [T, H]; those of experts of other ranks count nothing."""
+    order = groups.order
     back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
     weights = top_k_weights.masked_fill(_elsewhere(top_k_index, num_experts), 0)
-    output = rows[back].view(tokens, choices, hidden_states.shape[1]) * weights[..., None]
-    return output.sum(dim=1).to(hidden_states.dtype)
+    return (rows[back].view(*top_k_index.shape, rows.shape[1]) * weights[..., None]).sum(dim=1)
 
 
 def grouped_linear(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     """Rows [N, in], sorted by group, times the transposed weight [groups, out, in] of their group.
 
     ``ends``, [groups] of int32, says where each group's rows end. The result is [N, out], in the dtype of the weight,
-    or autocast's where that is on.
+    or autocast's where that is on. A weight that is stored inputs first (``.transpose(1, 2)`` of it) is not copied.
     """
     device = weight.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
-    rows, weight = rows.to(dtype).contiguous(), weight.to(dtype).contiguous()
-    out, inner = weight.shape[1:]
+    rows, weight = rows.to(dtype).contiguous(), weight.to(dtype).transpose(1, 2)
+    inner, out = weight.shape[1:]
     multiple = _ALIGNED_BYTES // weight.element_size()
     more_out, more_inner = -out % multiple, -inner % multiple
+    if not weight.is_contiguous():  # then it is stored outputs first, which stays as it is unless there are gaps
+        weight = weight.transpose(1, 2).contiguous().transpose(1, 2)
     if more_out or more_inner:
-        rows, weight = F.pad(rows, (0, more_inner)), F.pad(weight, (0, more_inner, 0, more_out))
+        rows, weight = F.pad(rows, (0, more_inner)), F.pad(weight, (0, more_out, 0, more_inner))
     if dtype == torch.bfloat16:
-        product: Tensor = F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
+        product: Tensor = F.grouped_mm(rows, weight, offs=ends)
     else:
-        product = _GroupedLinear.apply(rows, weight, ends)  # type: ignore[no-untyped-call]
+        product = _GroupedProduct.apply(rows, weight, ends)  # type: ignore[no-untyped-call]
     return product[:, :out] if more_out else product
 
 
-class _GroupedLinear(torch.autograd.Function):
+class _GroupedProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
         ctx.save_for_backward(rows, weight, ends)
-        return grouped_linear_forward(rows, weight, ends)  # type: ignore[no-any-return]
+        return grouped_product_forward(rows, weight, ends)  # type: ignore[no-any-return]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return *grouped_linear_backward(*grads, *ctx.saved_tensors), None
+        rows, weight, ends = ctx.saved_tensors
+        d_rows, d_weight = grouped_product_backward(*grads, rows, weight, ends)
+        return d_rows, d_weight if weight.is_contiguous() else d_weight.transpose(1, 2), None
 
 
-@operator(lambda rows, weight, ends: rows.new_empty(rows.shape[0], weight.shape[1]))
-def grouped_linear_forward(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
-    """What :func:`grouped_linear` returns, of sizes that are aligned."""
-    return F.grouped_mm(rows, weight.transpose(1, 2), offs=ends)
+@operator(lambda rows, weight, ends: rows.new_empty(rows.shape[0], weight.shape[2]))
+def grouped_product_forward(rows: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
+    """What :func:`grouped_linear` returns, of sizes that are aligned; the weight is [groups, in, out]."""
+    return F.grouped_mm(rows, weight, offs=ends)
 
 
-@operator(lambda grad, rows, weight, ends: (rows.new_empty(rows.shape), weight.new_empty(weight.shape)))
-def grouped_linear_backward(grad: Tensor, rows: Tensor, weight: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of rows and weight."""
+@operator(lambda grad, rows, weight, ends: (rows.new_empty(rows.shape), weight.new_empty(_stored(weight).shape)))
+def grouped_product_backward(grad: Tensor, rows: Tensor, weight: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients of rows and weight, the latter in the order in which the weight is stored."""
     grad = grad.contiguous()
-    d_weight = F.grouped_mm(grad.t(), rows, offs=ends)
-    return F.grouped_mm(grad, weight, offs=ends), d_weight
+    operands = (rows.t(), grad) if weight.is_contiguous() else (grad.t(), rows)
+    return F.grouped_mm(grad, weight.transpose(1, 2), offs=ends), F.grouped_mm(*operands, offs=ends)
+
+
+def _stored(weight: Tensor) -> Tensor:
+    return weight if weight.is_contiguous() else weight.transpose(1, 2)
 
 
 def _elsewhere(index: Tensor, num_experts: int) -> Tensor:
@@ -133,16 +174,22 @@ def _elsewhere(index: Tensor, num_experts: int) -> Tensor:
 
 def _check(hidden_states: Tensor, index: Tensor, weights: Tensor, gate_up_proj: Tensor, down_proj: Tensor) -> int:
     """The number of experts; refuses shapes that do not fit."""
-    tokens, hidden = hidden_states.shape
+    hidden = hidden_states.shape[1]
     experts, _, inner = down_proj.shape
-    if index.shape != weights.shape or index.dim() != 2 or index.shape[0] != tokens:
-        raise PatchgenError(
-            f"moe_experts: top_k_index {tuple(index.shape)} and top_k_weights {tuple(weights.shape)} must both be "
-            f"(tokens, choices) for hidden states of shape {tuple(hidden_states.shape)}"
-        )
+    check_choices(hidden_states, index, weights)
     if gate_up_proj.shape != (experts, 2 * inner, hidden) or down_proj.shape[1] != hidden:
         raise PatchgenError(
             f"moe_experts: gate_up_proj {tuple(gate_up_proj.shape)} and down_proj {tuple(down_proj.shape)} must be "
             f"(experts, 2 * size, {hidden}) and (experts, {hidden}, size)"
         )
     return experts
+
+
+def check_choices(hidden_states: Tensor, index: Tensor, weights: Tensor) -> None:
+    """Refuse chosen experts and weights that are not those of the hidden states."""
+    tokens = hidden_states.shape[0]
+    if index.shape != weights.shape or index.dim() != 2 or index.shape[0] != tokens:
+        raise PatchgenError(
+            f"moe_experts: top_k_index {tuple(index.shape)} and top_k_weights {tuple(weights.shape)} must both be "
+            f"(tokens, choices) for hidden states of shape {tuple(hidden_states.shape)}"
+        )

@@ -9,6 +9,8 @@
 #  Patches applied:
 #    - method_override: GptOssRMSNorm.forward
 #        Op slot for RMSNorm
+#    - method_override: GptOssExperts.forward
+#        Op slot for the experts
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
 #    - method_override: GptOssForCausalLM.forward
@@ -19,10 +21,12 @@
 #        Op slot for the loss of sequence classification
 #
 #  Decorators dropped:
+#    - @use_experts_implementation(is_concatenated=False, is_transposed=True, has_bias=True) of GptOssExperts
+#    - @use_kernel_forward_from_hub('MegaBlocksMoeMLP') of GptOssMLP
 #    - @use_kernel_forward_from_hub('RMSNorm') of GptOssRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of GptOssAttention
 #
-#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=0be916a45090 output=36fbc686d482
+#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=de2b02e3c188 output=306578d0c45a
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gpt_oss/modular_gpt_oss.py.
@@ -52,7 +56,6 @@ from torch.nn import functional as F
 from transformers import initialization as init
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
-from transformers.integrations import use_experts_implementation, use_kernel_forward_from_hub
 from transformers.masking_utils import create_causal_mask, create_sliding_window_causal_mask
 from transformers.modeling_layers import (
     GenericForSequenceClassification,
@@ -74,6 +77,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 slot_rms_norm = OpSlot("rms_norm", "standard")
 slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+slot_moe_experts = OpSlot("moe_experts", "gpt_oss")
 slot_load_balancing_loss = OpSlot("moe_load_balancing_loss", "standard")
 slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
 slot_seq_cls_loss = OpSlot("cross_entropy_loss", "seq_cls")
@@ -113,7 +117,11 @@ class GptOssRMSNorm(nn.Module):
         return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"
 
 
-@use_experts_implementation(is_concatenated=False, is_transposed=True, has_bias=True)
+# ======================================================================
+# [MODIFIED CLASS] GptOssExperts
+# Methods patched: forward
+# Reason (forward): Op slot for the experts
+# ======================================================================
 class GptOssExperts(nn.Module):
     def __init__(self, config):
         super().__init__()
@@ -135,7 +143,25 @@ class GptOssExperts(nn.Module):
         gated_output = (up + 1) * glu
         return gated_output
 
+    # ================================================================
+    # Patch: GptOssExperts.forward
+    # 1. all experts in one grouped matrix multiply where a kernel is bound
+    # ================================================================
     def forward(self, hidden_states: torch.Tensor, router_indices=None, routing_weights=None) -> torch.Tensor:
+        # --- Patch.1 ---
+        if slot_moe_experts.has_kernel:
+            return slot_moe_experts(
+                hidden_states,
+                router_indices,
+                routing_weights,
+                self.gate_up_proj,
+                self.gate_up_proj_bias,
+                self.down_proj,
+                self.down_proj_bias,
+                self.alpha,
+                self.limit,
+            )
+        # --- Patch.1 ---
         next_states = torch.zeros_like(hidden_states, dtype=hidden_states.dtype, device=hidden_states.device)
         with torch.no_grad():
             expert_mask = torch.nn.functional.one_hot(
@@ -178,7 +204,6 @@ class GptOssTopKRouter(nn.Module):
         return router_logits, router_scores, router_indices
 
 
-@use_kernel_forward_from_hub("MegaBlocksMoeMLP")
 class GptOssMLP(nn.Module):
     def __init__(self, config):
         super().__init__()
