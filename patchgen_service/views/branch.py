@@ -12,7 +12,7 @@ from patchgen_core.checks.registry import place
 from patchgen_core.checks.result import BAD
 from patchgen_service.database.tables import Result, Run
 from patchgen_service.views.lines import RunLine, read_lines
-from patchgen_service.views.overview import Beat, BranchState, read_branches, read_strip
+from patchgen_service.views.overview import NO_VERDICT, Beat, BranchState, read_branches, read_strip
 from patchgen_service.views.severity import WORST_FIRST, worst, worst_rank
 
 
@@ -75,6 +75,18 @@ class BranchGrid:
 def read_branch(session: Session, repository_id: int, branch: str) -> BranchState | None:
     """Where a branch stands; None where it has no run that says something."""
     return next(iter(read_branches(session, [Run.repository_id == repository_id, Run.branch == branch])), None)
+
+
+def read_status(session: Session, repository_id: int, branch: str) -> str:
+    """The status of a branch's newest finished run that says something; empty where there is none."""
+    query = select(Run.status).where(
+        Run.repository_id == repository_id,
+        Run.branch == branch,
+        Run.transformers == "",
+        Run.status.not_in(NO_VERDICT),
+        Run.ended.is_not(None),
+    )
+    return session.scalar(query.order_by(Run.number.desc()).limit(1)) or ""
 
 
 def read_grid(session: Session, run: RunLine) -> BranchGrid:

@@ -19,6 +19,7 @@ from patchgen_service.web import hooks
 from patchgen_service.web.pages import (
     actions,
     config,
+    feeds,
     forge_sign_in,
     lists,
     overview,
@@ -42,7 +43,7 @@ _SENTENCES = {
     429: ("Too many attempts", "Wait a minute, then try again."),
 }
 """What error pages say, by status: a title and a sentence."""
-_PAGES = (overview, run, config, releases, lists, actions, sign_in, forge_sign_in, settings)
+_PAGES = (overview, run, config, releases, lists, actions, sign_in, forge_sign_in, settings, feeds)
 _YEAR = 31536000
 
 

@@ -22,7 +22,7 @@ from patchgen_service.records.repositories import add_repository, change_reposit
 from patchgen_service.settings import ServiceSettings
 from patchgen_service.views.rows import read_as
 from patchgen_service.web.pages.actions import posted
-from patchgen_service.web.rendering import render
+from patchgen_service.web.rendering import render, without_user
 from patchgen_service.web.sign_in_forges import SignInForge, sign_in_forges
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import LARGEST_KEY, Visit, Visitor, open_visit
@@ -115,6 +115,8 @@ def change_repository_page(request: Request, fields: Mapping[str, str]) -> Respo
         with site.transactions() as session:
             repository = session.get_one(Repository, request.path_params["repository"])
             columns = _columns(fields)
+            if columns["url"] == without_user(repository.url):  # as the form showed it
+                columns["url"] = repository.url
             if not visitor.is_admin:
                 columns.pop("is_trusted")
             change_repository(session, site.secrets, repository, visitor.name, site.clock(), **columns)

@@ -12,6 +12,8 @@ from web_visitors import SHA, Visitor, add_member, drifted, make_site, red_run, 
 
 from patchgen_service.database.tables import Release, Repository
 from patchgen_service.records.files import keep_file
+from patchgen_service.records.repositories import read_secret
+from patchgen_service.web.site import Site
 
 HOSTILE = "<script>alert(1)</script>'; DROP TABLE run; --"
 PAGES = ("/", "/approvals", "/releases", "/work", "/audit", "/settings", "/repositories/1", "/repositories/1/releases")
@@ -180,7 +182,7 @@ def test_a_request_by_another_name_is_not_answered(sqlite_team: Team, tmp_path: 
     assert visitor.get("/healthz", headers={"host": "evil.example"}).status_code == 421
 
 
-def test_secrets_are_on_no_page(sqlite_team: Team, visitor: Visitor) -> None:
+def test_secrets_are_on_no_page_and_stay_when_it_is_saved(sqlite_team: Team, visitor: Visitor, site: Site) -> None:
     add_member(sqlite_team, "ada", is_admin=True)
     visitor.enter("ada")
     fields = {"name": "acme/other", "url": "https://ada:hunter2@git.example/x.git", "forge_token": "ghp_secret"}
@@ -190,6 +192,13 @@ def test_secrets_are_on_no_page(sqlite_team: Team, visitor: Visitor) -> None:
     for address in ("/settings", "/audit", f"/repositories/{number}"):
         text = visitor.get(address).text
         assert not [secret for secret in ("ghp_secret", "whisper", "hunter2") if secret in text], address
-    with sqlite_team.transactions() as session:
-        row = session.get_one(Repository, int(number))
-        assert "ghp_secret" not in row.forge_token
+    action = f"/settings/repositories/{number}"
+    shown = {"name": "acme/other", "url": "https://git.example/x.git"}
+    other = "https://git.example/y.git"
+    for changed, url in ((shown, fields["url"]), ({**shown, "url": other}, other)):
+        assert visitor.submit("/settings", action, **changed, schedule="0 4 * * *").status_code == 200
+        with sqlite_team.transactions() as session:
+            row = session.get_one(Repository, int(number))
+            assert (row.url, row.schedule) == (url, "0 4 * * *")
+            assert read_secret(row, "forge_token", site.secrets) == "ghp_secret"
+            assert "ghp_secret" not in row.forge_token
