@@ -14,7 +14,7 @@ from patchgen_core.checkpoint.mapping import (
     model_type_of,
     name_map,
 )
-from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, ConvertedCheckpointTensor, Layout
+from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, ConvertedCheckpointTensor, Layout, StoredPart
 from patchgen_core.checkpoint.sizes import ExpertSizes, expert_sizes
 from patchgen_core.errors import PatchgenError, Problem, list_some
 
@@ -141,6 +141,14 @@ class PerExpertConverter:
         del self._buffers[module, target]
         return ConvertedCheckpointTensor(self._name(module, target), buffer.tensor)
 
+    def locate(self, name: str, shape: tuple[int, ...]) -> StoredPart:
+        """Where one projection ``[out, in]`` of one expert lies in its fused tensor."""
+        match = self._pattern.fullmatch(name)
+        assert match is not None
+        target = self._target_of[match["projection"]]
+        row = self._recipes[target].index(match["projection"]) * shape[0]
+        return StoredPart(self._name(match["module"], target), (int(match["expert"]), row, 0))
+
     def finalize(self) -> list[ConvertedCheckpointTensor]:
         """End the checkpoint: nothing is left to hand over.
 
@@ -242,6 +250,10 @@ class TransposedFusedConverter:
             " as the model has it",
             hint="The checkpoint is of a model of another size, or of another layout.",
         )
+
+    def locate(self, name: str, shape: tuple[int, ...]) -> StoredPart:
+        """Where a fused tensor lies: it is the model's, or its transpose."""
+        return StoredPart(name, (0, 0, 0), transposed=shape != self._sizes.shape_of(name))
 
     def finalize(self) -> list[ConvertedCheckpointTensor]:
         """Nothing is ever kept."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
 import re
@@ -17,16 +18,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from patchgen_core.checkpoint.converters import QWEN_RECIPES
+from patchgen_core.checkpoint.first_rank import FirstRank
 from patchgen_core.checkpoint.headers import INDEX_NAME, natural_key
 from patchgen_core.checkpoint.mapping import (
     ExpertConversion,
     NameMap,
+    class_name,
     conversion_of_model,
     conversion_of_type,
     name_map,
 )
 from patchgen_core.checkpoint.planning import memory_of
 from patchgen_core.checkpoint.protocol import Layout
+from patchgen_core.checkpoint.regions import is_sharded
 from patchgen_core.errors import Location, PatchgenError, did_you_mean
 
 if TYPE_CHECKING:
@@ -59,7 +63,8 @@ def to_hub_layout(
     The folder, which must not exist or be empty, gets ``model-XXXXX-of-XXXXX.safetensors``,
     ``model.safetensors.index.json`` (whose path is returned), ``config.json`` and, for a model that generates,
     ``generation_config.json``. It appears complete or not at all. Of tied weights one is written. Memory: the tensors
-    of one shard beyond the model. Tokenizers and processors are not written.
+    of one shard beyond the model. A model that ranks share is written by the first rank; every rank calls this, and
+    has a layer's experts in full for a while. Tokenizers and processors are not written.
 
     Args:
         model_or_state_dict: a model of a generated or an upstream class, or its state dict. A model's tensors get
@@ -73,26 +78,35 @@ def to_hub_layout(
 
     Raises:
         PatchgenError: the folder is not empty or cannot be written, a size or layout is not known, tensors have
-            no values (meta device) or are sharded, or no ready converter knows how the hub stores the model's
-            experts.
+            no values (meta device), or no ready converter knows how the hub stores the model's experts.
     """
     target, limit = Path(os.path.abspath(folder)), _bytes(max_shard_size)
-    _refuse_occupied(target)
     config = config if config is not None else getattr(model_or_state_dict, "config", None)
     if config is None:
         raise PatchgenError("no configuration to write", hint="Pass the model's configuration as config=.")
     tensors, names, conversion = _source(model_or_state_dict, config)
+    first = FirstRank(any(map(is_sharded, tensors.values())))
+    first.call(lambda: _refuse_occupied(target))
     chosen, recipes = _layout(layout, conversion, config.model_type)
-    entries = [entry for name, tensor in tensors.items() for entry in _entries(name, tensor, chosen, recipes)]
+    whole = functools.lru_cache(maxsize=len(recipes))(_whole)  # the experts of a layer are written one by one
+    entries = [entry for name, tensor in tensors.items() for entry in _entries(name, tensor, chosen, recipes, whole)]
     shards = list(_shards(_renamed(entries, names), limit))
     try:
-        with _appearing(target) as temporary:
-            _write_shards(temporary, shards)
+        with _appearing(target, first) as temporary:
+            _write_shards(temporary, shards, first)
             dtypes = (tensor.dtype for tensor in tensors.values() if tensor.is_floating_point())
-            _write_configs(temporary, model_or_state_dict, config, next(dtypes, torch.float32))
+            dtype = next(dtypes, torch.float32)
+            first.call(lambda: _write_configs(temporary, model_or_state_dict, config, dtype))
     except OSError as error:
         raise PatchgenError(f"cannot be written: {error.strerror}", Location(str(target))) from None
     return target / INDEX_NAME
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    """All of a tensor; where ranks share it, a collective operation."""
+    if is_sharded(tensor):
+        tensor = tensor.full_tensor()  # type: ignore[attr-defined]
+    return tensor
 
 
 def _source(
@@ -104,13 +118,13 @@ def _source(
         state, tied = model_or_state_dict, frozenset[str]()
     else:
         names, conversion = name_map(model_or_state_dict), conversion_of_model(model_or_state_dict, alone=True)
-        state = model_or_state_dict.state_dict()
+        state = model_or_state_dict.state_dict(keep_vars=True)
         tied = frozenset(getattr(model_or_state_dict, "all_tied_weights_keys", None) or ())
-    tensors = {name: value.detach() for name, value in state.items() if isinstance(value, torch.Tensor)}
+    tensors = {name: value for name, value in state.items() if isinstance(value, torch.Tensor)}
     for name, tensor in tensors.items():
-        if tensor.is_meta or hasattr(tensor, "device_mesh"):
-            problem = "has no values: it is on the meta device" if tensor.is_meta else "is sharded"
-            raise PatchgenError(f"'{name}' {problem}", hint="Write a model that is whole and on real devices.")
+        if tensor.is_meta:
+            message = f"'{name}' has no values: it is on the meta device"
+            raise PatchgenError(message, hint="Write a model that is on real devices.")
     if not tensors:
         raise PatchgenError("there are no tensors to write")
     return _without_ties(tensors, tied), names, conversion
@@ -121,7 +135,7 @@ def _without_ties(tensors: Mapping[str, torch.Tensor], tied: frozenset[str]) -> 
     for name in sorted(tensors, key=lambda name: name in tied):
         written.setdefault(memory_of(tensors[name]) if tensors[name].numel() else (name,), name)
     names = set(written.values())
-    return {name: tensor for name, tensor in tensors.items() if name in names}
+    return {name: tensor.detach() for name, tensor in tensors.items() if name in names}
 
 
 def _layout(
@@ -143,20 +157,34 @@ def _layout(
 
 
 def _entries(
-    name: str, tensor: torch.Tensor, layout: Layout, recipes: Mapping[str, tuple[str, ...]]
+    name: str,
+    tensor: torch.Tensor,
+    layout: Layout,
+    recipes: Mapping[str, tuple[str, ...]],
+    whole: Callable[[torch.Tensor], torch.Tensor],
 ) -> Iterator[_TensorToWrite]:
     """What one tensor of the model is written as."""
+    nbytes, elements = tensor.numel() * tensor.element_size(), tensor.numel()
     match = re.fullmatch(r"((?:.+\.)?experts)\.(\w+)", name)
     if match is None or match[2] not in recipes or tensor.dim() != 3 or layout in (Layout.DIRECT, Layout.NONE):
-        yield _TensorToWrite(name, tensor.nbytes, tensor.numel(), lambda: tensor)
+        yield _TensorToWrite(name, nbytes, elements, lambda: whole(tensor))
     elif layout is Layout.TRANSPOSED:
-        yield _TensorToWrite(name, tensor.nbytes, tensor.numel(), lambda: tensor.transpose(1, 2))
+        yield _TensorToWrite(name, nbytes, elements, lambda: whole(tensor).transpose(1, 2))
     else:
         projections = recipes[match[2]]
+        parts = tensor.shape[0] * len(projections)
         for expert in range(tensor.shape[0]):
-            for part, projection in zip(tensor[expert].chunk(len(projections)), projections, strict=True):
+            for number, projection in enumerate(projections):
                 one = f"{match[1]}.{expert}.{projection}.weight"
-                yield _TensorToWrite(one, part.nbytes, part.numel(), lambda part=part: part)  # type: ignore[misc]
+                make = functools.partial(_projection, whole, tensor, expert, number, len(projections))
+                yield _TensorToWrite(one, nbytes // parts, elements // parts, make)
+
+
+def _projection(
+    whole: Callable[[torch.Tensor], torch.Tensor], tensor: torch.Tensor, expert: int, number: int, projections: int
+) -> torch.Tensor:
+    """One of the projections that a fused tensor [E, projections * out, in] has for an expert."""
+    return whole(tensor)[expert].chunk(projections)[number]
 
 
 def _renamed(entries: Iterable[_TensorToWrite], names: NameMap) -> list[_TensorToWrite]:
@@ -179,35 +207,47 @@ def _shards(entries: Iterable[_TensorToWrite], limit: int) -> Iterator[list[_Ten
     yield shard
 
 
-def _write_shards(folder: Path, shards: list[list[_TensorToWrite]]) -> None:
-    from safetensors.torch import save_file
-
+def _write_shards(folder: Path, shards: list[list[_TensorToWrite]], first: FirstRank) -> None:
     weight_map = {}
     for number, shard in enumerate(shards, 1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        tensors = {entry.name: entry.make().contiguous().cpu() for entry in shard}
-        save_file(_apart(tensors), folder / file, metadata={"format": "pt"})
-        weight_map.update(dict.fromkeys(tensors, file))
+        tensors = _make_tensors(shard, first)
+        first.call(functools.partial(_write_shard, folder / file, tensors))
+        weight_map.update({entry.name: file for entry in shard})
     total = {
         "total_parameters": sum(entry.elements for shard in shards for entry in shard),
         "total_size": sum(entry.nbytes for shard in shards for entry in shard),
     }
-    index = {"metadata": total, "weight_map": weight_map}
-    (folder / INDEX_NAME).write_text(json.dumps(index, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    text = json.dumps({"metadata": total, "weight_map": weight_map}, indent=2, sort_keys=True) + "\n"
+    first.call(lambda: (folder / INDEX_NAME).write_text(text, encoding="utf-8"))
 
 
-def _apart(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors, copied where they are parts of one storage, which the format refuses."""
-    return {
-        name: tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
-        for name, tensor in tensors.items()
-    }
+def _make_tensors(shard: Iterable[_TensorToWrite], first: FirstRank) -> dict[str, torch.Tensor]:
+    """The tensors of a shard, on the rank that writes them; the others make them with it and keep none."""
+    tensors = {}
+    for entry in shard:
+        tensor = entry.make()
+        if first.is_this:
+            tensors[entry.name] = _on_cpu(tensor)
+    return tensors
+
+
+def _on_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor on the CPU, copied where it is a part of a storage, which the format refuses."""
+    tensor = tensor.contiguous().cpu()
+    return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
+
+
+def _write_shard(file: Path, tensors: dict[str, torch.Tensor]) -> None:
+    from safetensors.torch import save_file
+
+    save_file(tensors, file, metadata={"format": "pt"})
 
 
 def _write_configs(folder: Path, model: object, config: PreTrainedConfig, dtype: torch.dtype) -> None:
     written: Any = copy.deepcopy(config)
     if not isinstance(model, Mapping):
-        written.architectures = [type(model).__name__]
+        written.architectures = [class_name(model)]
     written.dtype = str(dtype).removeprefix("torch.")
     written.save_pretrained(folder)
     can_generate = getattr(model, "can_generate", None)
@@ -227,21 +267,30 @@ def _refuse_occupied(target: Path) -> None:
 
 
 @contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
+def _appearing(target: Path, first: FirstRank) -> Iterator[Path]:
     """A folder to write into that takes the place of ``target`` when all went well, and is gone otherwise."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    temporary = first.call(lambda: _make_folder(target))
     try:
         yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o777 & ~umask)
-        if target.is_dir():
-            target.rmdir()
-        temporary.rename(target)
+        first.call(lambda: _put_in_place(temporary, target))
     except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if first.is_this:
+            shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _make_folder(target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+
+
+def _put_in_place(temporary: Path, target: Path) -> None:
+    umask = os.umask(0)
+    os.umask(umask)
+    temporary.chmod(0o777 & ~umask)
+    if target.is_dir():
+        target.rmdir()
+    temporary.rename(target)
 
 
 def _bytes(size: int | str) -> int:

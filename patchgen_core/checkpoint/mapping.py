@@ -61,7 +61,7 @@ def conversion_of_model(model: nn.Module, alone: bool = False) -> ExpertConversi
         return ExpertConversion(Layout.NONE)
     keys = [key for _, module in _parts(model) for key in _identifiers(module)]
     model_type = model_type_of(model)
-    conversion = _classify(model_type or type(model).__name__, keys) if keys else None
+    conversion = _classify(model_type or class_name(model), keys) if keys else None
     if conversion is None and model_type is not None and is_known(model_type) and not alone:
         conversion = conversion_of_type(model_type)
     if conversion is None or conversion.layout is Layout.NONE:
@@ -143,7 +143,7 @@ def name_map(model: nn.Module) -> NameMap:
         key = _unclaimed(module, path, claimed)
         if key is None:
             continue
-        claimed.setdefault(type(module).__name__, []).append(path)
+        claimed.setdefault(class_name(module), []).append(path)
         claimed.setdefault(key, []).append(path)
         scope = path.removeprefix(base).removeprefix(".") if path else None
         renamings += [_Renaming(one, scope, base) for one in _transforms(key) or ()]
@@ -173,9 +173,15 @@ def _parts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield path, module
 
 
+def class_name(module: object) -> str:
+    """What a module's class is called; where ``fully_shard`` made one of it, the class that it was."""
+    bases = type(module).__bases__
+    return bases[-1].__name__ if any(base.__name__ == "FSDPModule" for base in bases) else type(module).__name__
+
+
 def _identifiers(module: nn.Module) -> list[str]:
     model_type = model_type_of(module)
-    return [type(module).__name__] + ([model_type] if model_type else [])
+    return [class_name(module)] + ([model_type] if model_type else [])
 
 
 def _transforms(key: str) -> list[Any] | None:

@@ -13,6 +13,7 @@ import torch
 from patchgen_core.checkpoint.headers import StoredTensor
 from patchgen_core.checkpoint.mapping import NameMap, name_map
 from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, ConvertedCheckpointTensor
+from patchgen_core.checkpoint.regions import is_sharded
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean, quote_some
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class LoadPlan:
 
 
 def target_of(model: nn.Module) -> LoadTarget:
-    """The tensors that a checkpoint can be loaded into; PatchgenError when some are on the meta device, or sharded."""
+    """The tensors that a checkpoint can be loaded into; PatchgenError when some are on the meta device."""
     tensors = {
         name: value for name, value in model.state_dict(keep_vars=True).items() if isinstance(value, torch.Tensor)
     }
@@ -111,13 +112,8 @@ def target_of(model: nn.Module) -> LoadTarget:
         raise PatchgenError(
             f"{len(meta)} of {len(tensors)} tensors of the model are on the meta device: {quote_some(meta, _SHOWN)}",
             hint="There is nothing to write into: build the model on a real device. 'with"
-            " transformers.initialization.no_init_weights():' around it saves the time of initialising it.",
-        )
-    sharded = [name for name, value in tensors.items() if hasattr(value, "device_mesh")]
-    if sharded:
-        raise PatchgenError(
-            f"{len(sharded)} tensors of the model are sharded: {quote_some(sharded, _SHOWN)}",
-            hint="Load the checkpoint before the model is sharded.",
+            " transformers.initialization.no_init_weights():' around it saves the time of initialising it. A sharded"
+            " model gets memory for its parts by patchgen_core.runtime.parallel.materialize.",
         )
     return LoadTarget(tensors, name_map(model), getattr(model, "base_model_prefix", "") or "", _ties(tensors))
 
@@ -299,6 +295,8 @@ def _tied(target: LoadTarget, outputs: dict[str, LoadedTensor]) -> tuple[list[tu
 
 def memory_of(tensor: torch.Tensor) -> tuple[object, ...]:
     """What is equal for two tensors that are one: they lie at the same place in memory, in the same way."""
+    if is_sharded(tensor):
+        return (id(tensor),)  # of which a rank may have nothing
     return (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
 
 

@@ -42,6 +42,31 @@ class ConvertedCheckpointTensor:
     tensor: torch.Tensor
 
 
+@dataclass(frozen=True)
+class StoredPart:
+    """Where a tensor of a checkpoint lies in a tensor of the model.
+
+    Attributes:
+        name: the converted tensor's name.
+        offsets: where it begins there, in each dimension. A stored tensor of fewer dimensions is one deep in the
+            first.
+        transposed: whether its last two dimensions change places.
+    """
+
+    name: str
+    offsets: tuple[int, ...]
+    transposed: bool = False
+
+
+@runtime_checkable
+class LocatingConverter(Protocol):
+    """A converter that only moves values, and can say where: a sharded model then reads no more than its own parts."""
+
+    def locate(self, name: str, shape: tuple[int, ...]) -> StoredPart:
+        """Where the tensor that the checkpoint calls ``name``, and :meth:`can_handle` accepts, is to go."""
+        ...
+
+
 @runtime_checkable
 class CheckpointTensorConverter(Protocol):
     """Turns the tensors of a checkpoint, given one by one, into the tensors of a model.

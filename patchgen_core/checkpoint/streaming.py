@@ -22,7 +22,13 @@ from patchgen_core.checkpoint.planning import (
     target_of,
     unexpected_problem,
 )
-from patchgen_core.checkpoint.protocol import CheckpointTensorConverter, ConvertedCheckpointTensor
+from patchgen_core.checkpoint.protocol import (
+    CheckpointTensorConverter,
+    ConvertedCheckpointTensor,
+    LocatingConverter,
+    StoredPart,
+)
+from patchgen_core.checkpoint.regions import Region, find_region, is_sharded, own_part
 from patchgen_core.errors import PatchgenError, Problem
 
 if TYPE_CHECKING:
@@ -65,6 +71,10 @@ def load_state_dict_streaming(
     tensors without values, what they become. What can fail later is reading a file and a converter that looks at
     values; the model is then partly loaded.
 
+    Of a model that ranks share (:func:`~patchgen_core.runtime.parallel.parallelize`) every rank calls this and reads
+    its own parts alone: slices of tensors, and of experts stored one by one its own. A converter that cannot tell
+    where values go (:class:`LocatingConverter`) sees every expert, one layer at a time.
+
     Names are those of the checkpoint for the converter. What it makes, and what it does not handle, is then renamed
     as transformers renames it for the upstream model (``thinker.``, ``block_sparse_moe``), and the base model's
     prefix is added or dropped as the model needs it. Tied weights are loaded by any of their names.
@@ -92,7 +102,7 @@ def load_state_dict_streaming(
     _check_complete(model, target, plan, converter, strict)
     with ExitStack() as stack, torch.no_grad():
         reader = _Reader(stack)
-        skipped = _compare_twins(plan, reader)
+        skipped = _compare_twins(plan, target, reader)
         _load(plan, target, converter, reader, skipped)
     cast = {name: one.dtype for name, one in plan.outputs.items() if one.dtype != target.tensors[name].dtype}
     return LoadReport(tuple(plan.outputs), plan.missing, plan.unexpected, plan.ignored, cast)
@@ -138,21 +148,37 @@ class _Reader:
 
     def read(self, one: StoredTensor) -> torch.Tensor:
         """The tensor, on the CPU."""
-        from safetensors import safe_open
-
-        shard = self._open.get(one.file)
-        if shard is None:
-            shard = self._open[one.file] = self._stack.enter_context(safe_open(one.file, framework="pt"))
-        tensor: torch.Tensor = shard.get_tensor(one.name)
+        tensor: torch.Tensor = self._file(one).get_tensor(one.name)
         return tensor
 
+    def read_own(
+        self, one: StoredTensor, part: StoredPart, tensor: torch.Tensor
+    ) -> tuple[Region, torch.Tensor] | None:
+        """What this rank has, in ``tensor``, of a stored tensor; None when it has nothing of it."""
+        region = find_region(tensor, part, one.shape)
+        if region is None:
+            return None
+        if not is_sharded(tensor):
+            return region, region.read(lambda _: self.read(one))
+        return region, region.read(lambda slices: self._file(one).get_slice(one.name)[slices])
 
-def _compare_twins(plan: LoadPlan, reader: _Reader) -> set[str]:
+    def _file(self, one: StoredTensor) -> Any:
+        from safetensors import safe_open
+
+        if one.file not in self._open:
+            self._open[one.file] = self._stack.enter_context(safe_open(one.file, framework="pt"))
+        return self._open[one.file]
+
+
+def _compare_twins(plan: LoadPlan, target: LoadTarget, reader: _Reader) -> set[str]:
     """The tensors that need not be loaded, because the one that the model ties them to is, or a PatchgenError."""
     stored = {one.name: one for one in plan.reads}
     for first, second in plan.twins:
-        one, other = (stored.get(plan.outputs[name].origin) for name in (first, second))
-        if one is None or other is None or not torch.equal(reader.read(one), reader.read(other)):
+        tensor = target.tensors[first]
+        whole = StoredPart(first, (0,) * tensor.dim())
+        pair = [stored.get(plan.outputs[name].origin) for name in (first, second)]
+        parts = [reader.read_own(one, whole, tensor) if one is not None else None for one in pair]
+        if None in pair or any(a is not None and b is not None and not torch.equal(a[1], b[1]) for a, b in [parts]):
             raise PatchgenError(
                 f"the model ties '{first}' and '{second}', and the checkpoint has other values for them",
                 hint="Set tie_word_embeddings to false in the configuration, or leave one out with ignore=[...].",
@@ -177,12 +203,33 @@ def _load_one(
     skipped: set[str],
 ) -> None:
     """Read, convert and write in a function of its own, so that nothing is held on to after it."""
-    if converter is not None and converter.can_handle(one.name):
+    is_handled = converter is not None and converter.can_handle(one.name)
+    part = _locate(one, converter if is_handled else None, target)
+    name = target.resolve(part.name) if part is not None else None
+    if part is not None and name is not None:
+        own = reader.read_own(one, part, target.tensors[name]) if name not in skipped else None
+        if own is not None:
+            own_part(target.tensors[name])[own[0].local].copy_(own[1])
+    elif converter is not None and is_handled:
         converted = call_converter(converter, one, reader.read(one))
         if converted is not None:
             _write(target, converted, skipped)
-    elif target.resolve(one.name) is not None:
-        _write(target, ConvertedCheckpointTensor(one.name, reader.read(one)), skipped)
+
+
+def _locate(one: StoredTensor, converter: CheckpointTensorConverter | None, target: LoadTarget) -> StoredPart | None:
+    """Where a stored tensor goes; None when a converter has to see it whole, which any does of a model not sharded."""
+    if converter is None:
+        return StoredPart(one.name, (0,) * len(one.shape))
+    if not isinstance(converter, LocatingConverter) or _home(converter, "locate") is not _home(converter, "convert"):
+        return None
+    part = converter.locate(one.name, one.shape)
+    name = target.resolve(part.name)
+    return part if name is not None and is_sharded(target.tensors[name]) else None
+
+
+def _home(converter: object, method: str) -> type:
+    """The class that a converter has a method from: one that overrides ``convert`` alone is not asked to locate."""
+    return next(cls for cls in type(converter).__mro__ if method in vars(cls))
 
 
 def _write(target: LoadTarget, converted: ConvertedCheckpointTensor, skipped: set[str]) -> None:
@@ -196,4 +243,6 @@ def _write(target: LoadTarget, converted: ConvertedCheckpointTensor, skipped: se
             " values; the model is partly loaded",
             hint="What a converter makes must not depend on values.",
         )
-    tensor.copy_(converted.tensor)
+    region = find_region(tensor, StoredPart(name, (0,) * tensor.dim()), tuple(tensor.shape))
+    if region is not None:
+        own_part(tensor)[region.local].copy_(converted.tensor[region.stored])

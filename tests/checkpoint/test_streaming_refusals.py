@@ -11,11 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import Shard, distribute_tensor
-from transformers import Qwen3MoeConfig
 
 from patchgen_core.checkpoint import (
     ConvertedCheckpointTensor,
@@ -198,21 +194,6 @@ class TestRefusals:
         assert "ignore='(' is no regular expression" in text
         base = blank(qwen3_moe("Qwen3MoeModel"), mlp_only_layers=[])
         assert load(base, hub, ignore=r"^lm_head\.").ignored == ("lm_head.weight",)
-
-    def test_a_sharded_model(self, tmp_path: Path) -> None:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        try:
-            mesh = init_device_mesh("cpu", (1,))
-            model = nn.Linear(2, 2)
-            model.weight = nn.Parameter(distribute_tensor(model.weight.detach(), mesh, [Shard(0)]))
-            file = write({"weight": torch.zeros(2, 2), "bias": torch.zeros(2)}, tmp_path / "x.safetensors")
-            with pytest.raises(PatchgenError, match="1 tensors of the model are sharded: 'weight'"):
-                load_state_dict_streaming(model, file)
-            model.config = Qwen3MoeConfig()  # type: ignore[assignment]
-            with pytest.raises(PatchgenError, match="'weight' is sharded"):
-                to_hub_layout(model, tmp_path / "out")
-        finally:
-            dist.destroy_process_group()
 
     def test_a_converter_that_cannot_be_copied(self, hub: Path) -> None:
         converter = PerExpertConverter(8)

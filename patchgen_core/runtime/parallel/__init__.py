@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from patchgen_core.runtime.parallel.attention import sequence_parallel_attention
     from patchgen_core.runtime.parallel.batches import slice_batch
+    from patchgen_core.runtime.parallel.materialize import materialize
     from patchgen_core.runtime.parallel.positions import (
         check_position_ids,
         slice_position_embeddings,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         use_parallel_state,
     )
     from patchgen_core.runtime.parallel.towers import add_unused, select_features
+    from patchgen_core.runtime.parallel.training_state import load_training_state, save_training_state
 
 __all__ = [
     "ParallelState",
@@ -49,9 +51,12 @@ __all__ = [
     "gather_seq_scatter_heads",
     "get_parallel_state",
     "init_parallel_state",
+    "load_training_state",
+    "materialize",
     "pad_cu_seqlens",
     "parallelize",
     "reduce_loss",
+    "save_training_state",
     "select_features",
     "sequence_parallel_attention",
     "slice_batch",
@@ -75,9 +80,12 @@ _HOMES = {
     "gather_seq_scatter_heads": "sequence",
     "get_parallel_state": "state",
     "init_parallel_state": "state",
+    "load_training_state": "training_state",
+    "materialize": "materialize",
     "pad_cu_seqlens": "sequence",
     "parallelize": "sharding",
     "reduce_loss": "reduction",
+    "save_training_state": "training_state",
     "select_features": "towers",
     "sequence_parallel_attention": "attention",
     "slice_batch": "batches",
