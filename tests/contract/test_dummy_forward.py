@@ -147,6 +147,27 @@ def test_finding_is_at_the_line_of_the_config(work: Workspace) -> None:
     assert str(problem.location).endswith("toy_gpu_patch_gen_config.py:12")
 
 
+@pytest.mark.parametrize(
+    ("body", "decorator"),
+    [
+        pytest.param("return self(torch.zeros(1)).detach() * 0", "", id="detached"),
+        pytest.param("out = self(torch.zeros(1)).detach()\nreturn out.sum() * 0", "", id="in a variable"),
+        pytest.param("with torch.no_grad():\n    out = self(torch.zeros(1))\nreturn out.sum()", "", id="a context"),
+        pytest.param("return self(torch.zeros(1))", "@torch.inference_mode()\n", id="a decorator"),
+        pytest.param("return self(torch.zeros(1)).sum().item() * 0", "", id="a number"),
+    ],
+)
+def test_a_result_without_gradients_is_found(work: Workspace, body: str, decorator: str) -> None:
+    patch = PATCH.replace("def dummy", f"{decorator}def dummy")
+    found = messages(work, body, patch)
+    assert found == ["'Vision.dummy_forward' cuts its result off from the parameters' gradients"]
+
+
+def test_an_input_may_be_without_gradients(work: Workspace) -> None:
+    body = "x = torch.zeros(1).detach()\nout = self(x, grid=self.grid.data)\nreturn out.sum() * 0"
+    assert messages(work, body) == []
+
+
 TOWER = """
 import torch
 from torch import nn

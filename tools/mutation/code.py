@@ -9,6 +9,8 @@ from pathlib import Path
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.patched import patched_code
+from patchgen_core.syntax.index import index_module
+from patchgen_core.syntax.nodes import FUNCTIONS
 from patchgen_core.syntax.source import SourceCache
 from tools.mutation.mutant import CodeMutant, Edit
 from tools.mutation.operators import IN_CODE
@@ -30,12 +32,13 @@ def code_mutants(artifact: Artifact, sources: SourceCache) -> Iterator[CodeMutan
 def scopes(artifact: Artifact, sources: SourceCache) -> Iterator[Scope]:
     """The functions of a config, those that several patches share once.
 
-    What is added for others than the model to call is left out: other checks than parity are for it.
+    What is there for others than the model to call is left out: other checks than parity are for it.
     """
     plan = artifact.plan
     computed = {code.target for code in patched_code(artifact, artifact.text) if code.is_computed}
     declared = [(p.patch.target, p.replacement) for p in plan.patches if p.patch.target in computed]
-    declared += [(helper.replacement.name, helper.replacement) for helper in plan.helpers]
+    used = _used_helpers(artifact, computed)
+    declared += [(helper.name, helper.replacement) for helper in plan.helpers if helper.name in used]
     seen: set[tuple[str, int]] = set()
     for target, replacement in declared:
         if replacement is None or (replacement.location.file, replacement.location.line) in seen:
@@ -44,6 +47,32 @@ def scopes(artifact: Artifact, sources: SourceCache) -> Iterator[Scope]:
         source = sources.get(Path(replacement.location.file))
         for function in functions(source, replacement.name, replacement.location.line):
             yield Scope(target, source, function)
+
+
+def _used_helpers(artifact: Artifact, computed: set[str]) -> set[str]:
+    """The helpers that upstream's code or a computed patch refers to, be it through other helpers."""
+    helpers = {helper.name: helper.replacement for helper in artifact.plan.helpers}
+    idle = {p.dotted for p in artifact.plan.patches if p.patch.target not in computed}
+    index = index_module(ast.parse(artifact.text))
+    names: set[str] = set()
+    for name, nodes in index.definitions.items():
+        if name not in helpers:
+            names.update(*(_names(node, name, idle) for node in nodes))
+    used: set[str] = set()
+    while more := {name for name in helpers if name in names} - used:
+        used |= more
+        names.update(*(helpers[name].names for name in more))
+    return used
+
+
+def _names(node: ast.AST, dotted: str, idle: set[str]) -> Iterator[str]:
+    """The names in a definition, but for those in methods that are idle."""
+    if dotted in idle:
+        return
+    if isinstance(node, ast.Name):
+        yield node.id
+    for child in ast.iter_child_nodes(node):
+        yield from _names(child, f"{dotted}.{child.name}" if isinstance(child, FUNCTIONS) else dotted, idle)
 
 
 def _mutant(scope: Scope, edit: Edit, text: str) -> CodeMutant:

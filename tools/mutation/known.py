@@ -45,6 +45,10 @@ _EMPTY = "Left to itself it makes as many classes as the largest index needs; on
 _ACTIVATION = "No published model of the family has an activation that the kernel does not compute."
 _DEFAULT = "The model's own code never passes anything but the default."
 _CACHE = "A cache of keys and values is for generation."
+_DEVICE = "All checks run on one device, which is no NPU."
+_DTYPE = "All towers of the toys have one dtype."
+_ENCODED = "Only generate() passes what the towers made before."
+_SAME = "It is the default."
 KNOWN: tuple[Known, ...] = (
     Known(EQUIVALENT, "nonzero() of a vector gives one column.", "experts_forward", r"expert_idx\[0\]", "_idx[-1]"),
     Known(NO_INPUT, _EMPTY, "experts_forward", "num_classes=", "one_hot(top_k_index)"),
@@ -53,8 +57,14 @@ KNOWN: tuple[Known, ...] = (
     Known(NO_INPUT, _SENTINEL, "experts_forward", r"^if expert_idx == self\.num_experts:$", "if False"),
     Known(NO_INPUT, _ACTIVATION, "mlp_forward", r"^if self\.config\.hidden_act not in", "if False"),
     Known(NO_INPUT, _DEFAULT, "apply_rotary_pos_emb", r", unsqueeze_dim=unsqueeze_dim\)", "cos, sin)"),
-    Known(NO_INPUT, _CACHE, "causal_lm_forward", r"^past_key_values=past_key_values,$"),
-    Known(NO_INPUT, _CACHE, "causal_lm_forward", r"^past_key_values=outputs\.past_key_values,$"),
+    Known(NO_INPUT, _CACHE, "forward", r"^past_key_values=past_key_values,$"),
+    Known(NO_INPUT, _CACHE, "forward", r"^past_key_values=(transformer_)?outputs\.past_key_values,$"),
+    Known(NO_INPUT, _DEVICE, "forward", r'device\.type == "npu"'),
+    Known(NO_INPUT, _DEVICE, "forward", r"torch\.arange\(.*, device=", "torch.arange("),
+    Known(NO_INPUT, _DEVICE, "forward", r"device=inputs_embeds\.device", "device=input_ids.device"),
+    Known(NO_INPUT, _DTYPE, "forward", r"dummy_forward\(\)\.to\("),
+    Known(NO_INPUT, _ENCODED, "model_forward", r"if mm_encoder_outputs is not None else \{\}", "if False else {}"),
+    Known(EQUIVALENT, _SAME, "of", r'^mode="bilinear",$'),
 )
 
 

@@ -11,6 +11,7 @@ from tools.mutation.scope import Scope
 
 _NO_TENSORS = ("config", "device", "dtype", "shape", "None", "eps", "epsilon", "size", "coef", "cache", "outputs")
 _NO_GRADIENT = (
+    *("pixel_values", "pixel_values_videos", "input_features", "thw", "lengths", "metadata", "in_video"),
     *("ids", "mask", "labels", "index", "idx", "pos", "keep", "key_values", "embeds"),
     *("cos", "sin", "freqs", "emb", "dim", "has_kernel"),
 )

@@ -1,4 +1,4 @@
-"""PG219: a dummy forward fits every variant of its model, and the dtype of the moment."""
+"""PG219: a dummy forward fits every variant of its model and the dtype of the moment, and has gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen_core.checks.contract.casts import casts_input
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
 from patchgen_core.syntax.module import Module
-from patchgen_core.syntax.nodes import FUNCTIONS, Function
+from patchgen_core.syntax.nodes import FUNCTIONS, Function, decorator_name
 from patchgen_core.syntax.scopes import NameBinding, Scope
 from patchgen_core.syntax.signatures import signature_of
 
@@ -28,6 +28,12 @@ _DTYPE_HINT = (
     "the weight that reads the input, such as self.patch_embed.proj.weight.dtype."
 )
 _CACHE_HINT = "Make the input anew on each call: what was kept has the dtype and device of another moment."
+_GRADIENT_HINT = (
+    "Under FSDP2 the ranks with images wait for its gradients: let every parameter take part in the backward pass, "
+    "and multiply the result by zero."
+)
+_WITHOUT_GRADIENT = frozenset(["no_grad", "inference_mode"])
+_CUTTING = frozenset(["detach", "data", "item"])
 _UPSTREAM = """
 import torch
 
@@ -82,6 +88,9 @@ class _Dummy:
 
     def findings(self) -> Iterator[Finding]:
         """What is wrong with it."""
+        for node in [*self._cuts()][:1]:
+            message = f"'{self.dotted}' cuts its result off from the parameters' gradients"
+            yield Finding(message, _GRADIENT_HINT, node, self.dotted)
         calls = [node for node in ast.walk(self.function) if isinstance(node, ast.Call)]
         for call in calls:
             if numbers := self._numbers(call):
@@ -96,6 +105,17 @@ class _Dummy:
         for node in self._cached():
             message = f"'{self.dotted}' keeps its input in '{ast.unparse(node)}' from one call to the next"
             yield Finding(message, _CACHE_HINT, node, self.dotted)
+
+    # --- gradients ---------------------------------------------------------------------------------
+
+    def _cuts(self) -> Iterator[ast.AST]:
+        """Where the parameters lose their part in what is returned."""
+        managers = [item.context_expr for n in ast.walk(self.function) if isinstance(n, ast.With) for item in n.items]
+        contexts = [*self.function.decorator_list, *managers]
+        yield from (node for node in contexts if decorator_name(node) in _WITHOUT_GRADIENT)
+        for statement in (node for node in ast.walk(self.function) if isinstance(node, ast.Return)):
+            parts = [part for value in _parts(statement.value) for v in self._values(value) for part in _parts(v)]
+            yield from (part for part in parts if isinstance(part, ast.Attribute) and part.attr in _CUTTING)
 
     # --- shapes ------------------------------------------------------------------------------------
 
@@ -205,6 +225,20 @@ class _Dummy:
         return isinstance(holder, ast.Name) and holder.id == self._self
 
 
+def _parts(node: ast.expr | None) -> Iterator[ast.expr]:
+    """An expression and what it is computed from, but for the arguments of calls."""
+    if node is None:
+        return
+    yield node
+    if isinstance(node, ast.BinOp):
+        yield from _parts(node.left)
+        yield from _parts(node.right)
+    elif isinstance(node, (ast.Attribute, ast.Subscript)):
+        yield from _parts(node.value)
+    elif isinstance(node, ast.Call):
+        yield from _parts(node.func)
+
+
 def _unpacked(binding: NameBinding) -> ast.expr | None:
     """What a name is given by an assignment, also as one of several."""
     value = binding.value
@@ -233,8 +267,9 @@ RULE = Rule(
         "meet in the same collectives. A shape that was copied from the variant at hand fails on the next one with "
         "another patch size. `self.dtype`, or input kept from an earlier call, has the dtype that parameters are "
         "stored in, while FSDP2 with mixed precision computes in another: that rank crashes, the others wait for it, "
-        "and the run looks like a hang of NCCL. The dtype is of no matter to a tower that casts its input itself, as "
-        "patch embeddings do."
+        "and the run looks like a hang of NCCL. So it does where `no_grad` or `detach` leave the rank without "
+        "gradients to reduce. The dtype is of no matter to a tower that casts its input itself, as patch embeddings "
+        "do."
     ),
     failing=Example(
         """
