@@ -116,10 +116,10 @@ def _table(rows: Sequence[Row], measured: Mapping[str, tuple[dict[str, float], f
 
 
 def _checks(row: Row) -> str:
-    """The checks that not every config has, parity with its implementations."""
-    implementations = [name.removeprefix("parity[").removesuffix("]") for name in row.items if "[" in name]
+    """The checks that not every config has, parity with its implementations and sharded with its meshes."""
+    variants = {kind: re.findall(rf"(?m)^{kind}\[(.*)\]$", "\n".join(row.items)) for kind in ("parity", "sharded")}
     others = [name for name in row.items if name in ("converter", "plan")]
-    return "; ".join(filter(None, (f"parity: {', '.join(implementations)}", *others)))
+    return "; ".join([*(f"{kind}: {', '.join(names)}" for kind, names in variants.items() if names), *others])
 
 
 def _heading(row: Row) -> str:

@@ -61,6 +61,12 @@ BUILT_IN = (
         ("torch", "models", "kernels"),
     ),
     CheckInfo(
+        "sharded",
+        "the model that ranks share computes what one process computes",
+        f"{_ROOM}.sharded.check:ShardedCheck",
+        ("torch", "models"),
+    ),
+    CheckInfo(
         "converter",
         "the hub's checkpoints load through the config's converter, and go back",
         f"{_ROOM}.converter.check:ConverterCheck",

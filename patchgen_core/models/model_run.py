@@ -114,7 +114,7 @@ def _recorded(
             stack.enter_context(_group_of_one_rank())
         stack.enter_context(_record_embedding_gradients(model, embedded))
         if layers:
-            stack.enter_context(_kept_layers(model, run))
+            stack.enter_context(keep_layers(model, run))
         if recorder is not None:
             stack.enter_context(_track_active_modules(model, active))
             stack.enter_context(recorder.recording(active))
@@ -233,8 +233,8 @@ def _record_embedding_gradients(model: PreTrainedModel, embedded: list[torch.Ten
 
 
 @contextmanager
-def _kept_layers(model: PreTrainedModel, run: Run) -> Iterator[None]:
-    """Keep what every module is given and gives."""
+def keep_layers(model: PreTrainedModel, run: Run) -> Iterator[None]:
+    """Keep in a run what every module is given and gives."""
     with ExitStack() as stack:
         for path, module in model.named_modules():
             for handle in _keep(path, module, run):

@@ -12,6 +12,7 @@ from patchgen_core.errors import Location, PatchgenError, did_you_mean, display_
 from patchgen_core.project.file_tree import module_file, walk_files
 from patchgen_core.project.parity_settings import ParitySettings
 from patchgen_core.project.pyproject import PYPROJECT, key_line
+from patchgen_core.project.sharded_settings import ShardedSettings
 
 CONFIG_SUFFIX = "_patch_gen_config.py"
 OUTPUT_FOLDER = "generated"
@@ -43,6 +44,7 @@ class Project:
         cache_dir: folder that results are kept in, from ``root``; the environment variable ``PATCHGEN_CACHE_DIR``
             wins over it.
         parity: the settings of ``[tool.patchgen.parity]``.
+        sharded: the settings of ``[tool.patchgen.sharded]``.
         upstream: folders that upstream's modules are looked for in before the installed ones, such as those of
             another release (:mod:`patchgen_core.upstream.releases`).
         root: folder of the ``pyproject.toml``; by default the nearest one above an absolute ``search_root``,
@@ -64,6 +66,7 @@ class Project:
     setup: str = ""
     cache_dir: str = ".patchgen_cache"
     parity: ParitySettings = field(default_factory=ParitySettings)
+    sharded: ShardedSettings = field(default_factory=ShardedSettings)
     upstream: tuple[Path, ...] = ()
     root: Path | None = None
 

@@ -14,6 +14,7 @@ from patchgen_core.project.import_name import refuse_other_patchgen
 from patchgen_core.project.parity_settings import ParitySettings, read_settings
 from patchgen_core.project.project import Project
 from patchgen_core.project.pyproject import PYPROJECT, key_line, read_table
+from patchgen_core.project.sharded_settings import ShardedSettings, read_sharded_settings
 
 
 def load_project(start: Path | None = None) -> Project:
@@ -61,6 +62,8 @@ def _project(path: Path, table: Mapping[str, Any]) -> Project:
             problems.append(Problem(f"[tool.patchgen] has no key '{key}'", at(key), hint))
         elif key == "parity":
             values[key] = _parity(path, value, problems)
+        elif key == "sharded":
+            values[key] = _sharded(path, value, problems)
         elif (expected := _mismatch(key, types[key], value)) is not None:
             problems.append(Problem(f"[tool.patchgen] {key} must be {expected}, not {value!r}", at(key)))
         else:
@@ -83,6 +86,18 @@ def _parity(path: Path, table: Any, problems: list[Problem]) -> ParitySettings:
     except PatchgenError as error:
         problems += error.problems
         return ParitySettings()
+
+
+def _sharded(path: Path, table: Any, problems: list[Problem]) -> ShardedSettings:
+    def at(key: str) -> Location:
+        line = key_line(path, key, "tool.patchgen.sharded") or key_line(path, "sharded")
+        return Location(str(path), line)
+
+    try:
+        return read_sharded_settings(table, at)
+    except PatchgenError as error:
+        problems += error.problems
+        return ShardedSettings()
 
 
 def _mismatch(key: str, annotation: str, value: Any) -> str | None:

@@ -197,6 +197,7 @@ def test_what_the_registry_says_is_what_the_checks_are(gated: Workspace) -> None
         "import",
         "contract",
         "parity",
+        "sharded",
         "converter",
         "plan",
         "kernel",

@@ -77,7 +77,7 @@ def test_added_check_is_one_of_all(checked: Workspace, pytester: pytest.Pytester
     result.assert_outcomes(failed=1, passed=8)
     result.stdout.fnmatch_lines(
         [
-            "patchgen: *, checks: drift, import, contract, parity, converter, plan, kernel, length (fixing)",
+            "patchgen: *, checks: drift, import, contract, parity, sharded, converter, plan, kernel, length (fixing)",
             "config  *  drift  *  import  contract  length",
             "proj.models.other.other_gpu_patch_gen_config  *  ok      ok        failed",
             "FAILED proj/models/other/other_gpu_patch_gen_config.py::length - many lines",

@@ -200,7 +200,7 @@ def test_named_config_needs_no_switch(project: Workspace, pytester: pytest.Pytes
     assert collected(pytester, project, CONFIG) == TOY
     assert collected(pytester, project, f"{CONFIG}::import") == [TOY[1]]
     result = run(pytester, project, f"{CONFIG}::import", "-v")
-    checks = "patchgen: checks: drift, import, contract, parity, converter, plan, kernel"
+    checks = "patchgen: checks: drift, import, contract, parity, sharded, converter, plan, kernel"
     result.stdout.fnmatch_lines([checks, f"{CONFIG}::import PASSED*", "1 config, 1 check*"])
 
 

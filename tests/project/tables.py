@@ -21,3 +21,4 @@ def message(raised: PatchgenError, root: Path) -> str:
 
 
 PARITY = f"{TABLE}\n[tool.patchgen.parity]\n"
+SHARDED = f"{TABLE}\n[tool.patchgen.sharded]\n"

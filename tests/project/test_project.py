@@ -9,7 +9,7 @@ import pytest
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.project.project import Project
 from patchgen_core.project.table import load_project
-from tests.project.tables import PARITY, TABLE, message, project
+from tests.project.tables import PARITY, SHARDED, TABLE, message, project
 
 
 def error(root: Path, text: str) -> str:
@@ -44,6 +44,20 @@ kernels = ["proj.kernels", "other.kernels"]
         kernels=("proj.kernels", "other.kernels"),
         root=tmp_path,
     )
+
+
+def test_settings_of_sharded_models_are_read(tmp_path: Path) -> None:
+    text = f"""{SHARDED}meshes = ["sp2", "ep2"]
+leave_out = {{ "Qwen3_5*::*sp2" = "it needs the whole", "*ForSequenceClassification" = "on one device" }}
+tolerance = 8
+time_limit = 30
+"""
+    settings = project(tmp_path, text).sharded
+    assert (settings.meshes, settings.tolerance, settings.time_limit) == (("sp2", "ep2"), 8.0, 30.0)
+    assert settings.why_left_out("Qwen3_5ForCausalLM", "fsdp2xsp2") == "it needs the whole"
+    assert settings.why_left_out("Qwen3_5ForCausalLM", "ep2") == ""
+    assert settings.why_left_out("LlamaForSequenceClassification", "ep2") == "on one device"
+    assert project(tmp_path).sharded.meshes is None
 
 
 def test_only_two_keys_are_needed(tmp_path: Path) -> None:
@@ -114,7 +128,7 @@ def test_without_a_table_the_error_shows_what_to_write(tmp_path: Path) -> None:
 
 
 KNOWN = "search_root, package_prefix, legacy_patches_prefix, ruff_extra_ignore, ruff_isolated, diffs, real_imports"
-KNOWN += ", optional_packages, select, ignore, per_config_ignore, kernels, setup, cache_dir, parity"
+KNOWN += ", optional_packages, select, ignore, per_config_ignore, kernels, setup, cache_dir, parity, sharded"
 BAD = {
     "slip": (
         f"{TABLE}ruf_isolated = true\n",
@@ -226,6 +240,28 @@ BAD = {
         f'{PARITY}batches = ["acme.toys"]\n',
         "pyproject.toml:6: [tool.patchgen.parity] batches must be a list of functions, such as "
         "'acme.toys:picture_batches', not ['acme.toys']",
+    ),
+    "sharded is no table": (
+        f"{TABLE}sharded = true\n",
+        "pyproject.toml:4: [tool.patchgen] sharded must be a table",
+    ),
+    "sharded: slip": (
+        f"{SHARDED}mesh = []\n",
+        "pyproject.toml:6: [tool.patchgen.sharded] has no key 'mesh'\n  Did you mean 'meshes'?",
+    ),
+    "sharded: no such mesh": (
+        f'{SHARDED}meshes = ["fsdp"]\n',
+        "pyproject.toml:6: [tool.patchgen.sharded] meshes must be a list of some of fsdp2, sp2, ep2, fsdp2xsp2, "
+        "ep2xsp2, not ['fsdp']\n  Did you mean 'fsdp2'?",
+    ),
+    "sharded: no reason": (
+        f'{SHARDED}leave_out = {{ "*" = "" }}\n',
+        "pyproject.toml:6: [tool.patchgen.sharded] leave_out must be a table of reasons, such as "
+        "{ \"Qwen3_5*::*sp2\" = \"it needs the whole\" }, not {'*': ''}",
+    ),
+    "sharded: no number": (
+        f"{SHARDED}time_limit = 0\n",
+        "pyproject.toml:6: [tool.patchgen.sharded] time_limit must be a positive number, not 0",
     ),
 }
 

@@ -14,6 +14,7 @@ from patchgen_core.checks.contract.parity_codes import UNUSED
 from patchgen_core.checks.contract.run import wanted_codes
 from patchgen_core.checks.model_process.check import ModelCheck, model_process
 from patchgen_core.checks.model_process.process import ModelProcess
+from patchgen_core.checks.model_process.texts import read_generated_texts
 from patchgen_core.checks.parity.findings import judge, unknown_heads, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
@@ -27,7 +28,6 @@ from patchgen_core.project.project import Project
 from patchgen_core.syntax.source import SourceCache
 
 _CLASS = re.compile(r"^class (\w+)", re.MULTILINE)
-_PYTHON_FILE = re.compile(r"""["']([\w.\-]+\.py)["']""")
 
 _UNBOUND = (
     "slots of {home} are left as they are: a set-up can have them bound ([tool.patchgen] setup, ModelSetup.add_slots)"
@@ -113,20 +113,14 @@ class ParityCheck(ModelCheck):
         """What tells which slots a config's module has, each a dotted name and a text: the module itself, or else what
         the config says that it holds.
 
-        Nothing where there is no model. The config is not loaded, which may need torch.
+        Nothing where there is no model.
         """
-        text = read_text(path) or ""
         try:
-            project = self.session.project(path)
-            folder = project.output_folder(path)
+            name = self.session.project(path).module_name(path)
         except PatchgenError:  # there is no project: the drift check says so
             return []
-        files = [folder / name for name in _PYTHON_FILE.findall(text)]
-        texts = [(file, read_text(file)) for file in files]
-        if not any(text for _, text in texts):
-            texts = [(file, read_text(file)) for file in sorted(folder.glob("*.py"))]
-        generated = [(project.module_name(file), text) for file, text in texts if text]
-        declared = [(project.module_name(path), text_of_blocks(text))]
+        text, generated = read_text(path) or "", read_generated_texts(self.session, path)
+        declared = [(name, text_of_blocks(text))]
         if not generated:
             return declared if "transformers" in text else []
         if not any("PreTrainedModel" in text for _, text in generated):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -26,11 +25,11 @@ from patchgen_core.checks.model_process.answering import (
     one_function,
 )
 from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
-from patchgen_core.checks.plan.model_plan import choose_plan, find_whole, read_plan
+from patchgen_core.checks.plan.model_plan import choose_plan, find_whole, make_plan, read_plan
 from patchgen_core.checks.ranks.groups import ask_ranks, explain_failure, start_server
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, quote_some, summarize_error
-from patchgen_core.models.model_setup import PlanReader
+from patchgen_core.models.model_setup import ModelSetup, PlanReader
 from patchgen_core.models.optional_packages import raise_if_missing
 from patchgen_core.models.toy_config import make_toy_config
 from patchgen_core.parallel_plan.plan import ParallelPlan
@@ -62,7 +61,7 @@ def check_request(request: ModelRequest) -> CheckResult:
     readers, setups = tuple(model_setup(request).plan_readers), request.setups
 
     def check(cls: type[PreTrainedModel]) -> CheckResult:
-        plan = _plan_for(make, cls)
+        plan = make_plan(make, cls)
         if whole := _describe_whole(cls, plan, readers, generated_module(subject)):
             return make_result(notes=(whole,))
         return check_plan(cls, plan, readers=readers, setups=setups)
@@ -88,12 +87,6 @@ def _build_empty(model_class: type[PreTrainedModel], config: PreTrainedConfig | 
     build: Callable[..., PreTrainedModel] = model_class
     with torch.device("meta"):
         return build(copy.deepcopy(config) if config is not None else _toy(model_class))
-
-
-def _plan_for(make: Callable[..., Any], cls: type) -> Any:
-    """What a function makes for a model class: it may ask for the class, whose parameters may have their own names."""
-    asks = any(parameter.default is parameter.empty for parameter in inspect.signature(make).parameters.values())
-    return make(cls) if asks else make()
 
 
 def prepare_request(request: ModelRequest) -> None:
@@ -192,7 +185,7 @@ def _apply_on_ranks(run: _RankTask) -> Iterator[Problem]:
         yield from dict.fromkeys(Problem(message) for messages in answers for message in messages)
 
 
-def find_differences(run: _RankTask) -> list[str]:
+def find_differences(run: _RankTask, _: ModelSetup) -> list[str]:
     """What is not as the plan says, on this rank."""
     return list(_differences(run, init_device_mesh("cpu", tuple(run.sizes.values()), mesh_dim_names=tuple(run.sizes))))
 

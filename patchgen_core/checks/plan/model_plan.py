@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from torch import nn
 
@@ -12,6 +14,12 @@ from patchgen_core.errors import PatchgenError, Problem, summarize_error
 from patchgen_core.models.model_setup import PlanReader
 from patchgen_core.models.optional_packages import raise_if_missing
 from patchgen_core.parallel_plan.plan import ParallelPlan
+
+
+def make_plan(make: Callable[..., Any], cls: type) -> Any:
+    """What a function makes for a model class: it may ask for the class, whose parameters may have their own names."""
+    asks = any(parameter.default is parameter.empty for parameter in inspect.signature(make).parameters.values())
+    return make(cls) if asks else make()
 
 
 def read_plan(plan: object, readers: Sequence[PlanReader]) -> ParallelPlan:

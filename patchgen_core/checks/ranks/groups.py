@@ -27,7 +27,7 @@ class RankRequest:
     """Something for all ranks to do.
 
     Attributes:
-        function: ``package.module:function`` of what does it, given the task.
+        function: ``package.module:function`` of what does it, given the task and what the set-ups declare.
         task: a pickle, which needs the modules of ``texts``.
         texts: module, path and text of modules to import from a text.
         setups: references of functions that set up models.
@@ -45,7 +45,8 @@ def start_server() -> None:
 
 
 def ask_ranks(function: str, task: object, size: int, time_limit: float, setups: tuple[str, ...] = ()) -> list[Any]:
-    """What the ``package.module:function`` makes of a task, on each of so many ranks.
+    """What the ``package.module:function`` makes of a task, on each of so many ranks; it is given what the set-ups
+    declare as well.
 
     Raises:
         RanksFailed: one failed, or they took longer than ``time_limit`` seconds.

@@ -1,0 +1,208 @@
+"""What ranks came to beside what one process did, tensor by tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from patchgen_core.checks.result import RIGHT, TENSORS, Table
+from patchgen_core.checks.sharded.task import STEPS, Trained
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.model_run import GRADIENT, NORM, Run
+from patchgen_core.models.run_comparison import ComparedRuns, Difference, compare_runs
+from patchgen_core.project.meshes import Mesh
+
+_COLUMNS = ("tensor", "shape", "relative", "allowed", "verdict")
+_ALMOST = 1e-3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A training on ranks beside that of one process.
+
+    Attributes:
+        batches: those of one step, in their order.
+        eager, truth: one process in float32 and in float64.
+        multiple: how many times the error of eager ranks may be off.
+    """
+
+    ranks: Sequence[Trained]
+    eager: Trained
+    truth: Trained
+    mesh: Mesh
+    batches: Sequence[ToyBatch]
+    multiple: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not self.wrong and not self.unrepeated and not self.unlike
+
+    @property
+    def wrong(self) -> list[Difference]:
+        """The tensors that differ, the worst first."""
+        bad = [difference for difference in self.differences if not difference.is_right]
+        return sorted(bad, key=lambda d: (-d.excess, -d.relative))
+
+    @cached_property
+    def unrepeated(self) -> dict[int, tuple[str, ...]]:
+        """What came out otherwise when the same batches ran again, by rank."""
+        return {rank: trained.unrepeated for rank, trained in enumerate(self.ranks) if trained.unrepeated}
+
+    @cached_property
+    def unlike(self) -> dict[str, list[int]]:
+        """The parameters that got a gradient on some ranks only, with the ranks that have none."""
+        lacking: dict[str, list[int]] = {}
+        for rank, trained in enumerate(self.ranks):
+            for name in trained.without_gradient:
+                lacking.setdefault(name, []).append(rank)
+        return {name: ranks for name, ranks in lacking.items() if len(ranks) < len(self.ranks)}
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """How every tensor compares."""
+        ours = self._values_of_ranks()
+        eager, truth = (Run(self._values_of_one(one, ours)) for one in (self.eager, self.truth))
+        return compare_runs(Run(ours), eager, truth, self.multiple)
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """How many ranks and tensors there are, and how much of what is allowed the worst of these uses."""
+        most = max(d.excess for d in self.differences)
+        counts = {"ranks": float(len(self.ranks)), "tensors": float(len(self.differences))}
+        return {**counts, "largest part of what is allowed": most}
+
+    def factor_of(self, difference: Difference) -> float:
+        """By how much a tensor is too large, where it is a multiple of what it should be; 0 where it is none."""
+        ours = self._values_of_ranks()
+        own = ours.get(difference.name)
+        other = self._values_of_one(self.eager, ours).get(difference.name)
+        if own is None or other is None or own.shape != other.shape or not bool(other.any()):
+            return 0.0
+        wide, theirs = own.double(), other.double()
+        factor = float((wide * theirs).sum() / theirs.square().sum())
+        rest = float((wide - factor * theirs).norm() / theirs.norm())
+        return factor if rest < _ALMOST * max(abs(factor), _ALMOST) else 0.0
+
+    def compare_layers(self) -> Iterator[tuple[str, ComparedRuns]]:
+        """What modules gave for each batch, beside what one process's did."""
+        for number, batch in enumerate(self.batches):
+            first = number % self.mesh.dp * self.mesh.sp
+            parts = [trained.layers[batch.name] for trained in self.ranks[first : first + self.mesh.sp]]
+            eager = self.eager.layers[batch.name]
+            merged = _merge_layers(parts, eager, batch, self.mesh)
+            yield batch.name, ComparedRuns(merged, eager, self.truth.layers[batch.name], self.multiple)
+
+    def tables(self, head: str) -> list[Table]:
+        """All figures, where something differs."""
+        if not self.wrong:
+            return []
+        right = [difference for difference in self.differences if difference.is_right]
+        rows = tuple(_row(difference) for difference in (*self.wrong, *right))
+        return [Table(f"{head}, {self.mesh.name}: {TENSORS}", _COLUMNS, rows)]
+
+    def _values_of_ranks(self) -> dict[str, Tensor | None]:
+        values: dict[str, Tensor | None] = {}
+        for rank, trained in enumerate(self.ranks):
+            values |= {_loss_name(name, rank): loss for name, loss in trained.losses.items()}
+            values |= {_logits_name(name, rank): logits for name, logits in trained.logits.items()}
+        for name, logits in [(n, v) for n, v in values.items() if n.startswith(_LOGITS)]:
+            whole = self.eager.logits[name[len(_LOGITS) + 1 :].partition("'")[0]]
+            start, length = self._slice_of(whole, int(name.rpartition(" ")[2]), _present(logits))
+            values[name] = _present(logits)[:, :length] if start >= 0 else logits
+        return values | self._common_values(self.ranks[0])
+
+    def _values_of_one(self, trained: Trained, ours: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
+        values: dict[str, Tensor | None] = {}
+        for rank, own in enumerate(self.ranks):
+            for name in own.losses:
+                values[_loss_name(name, rank)] = trained.losses[name]
+                whole = trained.logits[name]
+                start, length = self._slice_of(whole, rank, own.logits[name])
+                values[_logits_name(name, rank)] = whole[:, start : start + length] if start >= 0 else whole
+        return values | {name: v for name, v in self._common_values(trained).items() if name in ours}
+
+    def _slice_of(self, whole: Tensor, rank: int, own: Tensor) -> tuple[int, int]:
+        """Where a rank's logits begin in those of the whole sequence, and how many there are but for padding; -1 for a
+        rank whose logits are no slice of these."""
+        own_length, length = own.shape[1], whole.shape[1]
+        if own_length != -(-length // self.mesh.sp):
+            return -1, 0
+        start = rank % self.mesh.sp * own_length
+        return start, max(0, min(own_length, length - start))
+
+    def _common_values(self, trained: Trained) -> dict[str, Tensor | None]:
+        """The gradients and parameters of all ranks. A gradient of zeros is the same as none: it is what a tower gives
+        to take part in what ranks exchange."""
+        gradients = {n: v if v is not None and bool(v.any()) else None for n, v in trained.gradients.items()}
+        norms = [value.double().norm() for value in gradients.values() if value is not None]
+        values: dict[str, Tensor | None] = {NORM: torch.stack(norms).norm() if norms else None}
+        values |= {f"{GRADIENT}{name}": value for name, value in gradients.items()}
+        return values | {f"{name} after {STEPS} steps": value for name, value in trained.parameters.items()}
+
+
+_LOGITS = "logits of "
+
+
+def _loss_name(batch: str, rank: int) -> str:
+    return f"loss of '{batch}' on rank {rank}"
+
+
+def _logits_name(batch: str, rank: int) -> str:
+    return f"{_LOGITS}'{batch}' on rank {rank}"
+
+
+def _present(value: Tensor | None) -> Tensor:
+    assert value is not None
+    return value
+
+
+def _row(d: Difference) -> tuple[str, ...]:
+    figures = (f"{value:.2e}" if value else "0" for value in (d.relative, d.allowed))
+    return (d.name, d.shape, *figures, RIGHT if d.is_right else "differs")
+
+
+def _merge_layers(parts: Sequence[Run], eager: Run, batch: ToyBatch, mesh: Mesh) -> Run:
+    """One run of what the ranks of a sequence kept: their slices, put together. Modules of which these are no slices
+    are left out."""
+    rows, length = batch.inputs["labels"].shape
+    layers = {name: [part.layers[name] for part in parts if name in part.layers] for name in eager.layers}
+    gradients = {
+        name: [part.layer_gradients[name] / mesh.ranks for part in parts if name in part.layer_gradients]
+        for name in eager.layer_gradients
+    }
+    merged = Run(kinds=eager.kinds, layer_inputs={})
+    for kept, whole, into in (
+        (layers, eager.layers, merged.layers),
+        (gradients, eager.layer_gradients, merged.layer_gradients),
+    ):
+        for name, slices in kept.items():
+            value = _merge(slices, whole[name], rows, length) if len(slices) == len(parts) else None
+            if value is not None:
+                into[name] = value
+    return merged
+
+
+def _merge(slices: Sequence[Tensor], whole: Tensor, rows: int, length: int) -> Tensor | None:
+    first = slices[0]
+    if len(slices) == 1 or first.shape == whole.shape:
+        return first
+    own = -(-length // len(slices))
+    if whole.shape[0] == rows * length and first.shape[0] == rows * own:  # tokens of all rows behind each other
+        unflat = torch.cat([part.view(rows, own, *part.shape[1:]) for part in slices], dim=1)
+        return unflat[:, :length].flatten(0, 1)
+    other = [dim for dim, sizes in enumerate(zip(first.shape, whole.shape)) if len(set(sizes)) > 1]
+    if first.dim() != whole.dim() or len(other) != 1 or first.shape[other[0]] * len(slices) < whole.shape[other[0]]:
+        return None
+    return torch.cat(list(slices), dim=other[0]).narrow(other[0], 0, whole.shape[other[0]])
+
+
+def compare_trained(
+    ranks: Sequence[Trained], eager: Trained, truth: Trained, mesh: Mesh, batches: Sequence[ToyBatch], multiple: float
+) -> Comparison:
+    """The comparison of what ranks came to."""
+    return Comparison(ranks, eager, truth, mesh, batches, multiple)

@@ -1,0 +1,182 @@
+"""Two steps of an optimizer on a few batches: on one process, or on a rank of several that share the model."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+from patchgen_core.checks.sharded.task import LEARNING_RATE, MOMENTUM, STEPS, RankTask, Trained, Training
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.model_run import LOSS, Run, keep_layers
+from patchgen_core.models.model_setup import ModelSetup
+from patchgen_core.models.random_values import reseed
+from patchgen_core.models.toy_models import auto_models, build_model, forget_positions, in_float64, load_state
+from patchgen_core.project.meshes import Mesh
+from patchgen_core.runtime.parallel import (
+    ParallelState,
+    init_parallel_state,
+    parallelize,
+    slice_batch,
+    use_parallel_state,
+)
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Inputs = Mapping[str, Any]
+LOSS_OF, LOGITS_OF = "loss of ", "logits of "
+
+
+def takes_items(model_class: type[PreTrainedModel]) -> bool:
+    """Whether a model can be told by how many labels to divide its loss."""
+    parameters = inspect.signature(model_class.forward).parameters.values()
+    return any(one.kind is one.VAR_KEYWORD or one.name == "num_items_in_batch" for one in parameters)
+
+
+def count_items(batches: Sequence[ToyBatch]) -> int:
+    """How many labels batches have that a model learns from: none for the first token of a row."""
+    return sum(int((batch.inputs["labels"][:, 1:] != -100).sum()) for batch in batches)
+
+
+def train_whole(training: Training, dtype: torch.dtype, keeps_layers: bool = False) -> Trained:
+    """What one process comes to, in a dtype."""
+    with in_float64() if dtype is torch.float64 else nullcontext(), auto_models(training.parts):
+        model = _build(training, dtype)
+        return _Trainer(model, training, training.batches, None, keeps_layers).train()
+
+
+def train_on_rank(task: RankTask, setup: ModelSetup) -> Trained:
+    """What this rank comes to, in float32."""
+    training, mesh = task.training, task.mesh
+    state = _parallel_state(mesh)
+    with use_parallel_state(state), setup.run_time(), auto_models(training.parts):
+        model = _build(training, torch.float32)
+        batches = [_add_inputs(setup, model, batch) for batch in training.batches[state.dp_rank :: mesh.dp]]
+        parallelize(model, state, task.plan)
+        trained = _Trainer(model, training, batches, mesh, task.keeps_layers).train()
+    if dist.get_rank():
+        trained.gradients, trained.parameters = {}, {}
+    return trained
+
+
+@functools.cache
+def _parallel_state(mesh: Mesh) -> ParallelState:
+    return init_parallel_state(mesh.dp, mesh.sp, mesh.ep, device_type="cpu")
+
+
+def _build(training: Training, dtype: torch.dtype) -> PreTrainedModel:
+    model = build_model(training.model_class, training.config, dtype)
+    load_state(model, training.state)
+    return model
+
+
+def _add_inputs(setup: ModelSetup, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:
+    return ToyBatch(batch.name, setup.inputs_for(model, batch.inputs))
+
+
+class _Trainer:
+    """Trains a model as it is: whole, or shared with other ranks of a mesh."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        training: Training,
+        batches: Sequence[ToyBatch],
+        mesh: Mesh | None = None,
+        keeps_layers: bool = False,
+    ) -> None:
+        self.model, self.training, self.batches, self.mesh = model, training, batches, mesh
+        self.keeps_layers = keeps_layers
+        self.parameters = dict(model.named_parameters())
+
+    def train(self) -> Trained:
+        """Run the steps."""
+        trained = Trained()
+        every = [parameter for parameter in self.parameters.values() if parameter.requires_grad]
+        optimizer = torch.optim.SGD(every, LEARNING_RATE, MOMENTUM, foreach=False)
+        for step in range(STEPS):
+            if step == 0:
+                self._first_step(trained)
+            else:
+                self._run_batches()
+            optimizer.step()
+            optimizer.zero_grad()
+        trained.parameters = {name: _whole(parameter) for name, parameter in self.parameters.items()}
+        return trained
+
+    def _first_step(self, trained: Trained) -> None:
+        for batch, output in self._run_batches(trained.layers if self.keeps_layers else None):
+            trained.losses[batch.name] = output[LOSS]
+            trained.logits[batch.name] = output["logits"]
+        if self.mesh is not None:
+            trained.unrepeated = tuple(self._repeat(trained))
+        gradients = {name: p.grad for name, p in self.parameters.items() if p.requires_grad}
+        trained.without_gradient = tuple(name for name, value in gradients.items() if value is None)
+        for name in self._names_on_all_ranks(gradients):
+            value = gradients[name]
+            trained.gradients[name] = None if value is None else _whole(value)
+
+    def _run_batches(self, layers: dict[str, Run] | None = None) -> list[tuple[ToyBatch, dict[str, Tensor]]]:
+        """Forward and backward for each batch; gradients add up."""
+        return [(batch, self._run(batch, layers)) for batch in self.batches]
+
+    def _run(self, batch: ToyBatch, layers: dict[str, Run] | None) -> dict[str, Tensor]:
+        inputs = batch.to(next(self.model.parameters()).dtype, "cpu")
+        inputs |= {"num_items_in_batch": self.training.items} if self.training.items else {}
+        inputs = slice_batch(inputs)
+        forget_positions(self.model)
+        reseed("cpu")
+        kept = layers.setdefault(batch.name, self._empty_run()) if layers is not None else None
+        with keep_layers(self.model, kept) if kept is not None else nullcontext():
+            output = self.model(**inputs)
+            # FSDP takes the mean over all ranks, of which those of a sequence have its share times their number
+            (output[LOSS] * (self.mesh.dp if self.mesh is not None else 1)).backward()
+        return {name: output[name].detach().clone() for name in (LOSS, "logits")}
+
+    def _empty_run(self) -> Run:
+        return Run(kinds={path: type(module).__name__ for path, module in self.model.named_modules()})
+
+    def _repeat(self, trained: Trained) -> Iterator[str]:
+        """Run the batches again, from the same parameters, and tell what is not the same."""
+        before = {name: _local(p.grad) for name, p in self.parameters.items()}
+        self.model.zero_grad(set_to_none=True)
+        for batch, output in self._run_batches():
+            if not torch.equal(output[LOSS], trained.losses[batch.name]):
+                yield f"{LOSS_OF}'{batch.name}'"
+            if not torch.equal(output["logits"], trained.logits[batch.name]):
+                yield f"{LOGITS_OF}'{batch.name}'"
+        for name, parameter in self.parameters.items():
+            one, other = before[name], _local(parameter.grad)
+            if (one is None) != (other is None) or (one is not None and not torch.equal(one, _present(other))):
+                yield f"gradient of {name}"
+
+    def _names_on_all_ranks(self, gradients: Mapping[str, Tensor | None]) -> Iterator[str]:
+        """The parameters of which all ranks have a gradient, or none of them: gathering one asks for all ranks."""
+        if self.mesh is None:
+            yield from gradients
+            return
+        count = torch.tensor([value is not None for value in gradients.values()], dtype=torch.int32)
+        dist.all_reduce(count)
+        yield from (name for name, ranks in zip(gradients, count.tolist()) if ranks in (0, self.mesh.ranks))
+
+
+def _present(value: Tensor | None) -> Tensor:
+    assert value is not None
+    return value
+
+
+def _whole(value: Tensor) -> Tensor:
+    value = value.detach()
+    return value.full_tensor() if isinstance(value, DTensor) else value.clone()
+
+
+def _local(value: Tensor | None) -> Tensor | None:
+    return value.to_local().clone() if isinstance(value, DTensor) else value

@@ -1,0 +1,48 @@
+"""Models that ranks share: what is right is green, and a red run tells where ranks part."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sharded.sharded_runs import CONFIG, compare, problem_of
+
+pytestmark = pytest.mark.torch
+
+
+def test_a_model_that_ranks_share_learns_what_one_process_learns() -> None:
+    result = compare("llama", "fsdp2")
+    assert (result.status, result.errors) == ("clean", ())
+    assert result.figures["ranks"] == 2
+    assert 0 < result.figures["largest part of what is allowed"] <= 1
+    assert result.notes == ("LlamaForCausalLM, batches 'padded', 'packed'",)
+
+
+MLP = "        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))\n        return down_proj"
+IMPORT = "        import torch.distributed as dist\n"
+
+
+def test_what_only_one_rank_computes_otherwise_is_told_with_rank_tensor_and_module() -> None:
+    skew = "return down_proj * (1.5 if dist.is_initialized() and dist.get_rank() else 1)"
+    problem = problem_of(compare("llama", "fsdp2", (MLP, IMPORT + MLP.replace("return down_proj", skew))))
+    assert "LlamaForCausalLM on fsdp2 parts from one process: logits of 'packed' on rank 1, relative error" in problem
+    assert "The first output that differs is that of 'model.layers.0.mlp' (LlamaMLP)" in problem
+    assert "right after 'model.layers.0.mlp.down_proj', where both agree, batch 'packed'." in problem
+
+
+def test_ranks_that_hang_are_told_with_the_collective_and_the_line_of_each() -> None:
+    stuck = (
+        "        if dist.is_initialized() and dist.get_rank() == 0 and x.shape[0] == 2:\n            dist.barrier()\n"
+    )
+    result = compare("llama", "fsdp2", (MLP, IMPORT + stuck + MLP), time_limit=6)
+    (problem,) = result.errors
+    assert problem.message == "training LlamaForCausalLM on 2 ranks takes over 6 s"
+    assert "rank 0 waits in barrier, " in problem.excerpt
+    assert "in forward" in problem.excerpt
+
+
+def test_a_rank_that_raises_is_told() -> None:
+    raising = "        if dist.is_initialized() and dist.get_rank() == 1:\n            raise ValueError('no more')\n"
+    result = compare("llama", "fsdp2", (MLP, IMPORT + raising + MLP))
+    (problem,) = result.errors
+    assert problem.message == "LlamaForCausalLM cannot be trained on 2 ranks: rank 1 fails: ValueError: no more"
+    assert problem.location == CONFIG
