@@ -59,13 +59,13 @@ class Box:
     limits: Limits = Limits()
 
 
-def base_environment(box: Box, home: Path = HOME) -> dict[str, str]:
+def base_environment(box: Box, home: Path = HOME, temporary: Path = HOME.parent) -> dict[str, str]:
     """The variables of a command: none of this process's, which may hold secrets."""
     return {
         "HOME": str(home),
         "LANG": "C.UTF-8",
         "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "TMPDIR": str(home.parent),
+        "TMPDIR": str(temporary),
         "USER": "patchgen",
         **box.environment,
     }

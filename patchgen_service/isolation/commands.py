@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -28,18 +29,28 @@ _SETTINGS = (
 _NETWORK_SETTINGS = ("hosts", "resolv.conf", "pip.conf")
 _DEVICES = ("nvidia*", "kfd", "dri")
 _OPEN_FILES = 4096
-EMPTY_ROOT = Path(tempfile.gettempdir(), "patchgen-empty-root")
+_SECONDS_MORE = 60
+EMPTY_ROOT = Path(tempfile.gettempdir(), f"patchgen-empty-root-{os.getuid()}")
 """A folder with nothing in it, which is the root of containers."""
 
 
-def build_command(kind: Kind, box: Box, arguments: Sequence[str]) -> list[str]:
-    """The argument vector that runs ``arguments`` in a box."""
+def build_command(kind: Kind, box: Box, arguments: Sequence[str], pid_file: Path | None = None) -> list[str]:
+    """The argument vector that runs ``arguments`` in a box.
+
+    A container is no descendant of the command: podman writes into ``pid_file`` which process has it as one.
+    """
     if kind == "bubblewrap":
         return _bubblewrap(box, arguments)
     if kind == "podman":
-        return _podman(box, arguments)
-    variables = base_environment(box, box.folder)
+        return [*_podman(box, pid_file), *_limited(box.limits, arguments)]
+    variables = base_environment(box, box.folder, Path(tempfile.gettempdir()))
     return ["/usr/bin/env", "-i", *_assignments(variables), *_limited(box.limits, arguments)]
+
+
+def remove_container(pid_file: Path) -> None:
+    """Remove the container of a command that :func:`build_command` made, which may have ended long since."""
+    command = ["podman", "rm", "--force", "--ignore", "--time=0", pid_file.parent.name]
+    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _limited(limits: Limits, arguments: Iterable[str]) -> list[str]:
@@ -110,23 +121,31 @@ def _bubblewrap(box: Box, arguments: Sequence[str]) -> list[str]:
     return [*command, "--chdir", str(box.folder), "--", *_limited(box.limits, arguments)]
 
 
-def _podman(box: Box, arguments: Sequence[str]) -> list[str]:
+def _podman(box: Box, pid_file: Path | None) -> list[str]:
     """A container without an image: an empty root, and in it only what the box has, as with bubblewrap."""
     limits = box.limits
-    command = ["podman", "run", "--rm", "--init", "--rootfs", "--read-only", "--read-only-tmpfs=false"]
-    command += ["--cap-drop=all", "--security-opt=no-new-privileges", "--userns=keep-id", "--env-host=false"]
+    command = ["podman", "run", "--rm", "--rootfs", "--read-only", "--read-only-tmpfs=false"]
+    command += ["--cap-drop=all", "--security-opt=no-new-privileges", "--env-host=false"]
     command += [
         f"--network={'slirp4netns' if box.has_network else 'none'}",
         "--hostname=patchgen",
         "--log-driver=none",
     ]
     command += [f"--memory={limits.memory}", f"--memory-swap={limits.memory}", f"--pids-limit={limits.processes}"]
+    command += [
+        f"--ulimit=nofile={_OPEN_FILES}:{_OPEN_FILES}",
+        f"--ulimit=nproc={limits.processes}:{limits.processes}",
+    ]
     command += [f"--tmpfs=/tmp:rw,size={limits.disk},mode=1777", f"--shm-size={limits.memory // 2}"]
-    command += [f"--env={assignment}" for assignment in _assignments(base_environment(box, Path("/tmp")))]
+    command += [
+        f"--env={assignment}" for assignment in _assignments(base_environment(box, Path("/tmp"), Path("/tmp")))
+    ]
+    command.append(f"--timeout={int(limits.seconds) + _SECONDS_MORE}")  # where whoever watches it was killed
     for path in _system_paths(box.has_network):
         command.append(f"--volume={path.resolve()}:{path}:ro")
     command += [f"--device={device}" for device in _devices()]
-    command += [f"--volume={path}:{seen}:ro" for path, seen in box.readable.items()]
-    command += [f"--tmpfs={path}:ro,size=4k" for path in _hidden(box)]
+    command += [f"--volume={path}:{seen}:ro" for path, seen in box.readable.items() if path not in box.writable]
+    command += [f"--tmpfs={path}:ro,size=64k,notmpcopyup" for path in _hidden(box)]
     command += [f"--volume={path}:{path}:rw" for path in box.writable]
-    return [*command, f"--workdir={box.folder}", f"{EMPTY_ROOT}:O", *_limited(limits, arguments)]
+    command += [f"--conmon-pidfile={pid_file}", f"--name={pid_file.parent.name}"] if pid_file is not None else []
+    return [*command, f"--workdir={box.folder}", f"{EMPTY_ROOT}:O"]

@@ -8,14 +8,16 @@ import select
 import selectors
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from patchgen_service.isolation.box import MEBIBYTE, Box, Kind, Limits
-from patchgen_service.isolation.commands import build_command
+from patchgen_service.isolation.commands import build_command, remove_container
 from patchgen_service.isolation.process_group import ProcessGroup
 from patchgen_service.isolation.usage import measure_folder, measure_processes
 
@@ -60,6 +62,14 @@ def run_command(
     Raises:
         OSError: the command cannot be started.
     """
+    if kind == "podman":  # which has groups of its own
+        with tempfile.TemporaryDirectory(prefix="patchgen-pid-") as folder:
+            pid_file = Path(folder, "pid")
+            command = build_command(kind, box, arguments, pid_file)
+            try:
+                return _run(None, command, kind, box, take_line, should_stop, pid_file)
+            finally:
+                remove_container(pid_file)
     group = ProcessGroup(box.limits.processes)
     try:
         return _run(group, group.joining(build_command(kind, box, arguments)), kind, box, take_line, should_stop)
@@ -68,12 +78,13 @@ def run_command(
 
 
 def _run(
-    group: ProcessGroup,
+    group: ProcessGroup | None,
     command: list[str],
     kind: Kind,
     box: Box,
     take_line: Callable[[bytes], None],
     should_stop: Callable[[], bool],
+    pid_file: Path | None = None,
 ) -> Exit:
     with subprocess.Popen(
         command,
@@ -82,9 +93,9 @@ def _run(
         stderr=subprocess.PIPE,
         cwd=box.folder if kind == "none" else "/",
         start_new_session=True,
-        env={"PATH": os.environ.get("PATH", os.defpath)},
+        env=_read_variables(kind),
     ) as process:
-        watch = _Watch(process, box, group, should_stop)
+        watch = _Watch(process, box, group, should_stop, pid_file)
         try:
             _read(process, watch, take_line)
         finally:
@@ -92,13 +103,28 @@ def _run(
     return Exit(watch.reason, process.returncode, watch.tail.decode(errors="replace"), watch.message)
 
 
+def _read_variables(kind: Kind) -> dict[str, str]:
+    """What the program that isolates gets of this process's variables; what runs in it gets those of its box."""
+    names = ("HOME", "XDG_RUNTIME_DIR") if kind == "podman" else ()
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        **{name: os.environ[name] for name in names if name in os.environ},
+    }
+
+
 class _Watch:
     """Ends a process with its descendants when that is wanted, or at a limit."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], box: Box, group: ProcessGroup, should_stop: Callable[[], bool]
+        self,
+        process: subprocess.Popen[bytes],
+        box: Box,
+        group: ProcessGroup | None,
+        should_stop: Callable[[], bool],
+        pid_file: Path | None = None,
     ) -> None:
         self._process, self._box, self._group, self._should_stop = process, box, group, should_stop
+        self._pid_file = pid_file
         self._started = time.monotonic()
         self._folders_due = 0.0
         self._before = sum(map(measure_folder, box.writable))
@@ -136,14 +162,14 @@ class _Watch:
 
     def _look(self) -> Reason | None:
         limits, now = self._box.limits, time.monotonic()
-        usage = measure_processes(self._process.pid)
+        usage = measure_processes(self._root())
         for pid in usage.pids[1:2]:  # the first of a namespace, without which the others end
             self._hold(pid)
         if self._should_stop():
             return "stopped"
         if now - self._started > limits.seconds:
             return "seconds"
-        if usage.processes > limits.processes or self._group.was_full():
+        if usage.processes > limits.processes or (self._group is not None and self._group.was_full()):
             return "processes"
         if usage.memory > limits.memory:
             return "memory"
@@ -163,8 +189,9 @@ class _Watch:
 
         What runs in a namespace of its own dies with the first process there, which is gone when all others are.
         """
-        pids = measure_processes(self._process.pid).pids if self._process.poll() is None else ()
-        for pid in pids[:_MOST_HANDLES]:
+        root = self._root()
+        pids = measure_processes(root).pids if root != self._process.pid or self._process.poll() is None else ()
+        for pid in pids[int(root != self._process.pid) : _MOST_HANDLES]:  # podman's own process notes the end
             self._hold(pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -176,6 +203,13 @@ class _Watch:
                 waiting = select.poll()
                 waiting.register(handle, select.POLLIN)
                 waiting.poll(_SECONDS_TO_DIE * 1000)
+
+    def _root(self) -> int:
+        """The process whose descendants are watched: the command, or what podman has begun instead."""
+        if self._pid_file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                return int(self._pid_file.read_text())
+        return self._process.pid
 
     def _hold(self, pid: int) -> None:
         """Have a handle of a process, which stands for no other one even when it is gone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tarfile
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -85,8 +86,11 @@ def test_a_damaged_backup_leaves_an_empty_folder_that_takes_the_next(
 ) -> None:
     backup, damaged, other = tmp_path / "monday.backup", tmp_path / "damaged.backup", tmp_path / "other"
     command(home, "backup", str(backup))
-    damaged.write_bytes(backup.read_bytes()[:-40])
-    assert "it is no backup, or damaged" in command(other, "restore", str(damaged))
+    with tarfile.open(backup) as whole, tarfile.open(damaged, "w:gz") as archive:
+        for member in whole:
+            archive.addfile(member, whole.extractfile(member))
+        archive.addfile(tarfile.TarInfo(f"files/aa/{'a' * 64}"))
+    assert "the file aaaaaaaaaaaa in it is damaged" in command(other, "restore", str(damaged))
     assert list(Store(other / "files").digests()) == []
     command(other, "restore", str(backup))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from patchgen_service.isolation.box import Box
+from patchgen_service.isolation.box import MEBIBYTE, Box, Limits
 from patchgen_service.isolation.commands import build_command
 from patchgen_service.isolation.probe import Isolation, NotIsolated, choose_isolation, find_isolation, probe
 
@@ -56,7 +57,32 @@ def test_nothing_runs_that_is_not_trusted_where_nothing_isolates(
 
 
 def test_container_has_what_the_box_has(tmp_path: Path) -> None:
-    command = build_command("podman", Box(tmp_path, {tmp_path: tmp_path}), ["true"])
+    own, other, hidden = tmp_path / "own", tmp_path / "other", tmp_path / "other" / "secret"
+    hidden.mkdir(parents=True)
+    limits = Limits(seconds=7, memory=64 * MEBIBYTE, processes=9, disk=5 * MEBIBYTE)
+    readable = {own: own, other: Path("/checkout"), tmp_path: tmp_path}
+    box = Box(own, readable, (own,), (hidden,), {"LANG": "C"}, limits=limits)
+    command = build_command("podman", box, ["true", "--rm"], tmp_path / "name" / "pid")
     assert command[:3] == ["podman", "run", "--rm"]
-    assert {"--network=none", "--read-only", "--cap-drop=all", f"--volume={tmp_path}:{tmp_path}:ro"} <= set(command)
-    assert command[-1] == "true"
+    expected = {
+        "--network=none",
+        "--read-only",
+        "--cap-drop=all",
+        "--env-host=false",
+        f"--volume={other}:/checkout:ro",
+        f"--volume={own}:{own}:rw",
+        f"--tmpfs={hidden}:ro,size=64k,notmpcopyup",
+        f"--memory={limits.memory}",
+        "--pids-limit=9",
+        "--timeout=67",
+        "--env=LANG=C",
+        "--env=TMPDIR=/tmp",
+        "--name=name",
+        f"--conmon-pidfile={tmp_path / 'name' / 'pid'}",
+        f"--workdir={own}",
+    }
+    assert expected <= set(command)
+    assert f"--volume={own}:{own}:ro" not in command, "podman takes no path twice"
+    assert command[-3:] == ["--", "true", "--rm"]
+    network = build_command("podman", replace(box, has_network=True), ["true"])
+    assert "--network=slirp4netns" in network
