@@ -15,7 +15,8 @@ import msgspec
 ForgeErrorKind = Literal["authentication", "missing", "refused", "limited", "unavailable"]
 """``limited``: too many requests. ``unavailable``: it answers with an error of its own, nonsense, or not at all."""
 _CONNECT_SECONDS, _ANSWER_SECONDS = 10, 30
-_PAGE = 100
+_PAGE = 50
+"""What Forgejo and Gitea give at most, unless they are told otherwise."""
 _MOST_PAGES = 50
 Shape = TypeVar("Shape")
 

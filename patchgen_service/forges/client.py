@@ -66,6 +66,7 @@ class PullRequest:
     is_fork: bool
     is_open: bool
     url: str
+    is_merged: bool = False
 
 
 class ForgeClient(Protocol):
@@ -98,6 +99,14 @@ class ForgeClient(Protocol):
 
     def open_pull_request(self, branch: str, base: str, title: str, body: str) -> PullRequest:
         """Open a pull request, or change the open one of the same branches."""
+        ...
+
+    def find_pull_request(self, branch: str, base: str) -> PullRequest | None:
+        """The newest pull request of two branches of the repository itself, open or not."""
+        ...
+
+    def close_pull_request(self, number: int, body: str) -> None:
+        """Close a pull request, whose text then says why."""
         ...
 
     def read_pull_request(self, number: int) -> PullRequest:

@@ -39,6 +39,8 @@ class _PullRequest(Struct):
     state: str = "open"
     html_url: str = ""
     body: str | UnsetType | None = UNSET
+    merged: bool = False
+    merged_at: str | None = None  # GitHub's lists have this alone
 
 
 class IssuesClient:
@@ -108,6 +110,19 @@ class IssuesClient:
                 return self._read(request)
         return self._read(self.api.ask("POST", place, _PullRequest, {**content, "head": branch, "base": base}))
 
+    def find_pull_request(self, branch: str, base: str) -> PullRequest | None:
+        """See :class:`~patchgen_service.forges.client.ForgeClient`."""
+        owner = self.name.partition("/")[0]
+        query = {"state": "all", "head": f"{owner}:{branch}", "base": base}  # Forgejo knows the first alone
+        for request in self.api.pages(f"{self.path}/pulls", _PullRequest, **query):
+            if (request.head.ref, request.base.ref) == (branch, base) and not self._read(request).is_fork:
+                return self._read(request)
+        return None
+
+    def close_pull_request(self, number: int, body: str) -> None:
+        """See :class:`~patchgen_service.forges.client.ForgeClient`."""
+        self.api.ask("PATCH", f"{self.path}/pulls/{number}", object, {"state": "closed", "body": body})
+
     def read_pull_request(self, number: int) -> PullRequest:
         """See :class:`~patchgen_service.forges.client.ForgeClient`."""
         return self._read(self.api.ask("GET", f"{self.path}/pulls/{number}", _PullRequest))
@@ -115,5 +130,5 @@ class IssuesClient:
     def _read(self, request: _PullRequest) -> PullRequest:
         head, base = request.head, request.base
         is_fork = head.repo is None or base.repo is None or head.repo.full_name != base.repo.full_name
-        is_open = request.state == "open"
-        return PullRequest(request.number, head.ref, base.ref, head.sha, is_fork, is_open, request.html_url)
+        is_open, is_merged = request.state == "open", request.merged or request.merged_at is not None
+        return PullRequest(request.number, head.ref, base.ref, head.sha, is_fork, is_open, request.html_url, is_merged)

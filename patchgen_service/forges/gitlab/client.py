@@ -108,6 +108,17 @@ class GitlabClient:
         sides = {"source_branch": branch, "target_branch": base}
         return _read(self.api.ask("POST", place, _MergeRequest, {**content, **sides}))
 
+    def find_pull_request(self, branch: str, base: str) -> PullRequest | None:
+        """See :class:`~patchgen_service.forges.client.ForgeClient`."""
+        query: dict[str, str | int] = {"source_branch": branch, "target_branch": base}
+        requests = map(_read, self.api.pages(f"{self.path}/merge_requests", _MergeRequest, **query))
+        return next((request for request in requests if not request.is_fork), None)
+
+    def close_pull_request(self, number: int, body: str) -> None:
+        """See :class:`~patchgen_service.forges.client.ForgeClient`."""
+        content = {"state_event": "close", "description": body}
+        self.api.ask("PUT", f"{self.path}/merge_requests/{number}", object, content)
+
     def read_pull_request(self, number: int) -> PullRequest:
         """See :class:`~patchgen_service.forges.client.ForgeClient`."""
         return _read(self.api.ask("GET", f"{self.path}/merge_requests/{number}", _MergeRequest))
@@ -122,4 +133,5 @@ def _read(request: _MergeRequest) -> PullRequest:
         request.source_project_id != request.target_project_id,
         request.state == "opened",
         request.web_url,
+        request.state == "merged",
     )

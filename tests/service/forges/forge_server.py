@@ -148,6 +148,7 @@ class ForgeServer:
 
     def _page(self, entries: list[Any], query: dict[str, str]) -> tuple[int, Any]:
         size, page = int(query.get("per_page", 30)), int(query.get("page", 1))
+        size = min(int(query.get("limit", 30)), 50) if self.forge == "forgejo" else min(size, 100)
         return 200, entries[(page - 1) * size : page * size]
 
     def _list_statuses(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
@@ -209,7 +210,8 @@ class ForgeServer:
         return 200, self.commit_comments[int(comment) - 1]
 
     def _list_requests(self, query: dict[str, str], content: Any) -> tuple[int, Any]:
-        is_open = [known for known in self.pull_requests if known["state"] in ("open", "opened")]
+        is_all = query.get("state", "all") == "all"
+        is_open = [known for known in self.pull_requests[::-1] if is_all or known["state"] in ("open", "opened")]
         for key in ("source_branch", "target_branch"):
             is_open = [known for known in is_open if key not in query or known[key] == query[key]]
         return self._page(is_open, query)
@@ -233,8 +235,11 @@ class ForgeServer:
         return 201, request
 
     def _edit_request(self, query: dict[str, str], content: Any, number: str) -> tuple[int, Any]:
-        self.pull_requests[int(number) - 1].update(content)
-        return 200, self.pull_requests[int(number) - 1]
+        request = self.pull_requests[int(number) - 1]
+        request.update(content)
+        if request.pop("state_event", "") == "close":
+            request["state"] = "closed"
+        return 200, request
 
     def _get_request(self, query: dict[str, str], content: Any, number: str) -> tuple[int, Any]:
         if int(number) > len(self.pull_requests):
