@@ -143,6 +143,7 @@ class ServiceSettings:
         workers: how many runs are carried out at once by this process; 0 leaves them to other machines.
         isolation: ``auto`` takes what works of ``bubblewrap`` and ``podman``, in this order.
         index_url: the package index that is asked for releases, and that environments are installed from.
+        release_requests: cron expression of when repositories get the pull request for a release; empty for never.
         file: where this was read; none where there was no file.
     """
 
@@ -154,6 +155,7 @@ class ServiceSettings:
     workers: int = 1
     isolation: str = "auto"
     index_url: str = _PACKAGE_INDEX
+    release_requests: str = "0 6 * * 1"
     limits: RunLimits = RunLimits()
     retention: Retention = Retention()
     mail: MailSettings = MailSettings()
@@ -369,6 +371,10 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a table with both 'id' and 'private_key', the path of a PEM file",
     ),
     "port": (lambda port: 0 <= port <= 65535, "a port from 0 to 65535"),
+    "release_requests": (
+        lambda text: not text or len(text.split()) == 5,
+        "a cron expression such as '0 6 * * 1', or empty",
+    ),
     "isolation": (lambda name: name in _ISOLATIONS, f"one of {', '.join(_ISOLATIONS)}"),
     "public_url": (lambda url: not url or _is_url(url, ("http", "https")), "an address that begins with https://"),
     "database": (

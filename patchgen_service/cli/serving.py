@@ -108,6 +108,11 @@ class LateWork:
         if self.jobs is not None:
             self.jobs.approve(approval_id)
 
+    def propose_release(self, repository_id: int, version: str, actor: str) -> None:
+        """Propose a release."""
+        if self.jobs is not None:
+            self.jobs.propose_release(repository_id, version, actor)
+
     def handle_deliveries(self) -> None:
         """Do what webhooks asked for."""
         if self.jobs is not None:

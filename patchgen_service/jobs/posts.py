@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import cast
 
 import httpx
@@ -16,12 +16,12 @@ from patchgen_service.database.tables import Approval, Repository, Run
 from patchgen_service.forges.access import ForgeAccess, open_access
 from patchgen_service.forges.api import ForgeError, make_http_client
 from patchgen_service.forges.client import ForgeClient
-from patchgen_service.git.writing import Author
 from patchgen_service.isolation.box import Kind
 from patchgen_service.isolation.probe import find_isolation
 from patchgen_service.jobs.context import LOG, JobContext, read_clock
+from patchgen_service.jobs.proposals import COMMITTER, Proposer
 from patchgen_service.jobs.run_job import pull_request_ref
-from patchgen_service.jobs.service import Jobs
+from patchgen_service.jobs.service import Chore, Jobs
 from patchgen_service.posting.approving import Workshop, carry_out_approval
 from patchgen_service.posting.queueing import queue_run_posts
 from patchgen_service.posting.sending import Postage, send_due_posts
@@ -33,7 +33,8 @@ SERVICE = "service"
 """The name of the process that does what only one does; workers have others."""
 _SEND_EVERY = 1.0
 _SECONDS_FOR_AN_ANSWER = 30.0
-_COMMITTER = Author("patchgen", "patchgen@localhost")
+_PROPOSE_EVERY = timedelta(minutes=15)
+"""How often it is looked whether a weekly pull request is due, and one tried again that was put off."""
 
 
 def queue_posts_of(
@@ -83,7 +84,16 @@ def make_jobs(
         elsewhere = replace(context, service_url=settings.base_url)
         return Jobs(elsewhere, settings.workers, has_clock=False)
     sender = Sender(context, http)
-    return Jobs(context, settings.workers, approve=sender.approve, others=[sender])
+    proposer = Proposer(context, http)
+    chores = {"proposals": Chore(_PROPOSE_EVERY, proposer.propose_due)}
+    return Jobs(
+        context,
+        settings.workers,
+        chores=chores,
+        approve=sender.approve,
+        propose=proposer.propose,
+        others=[sender],
+    )
 
 
 class Sender:
@@ -118,7 +128,7 @@ class Sender:
             context.open_mirror(repository),
             self._open_client(repository),
             context.store,
-            _COMMITTER,
+            COMMITTER,
             context.settings.base_url,
             pull_request_ref(repository, run),
         )

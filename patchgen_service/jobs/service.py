@@ -14,6 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Approval, Repository, Run, Worker
+from patchgen_service.forges.api import ForgeError
 from patchgen_service.git.errors import GitError
 from patchgen_service.jobs.bisecting import bisect_releases
 from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
@@ -74,6 +75,7 @@ class Jobs:
         has_clock: whether it does what is done by the clock.
         chores: more of that, by name.
         approve: carries out an approval, given its number.
+        propose: proposes a release to a repository, given its number, the version and who wants it.
         others: what else works in threads of its own, and lives as long.
     """
 
@@ -84,9 +86,11 @@ class Jobs:
         has_clock: bool = True,
         chores: Mapping[str, Chore] | None = None,
         approve: Callable[[int], object] = lambda approval: None,
+        propose: Callable[[int, str, str], object] = lambda repository, version, actor: None,
         others: Sequence[Background] = (),
     ) -> None:
         self._context, self._approve, self._has_clock = context, approve, has_clock
+        self._propose = propose
         self._deliveries = DeliveryHandler(context, self)
         self._others = [*others, self._deliveries] if has_clock else others
         self._run_job = RunJob(context)
@@ -164,6 +168,13 @@ class Jobs:
         """Do what webhooks asked for that were stored."""
         self._deliveries.tell()
 
+    def propose_release(self, repository_id: int, version: str, actor: str) -> None:
+        """Propose a release to a repository; what is asked for twice in a minute is done once."""
+        if self._is_started.is_set():
+            job = f"propose {repository_id} {version or '-'} {actor}"
+            minute = f"{self._context.clock():%Y%m%dT%H%M}"
+            self._engine.submit(CHORES, f"propose-{repository_id}-{version}-{minute}", job)
+
     # --- by the clock ---
 
     def _own_chores(self) -> dict[str, Chore]:
@@ -232,9 +243,12 @@ class Jobs:
                 run_schedule(self._context, int(argument))
             elif word == "approve":
                 self._approve(int(argument))
+            elif word == "propose":
+                number, version, actor = argument.split(" ", 2)
+                self._propose(int(number), version.replace("-", ""), actor)
             elif name in self._chores:
                 self._chores[name].action()
-        except (GitError, IndexProblem) as error:
+        except (GitError, ForgeError, IndexProblem) as error:
             LOG.warning("%s: %s", name, error)
             self._try_again(name)
         except Exception:

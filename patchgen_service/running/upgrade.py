@@ -98,21 +98,29 @@ def upgrade_repository(order: RunOrder, mirror: Mirror, place: Workplace) -> Upg
         constraints = _read_text(folder, order.constraints) if order.constraints else ""
         recipe = Recipe(order.python, constraints, order.extras, order.transformers, place.index)
         environment = make_environment(place.environments, recipe, kind, place.install_limits)
-        files: dict[str, bytes] = {}
-        rest: dict[str, list[str]] = {}
-        for project in order.projects:
-            report = _upgrade_project(folder, project, order.transformers, environment, kind, place)
-            files |= _collect(folder, project, report)
-            for cause, config in _list_rest(report):
-                rest.setdefault(cause, []).append(_from_root(project, config))
+        work = upgrade_checkout(folder, order, environment, kind, place)
     except (NotIsolated, InstallFailed, OSError) as error:
         raise UpgradeFailed(str(error)) from error
     finally:
         mirror.remove_worktree(folder)
-    changed = {path: content for path, content in files.items() if mirror.read_file(order.sha, path) != content}
+    changed = {path: content for path, content in work.files.items() if mirror.read_file(order.sha, path) != content}
     if constraints and (pinned := pin_release(constraints, order.transformers)) != constraints:
         changed[order.constraints] = pinned.encode()
-    return UpgradeWork(changed, {cause: tuple(dict.fromkeys(configs)) for cause, configs in rest.items()})
+    return UpgradeWork(changed, work.rest)
+
+
+def upgrade_checkout(
+    folder: Path, order: RunOrder, environment: PythonEnvironment, kind: Kind, place: Workplace
+) -> UpgradeWork:
+    """Upgrade the projects of a worktree, in which it is written; an UpgradeFailed as for a repository."""
+    files: dict[str, bytes] = {}
+    rest: dict[str, list[str]] = {}
+    for project in order.projects:
+        report = _upgrade_project(folder, project, order.transformers, environment, kind, place)
+        files |= _collect(folder, project, report)
+        for cause, config in _list_rest(report):
+            rest.setdefault(cause, []).append(_from_root(project, config))
+    return UpgradeWork(files, {cause: tuple(dict.fromkeys(configs)) for cause, configs in rest.items()})
 
 
 def pin_release(constraints: str, version: str) -> str:
@@ -161,8 +169,9 @@ def _collect(folder: Path, project: str, report: _Report) -> Iterator[tuple[str,
     for path in (*report.applied.written, *report.applied.generated):
         name = _from_root(project, path)
         file = folder / name
-        inside = not PurePosixPath(name).is_absolute() and file.resolve() == folder.resolve() / name
-        if inside and file.is_file() and file.stat().st_size <= _LARGEST_FILE:
+        if "\0" in name or file.resolve() != folder.resolve() / name:
+            continue
+        if file.is_relative_to(folder) and file.is_file() and file.stat().st_size <= _LARGEST_FILE:
             yield name, file.read_bytes()
 
 

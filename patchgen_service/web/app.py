@@ -23,6 +23,7 @@ from patchgen_service.web.pages import (
     forge_sign_in,
     lists,
     overview,
+    proposals,
     releases,
     run,
     settings,
@@ -43,7 +44,7 @@ _SENTENCES = {
     429: ("Too many attempts", "Wait a minute, then try again."),
 }
 """What error pages say, by status: a title and a sentence."""
-_PAGES = (overview, run, config, releases, lists, actions, sign_in, forge_sign_in, settings, feeds)
+_PAGES = (overview, run, config, releases, proposals, lists, actions, sign_in, forge_sign_in, settings, feeds)
 _YEAR = 31536000
 
 

@@ -33,6 +33,9 @@ class Work(Protocol):
     def handle_deliveries(self) -> None:
         """Do what webhooks asked for that were stored."""
 
+    def propose_release(self, repository_id: int, version: str, actor: str) -> None:
+        """Propose a release of transformers to a repository as a pull request; the newest where none is named."""
+
 
 class NoWork:
     """Leaves everything to processes that look into the database by themselves."""
@@ -47,6 +50,9 @@ class NoWork:
         """Nothing to do here."""
 
     def handle_deliveries(self) -> None:
+        """Nothing to do here."""
+
+    def propose_release(self, repository_id: int, version: str, actor: str) -> None:
         """Nothing to do here."""
 
 

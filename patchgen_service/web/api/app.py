@@ -7,7 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from patchgen_service.web.api import acting, reading
+from patchgen_service.web.api import acting, proposing, reading
 from patchgen_service.web.site import Site
 
 
@@ -26,6 +26,7 @@ def build_api(site: Site) -> FastAPI:
     api.state.site = site
     api.include_router(reading.router)
     api.include_router(acting.router)
+    api.include_router(proposing.router)
     api.add_exception_handler(RequestValidationError, show_invalid)
     return api
 

@@ -6,6 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from patchgen_service.records.proposals import read_proposal
 from patchgen_service.store import Store
 from patchgen_service.views.patch_debt import ReleaseStudy, read_study
 from patchgen_service.views.releases import read_matrix, read_releases
@@ -27,7 +28,8 @@ def show_matrix(request: Request) -> Response:
         matrix = read_matrix(visit.session, repository)
         store: Store = request.app.state.site.store
         study = read_study(visit.session, store, matrix.runs[-1].id) if matrix.runs else ReleaseStudy()
-    return render(request, "matrix.html", repository=repository, matrix=matrix, study=study)
+        proposal = read_proposal(visit.session, repository.id)
+    return render(request, "matrix.html", repository=repository, matrix=matrix, study=study, proposal=proposal)
 
 
 ROUTES = [
