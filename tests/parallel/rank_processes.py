@@ -16,6 +16,17 @@ import pytest
 
 TIME_LIMIT = 120.0
 MOST_RANKS = 4
+PRELOAD = [
+    "torch.distributed.checkpoint",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor",
+    "torch._dynamo",
+    "patchgen_core.runtime.parallel.sharding",
+    "transformers.models.gpt_oss.modeling_gpt_oss",
+    "transformers.models.llama.modeling_llama",
+    "transformers.models.qwen3_moe.modeling_qwen3_moe",
+]
+"""What the server of the processes imports once for all of them, where it can."""
 
 
 class Ranks:
@@ -23,7 +34,7 @@ class Ranks:
 
     def __init__(self) -> None:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["torch.distributed.tensor", "torch.distributed.fsdp", "transformers"])
+        context.set_forkserver_preload(PRELOAD)
         self._ends: list[Connection] = []
         self._processes = []
         for _ in range(MOST_RANKS):

@@ -160,6 +160,7 @@ def fail_to_save(folder: Path) -> None:
         patch.setattr("safetensors.torch.save_file", save_file)
         with pytest.raises(PatchgenError, match="cannot be written: No space left on device"):
             to_hub_layout(model, folder / "out", max_shard_size="20KB")
+    torch.distributed.barrier()
     assert list(folder.iterdir()) == []
     assert len(calls) == (2 if torch.distributed.get_rank() == 0 else 0)
 

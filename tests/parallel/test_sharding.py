@@ -110,9 +110,7 @@ def own_loss(model: Any, batch: dict[str, Tensor]) -> Tensor:
     """The same of a rank's slice of its batch, over the labels of all ranks."""
     state = get_parallel_state()
     sliced = slice_batch(batch)
-    labels = sliced.get("shift_labels")
-    if labels is None:
-        labels = torch.nn.functional.pad(batch["labels"], (0, 1), value=-100)[:, 1:]
+    labels = sliced.get("shift_labels", batch["labels"][:, 1:])
     return reduce_loss(model(**sliced, use_cache=False).loss, labels, group=state.fsdp_group)
 
 

@@ -28,8 +28,9 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
         return dict(batch)
     tokens = batch["input_ids"] if batch.get("input_ids") is not None else batch["inputs_embeds"]
     rows, length = tokens.shape[:2]
-    padding = sp_padding(length)
     result = dict(batch)
+    labels = _shifted_labels(batch, tokens, ignore_index)
+    padding = sp_padding(length)
     for name, dim, value in (("input_ids", 1, pad_token_id), ("inputs_embeds", 1, 0)):
         if batch.get(name) is not None:
             result[name] = slice_input_tensor(batch[name], dim, padding_value=value)
@@ -42,19 +43,19 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
     for name in _MAX_LENGTHS:
         if batch.get(name) is not None:
             result[name] = max(batch[name], padding)
-    labels = _shifted_labels(batch, ignore_index)
     if labels is not None:
         result["labels"] = result["shift_labels"] = slice_input_tensor(labels, 1, padding_value=ignore_index)
     return result
 
 
-def _shifted_labels(batch: Mapping[str, Any], ignore_index: int) -> Tensor | None:
+def _shifted_labels(batch: Mapping[str, Any], tokens: Tensor, ignore_index: int) -> Tensor | None:
+    """The label of each prediction; None where labels are none of tokens."""
     if batch.get("shift_labels") is not None:
         labels: Tensor = batch["shift_labels"]
         return labels
-    if batch.get("labels") is None:
+    if batch.get("labels") is None or batch["labels"].shape != tokens.shape[:2]:
         return None
-    return F.pad(batch["labels"], (0, 1), value=ignore_index)[:, 1:]
+    return F.pad(batch["labels"], (0, 1), value=ignore_index)[:, 1:].contiguous()
 
 
 def _pad_positions(position_ids: Tensor | None, rows: int, length: int, padding: int, device: torch.device) -> Tensor:
