@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         slice_position_embeddings,
         whole_sequence_like,
     )
-    from patchgen_core.runtime.parallel.reduction import clip_gradients, reduce_loss
+    from patchgen_core.runtime.parallel.reduction import clip_gradients, gather_router_logits, reduce_loss
     from patchgen_core.runtime.parallel.sequence import (
         gather_heads_scatter_seq,
         gather_outputs,
@@ -48,6 +48,7 @@ __all__ = [
     "clip_gradients",
     "gather_heads_scatter_seq",
     "gather_outputs",
+    "gather_router_logits",
     "gather_seq_scatter_heads",
     "get_parallel_state",
     "init_parallel_state",
@@ -77,6 +78,7 @@ _HOMES = {
     "clip_gradients": "reduction",
     "gather_heads_scatter_seq": "sequence",
     "gather_outputs": "sequence",
+    "gather_router_logits": "reduction",
     "gather_seq_scatter_heads": "sequence",
     "get_parallel_state": "state",
     "init_parallel_state": "state",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from torch.nn.utils import get_total_norm
 
+from patchgen_core.runtime.parallel.collectives import gather_dimension
 from patchgen_core.runtime.parallel.sequence import sp_group_of
+from patchgen_core.runtime.parallel.state import get_parallel_state
 
 
 def reduce_loss(
@@ -53,15 +54,28 @@ def reduce_loss(
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float = float("inf")) -> Tensor:
     """Scale gradients down to a norm of ``max_norm`` over all parameters of all ranks; the norm before, on every rank.
 
-    torch's own ``clip_grad_norm_``, for parameters on more than one mesh, as experts' are.
+    torch's own ``clip_grad_norm_``, for parameters on more than one mesh, as experts' are. Each rank has other parts.
     """
-    by_mesh: dict[DeviceMesh | None, list[nn.Parameter]] = {}
-    for parameter in parameters:
-        if parameter.grad is not None:
-            mesh = parameter.grad.device_mesh if isinstance(parameter.grad, DTensor) else None
-            by_mesh.setdefault(mesh, []).append(parameter)
-    norms = [get_total_norm([p.grad for p in group if p.grad is not None]) for group in by_mesh.values()]
-    total = get_total_norm([norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms])
-    for group in by_mesh.values():
-        clip_grads_with_norm_(group, max_norm, total)
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    parts = [one.to_local() if isinstance(one, DTensor) else one for one in gradients]
+    total = get_total_norm(parts)
+    group = get_parallel_state().fsdp_group
+    if group is not None:
+        dist.all_reduce(square := total.square(), group=group)
+        total = square.sqrt()
+    torch._foreach_mul_(parts, (max_norm / (total + 1e-6)).clamp(max=1.0))
     return total
+
+
+def gather_router_logits(
+    router_logits: Sequence[Tensor], batch_size: int, group: dist.ProcessGroup | None = None
+) -> tuple[Tensor, ...]:
+    """The router logits [B * S, E] of whole sequences, of those [B * S / sp, E] of this rank's slices, for each layer.
+
+    A load-balancing loss is no mean over tokens: it takes those of all slices, and is the same on every rank.
+    """
+    ranks = sp_group_of(group)
+    if ranks is None:
+        return tuple(router_logits)
+    slices = (logits.view(batch_size, -1, logits.shape[-1]) for logits in router_logits)
+    return tuple(gather_dimension(one, 1, ranks).flatten(0, 1) for one in slices)
