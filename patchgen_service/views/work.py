@@ -34,6 +34,7 @@ class PostLine:
     """Something that is to be told elsewhere, and has not been, or could not be."""
 
     id: int
+    repository_id: int
     repository: str
     run_id: str | None
     kind: str
@@ -80,6 +81,7 @@ def _posts(session: Session, visible: Visible) -> tuple[PostLine, ...]:
     query = (
         select(
             Post.id,
+            Post.repository_id,
             Repository.name,
             Post.run_id,
             Post.kind,

@@ -23,6 +23,7 @@ from patchgen_service.web.pages import (
     forge_sign_in,
     lists,
     overview,
+    posts,
     proposals,
     releases,
     run,
@@ -44,7 +45,7 @@ _SENTENCES = {
     429: ("Too many attempts", "Wait a minute, then try again."),
 }
 """What error pages say, by status: a title and a sentence."""
-_PAGES = (overview, run, config, releases, proposals, lists, actions, sign_in, forge_sign_in, settings, feeds)
+_PAGES = (overview, run, config, releases, proposals, posts, lists, actions, sign_in, forge_sign_in, settings, feeds)
 _YEAR = 31536000
 
 
