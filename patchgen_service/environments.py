@@ -17,12 +17,9 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-import patchgen
-import patchgen_core
-import pytest_patchgen
 from patchgen_core.files import text_digest
 from patchgen_service.git.mirror import remove_tree
-from patchgen_service.isolation.box import Box, Kind, Limits, python_folders
+from patchgen_service.isolation.box import Box, Kind, Limits, own_packages, python_folders
 from patchgen_service.isolation.process import run_command
 
 _OWN = "pytest-patchgen"
@@ -205,8 +202,7 @@ def _own_requirements() -> Iterator[str]:
 
 def _copy_own(site_packages: Path) -> None:
     """Put this package into an environment in which nothing has been installed yet: no foreign link is followed."""
-    for package in (patchgen, patchgen_core, pytest_patchgen):
-        source = Path(str(package.__file__)).parent
+    for source in own_packages():
         shutil.copytree(source, site_packages / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     own = distribution(_OWN)
     info = site_packages / f"pytest_patchgen-{own.version}.dist-info"

@@ -13,7 +13,9 @@ from pathlib import Path
 from alembic import command
 
 from patchgen_service.database.engine import open_database
-from patchgen_service.database.migrating import FOLDER, make_config, upgrade_database
+from patchgen_service.database.migrating import upgrade_database
+from patchgen_service.database.revisions import FOLDER
+from patchgen_service.database.upgrading import make_config
 
 
 def write_migration(message: str) -> Path:

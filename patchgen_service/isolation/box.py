@@ -6,12 +6,9 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
-
-import patchgen
-import patchgen_core
-import pytest_patchgen
 
 Kind = Literal["bubblewrap", "podman", "none"]
 """How a command is isolated. ``none`` keeps to the environment and the limits, and is for trusted code alone."""
@@ -71,12 +68,15 @@ def base_environment(box: Box, home: Path = HOME, temporary: Path = HOME.parent)
     }
 
 
+def own_packages() -> list[Path]:
+    """The folders of the packages that a gate runs with; not by importing them, for pytest is much to keep."""
+    specs = map(find_spec, ("patchgen", "patchgen_core", "pytest_patchgen"))
+    return [Path(spec.origin).parent for spec in specs if spec is not None and spec.origin]
+
+
 def python_folders() -> dict[Path, Path]:
     """What an isolated process needs to see to run this interpreter with the packages that this process has."""
-    packages = [
-        Path(package.__file__).parent for package in (patchgen, patchgen_core, pytest_patchgen) if package.__file__
-    ]
     installed = [Path(entry) for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages")]
     elsewhere = [path.parents[2] for path in installed if (path.parents[2] / "pyvenv.cfg").exists()]
     prefixes = [Path(sys.prefix), Path(sys.base_prefix), Path(os.path.realpath(sys.executable)).parents[1], *elsewhere]
-    return {path: path for path in dict.fromkeys([*prefixes, *installed, *packages]) if path.exists()}
+    return {path: path for path in dict.fromkeys([*prefixes, *installed, *own_packages()]) if path.exists()}

@@ -21,7 +21,7 @@ from sqlalchemy import Engine, select
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_service.database.copying import copy_database, require_empty
 from patchgen_service.database.engine import open_database
-from patchgen_service.database.migrating import head_revision
+from patchgen_service.database.revisions import head_revision
 from patchgen_service.database.tables import Artifact
 from patchgen_service.store import Store, StoreError
 

@@ -15,7 +15,7 @@ from sqlalchemy import Engine, select, text
 from patchgen_core.errors import PatchgenError
 from patchgen_service.database.copying import copy_database
 from patchgen_service.database.engine import make_transactions, open_database
-from patchgen_service.database.migrating import head_revision
+from patchgen_service.database.revisions import head_revision
 from patchgen_service.database.tables import Base, Repository, Run
 from patchgen_service.records.backups import restore_backup, write_backup
 from patchgen_service.records.baselines import choose_baseline

@@ -12,7 +12,8 @@ from sqlalchemy import Engine, Inspector, inspect, text
 
 from patchgen_core.errors import PatchgenError
 from patchgen_service.database.engine import open_database
-from patchgen_service.database.migrating import FOLDER, head_revision, read_revision, upgrade_database
+from patchgen_service.database.migrating import upgrade_database
+from patchgen_service.database.revisions import FOLDER, head_revision, read_revision
 from patchgen_service.database.tables import Base
 
 
