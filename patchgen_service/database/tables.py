@@ -195,7 +195,7 @@ class Result(Base):
     """
 
     __tablename__ = "result"
-    __table_args__ = (UniqueConstraint("run_id", "key"), Index(None, "key"), Index(None, "config", "item"))
+    __table_args__ = (UniqueConstraint("run_id", "key"), Index(None, "key"), Index(None, "config", "run_id"))
 
     id: Mapped[int] = mapped_column(primary_key=True)
     run_id: Mapped[str] = mapped_column(ForeignKey("run.id", ondelete="CASCADE"))

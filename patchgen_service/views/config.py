@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, case, exists, func, select
 from sqlalchemy.orm import Session
 
 from patchgen_core.checks.registry import place
 from patchgen_core.checks.result import BAD
 from patchgen_service.database.tables import Commit, Environment, Result, Run
 from patchgen_service.views.branch import ConfigKey
-from patchgen_service.views.severity import worst
+from patchgen_service.views.severity import WORST_FIRST, worst_rank
 
 _MOST_RUNS = 400
 _MOST_POINTS = 120
@@ -92,6 +91,22 @@ class ConfigHistory:
 
 def read_config(session: Session, repository_id: int, branch: str, key: ConfigKey) -> ConfigHistory | None:
     """The last runs of a config on a branch; None where there are none."""
+    last = {run.id: run for run in _last_runs(session, repository_id, branch, key)}
+    statuses = _statuses(session, key, last)
+    runs = {number: replace(run, statuses=statuses[number]) for number, run in last.items()}
+    if not runs:
+        return None
+    checks = sorted({check for own in statuses.values() for check in own}, key=place)
+    series = _series(session, key, list(runs.values()))
+    return ConfigHistory(key, branch, tuple(checks), tuple(runs.values()), _turns(session, key, runs), series)
+
+
+def _of_config(key: ConfigKey) -> tuple[ColumnElement[bool], ...]:
+    return Result.config == key.config, Result.project == key.project, Result.path == key.path
+
+
+def _last_runs(session: Session, repository_id: int, branch: str, key: ConfigKey) -> list[ConfigRun]:
+    """The last runs that a config was in, oldest first, without its statuses."""
     query = (
         select(
             Run.id,
@@ -100,90 +115,54 @@ def read_config(session: Session, repository_id: int, branch: str, key: ConfigKe
             Commit.subject,
             Commit.author,
             Run.branch,
-            Environment.device,
-            Result.check,
-            Result.item,
-            Result.status,
-            Result.headline,
-            Result.causes,
-            Result.id.label("result_id"),
+            func.coalesce(Environment.device, "cpu"),
         )
-        .join(Run, Run.id == Result.run_id)
         .join(Commit, Commit.id == Run.commit_id)
         .outerjoin(Environment, Environment.id == Run.environment_id)
-        .where(*_of_config(repository_id, branch, key))
-        .where(Result.run_id.in_(_last_runs(session, repository_id, branch, key)))
-        .order_by(Run.number, Result.id)
-    )
-    rows = session.execute(query).all()
-    if not rows:
-        return None
-    runs = _runs(rows)
-    series = _series(session, repository_id, branch, key, list(runs.values()))
-    checks = sorted({row.check for row in rows}, key=place)
-    return ConfigHistory(key, branch, tuple(checks), tuple(runs.values()), _turns(rows, runs), series)
-
-
-def _of_config(repository_id: int, branch: str, key: ConfigKey) -> tuple[ColumnElement[bool], ...]:
-    return (
-        Result.config == key.config,
-        Result.project == key.project,
-        Result.path == key.path,
-        Run.repository_id == repository_id,
-        Run.branch == branch,
-        Run.transformers == "",
-    )
-
-
-def _last_runs(session: Session, repository_id: int, branch: str, key: ConfigKey) -> Sequence[str]:
-    query = (
-        select(Run.id, Run.number)
-        .join(Result, Result.run_id == Run.id)
-        .where(*_of_config(repository_id, branch, key))
-        .distinct()
+        .where(Run.repository_id == repository_id, Run.branch == branch, Run.transformers == "")
+        .where(exists().where(Result.run_id == Run.id, *_of_config(key)))
         .order_by(Run.number.desc())
         .limit(_MOST_RUNS)
     )
-    return session.scalars(query).all()
+    return [ConfigRun(*row, statuses={}) for row in reversed(session.execute(query).all())]
 
 
-def _runs(rows: Iterable[Any]) -> dict[str, ConfigRun]:
-    statuses: dict[str, dict[str, list[str]]] = {}
-    runs: dict[str, ConfigRun] = {}
-    for row in rows:
-        device = row.device or "cpu"
-        runs[row.id] = ConfigRun(row.id, row.created, row.sha, row.subject, row.author, row.branch, device, {})
-        statuses.setdefault(row.id, {}).setdefault(row.check, []).append(row.status)
-    return {
-        number: replace(run, statuses={check: worst(values) for check, values in statuses[number].items()})
-        for number, run in runs.items()
-    }
+def _statuses(session: Session, key: ConfigKey, runs: Collection[str]) -> dict[str, dict[str, str]]:
+    """The worst status of a config in each run, by check."""
+    query = select(Result.run_id, Result.check, worst_rank()).where(Result.run_id.in_(runs), *_of_config(key))
+    statuses: dict[str, dict[str, str]] = {}
+    for run_id, check, rank in session.execute(query.group_by(Result.run_id, Result.check)):
+        statuses.setdefault(run_id, {})[check] = WORST_FIRST[rank]
+    return statuses
 
 
-def _turns(rows: Iterable[Any], runs: Mapping[str, ConfigRun]) -> tuple[Turn, ...]:
-    last: dict[str, bool] = {}
-    turns = []
-    for row in rows:
-        if row.status == "skipped":
-            continue
-        is_bad = row.status in BAD
-        if is_bad is not last.get(row.item, False):
-            turns.append(
-                Turn(runs[row.id], row.check, row.item, is_bad, row.headline, tuple(row.causes), row.result_id)
-            )
-        last[row.item] = is_bad
-    return tuple(reversed(turns))
+def _turns(session: Session, key: ConfigKey, runs: Mapping[str, ConfigRun]) -> tuple[Turn, ...]:
+    """Where an item is red and was not in the run before, or the other way round; newest first."""
+    is_bad = case((Result.status.in_(BAD), 1), else_=0)
+    before = func.lag(is_bad, 1, 0).over(partition_by=Result.item, order_by=(Run.number, Result.id))
+    steps = (
+        select(Result.id, Run.number, is_bad.label("is_bad"), before.label("before"))
+        .join(Run, Run.id == Result.run_id)
+        .where(Result.run_id.in_(runs), *_of_config(key), Result.status != "skipped")
+        .subquery()
+    )
+    query = (
+        select(Result.run_id, Result.check, Result.item, steps.c.is_bad, Result.headline, Result.causes, Result.id)
+        .join(steps, steps.c.id == Result.id)
+        .where(steps.c.is_bad != steps.c.before)
+        .order_by(steps.c.number.desc(), Result.id.desc())
+    )
+    return tuple(
+        Turn(runs[run_id], check, item, bool(is_bad), headline, tuple(causes), number)
+        for run_id, check, item, is_bad, headline, causes, number in session.execute(query)
+    )
 
 
-def _series(
-    session: Session, repository_id: int, branch: str, key: ConfigKey, runs: Sequence[ConfigRun]
-) -> tuple[Series, ...]:
+def _series(session: Session, key: ConfigKey, runs: Sequence[ConfigRun]) -> tuple[Series, ...]:
     step = -(-len(runs) // _MOST_POINTS)
     chosen = {run.id: run for run in reversed(runs[::-1][::step])} if runs else {}
-    query = (
-        select(Result.run_id, Result.item, Result.figures)
-        .where(Result.config == key.config, Result.project == key.project, Result.path == key.path)
-        .where(Result.run_id.in_(chosen), Result.check == "parity")
+    query = select(Result.run_id, Result.item, Result.figures).where(
+        *_of_config(key), Result.run_id.in_(chosen), Result.check == "parity"
     )
     points: dict[tuple[str, str, str], list[Point]] = {}
     for run_id, item, figures in session.execute(query):
