@@ -313,6 +313,10 @@ def test_a_class_whose_instances_only_own_code_reads_is_called_by_it_alone(work:
     scaled = "\n\nclass Scaled({}):\n    def forward(self, x):\n        return super().forward(x, past=x)\n"
     assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + scaled.format("Model")) == {message: "warning"}
     assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + scaled.format("Block"))[message] == "error"
+    other = "\n\nclass Other:\n    def __init__(self):\n        self.blocks = [{}() for _ in range(2)]\n"
+    other += "\n    def forward(self, x):\n        for block in self.blocks:\n            x = block(x, past=x)\n"
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + other.format("Model")) == {message: "warning"}
+    assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + other.format("Block"))[message] == "error"
     reader = "\n    def swapped(self, function):\n        return function(self.blocks)\n"
     assert weigh(work, block + MODEL_OF_BLOCKS, BLOCKS + reader) == {message: "error", star: "warning"}
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 
-from patchgen_core.checks.contract.instances import Instances
+from patchgen_core.checks.contract.instances import Instances, Read
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.syntax.classes import Class
 from patchgen_core.syntax.inference import Callee, Inference
@@ -97,16 +97,20 @@ class Callers:
         if not method or self.are_outside(dotted):
             return False
         attributes, reads = self.instances.attributes_with(name), self.instances.reads
-        readers = {read.owner for a in attributes for read in reads.get(a, ()) if read.part in ("", method)}
-        for read in reads.get(method, ()):
-            if not read.is_on_self or self._is_of_line(read.owner.partition(".")[0], name):
-                readers.add(read.owner)
-        return bool(attributes) and all(self._is_own(reader) for reader in readers)
+        others = [read for a in attributes for read in reads.get(a, ()) if read.part in ("", method)]
+        others = [read for read in others if not self._is_own(read.owner) and self._may_be(read.node, read, name)]
+        by_name = [read for read in reads.get(method, ()) if not self._is_own(read.owner)]
+        others += [read for read in by_name if self._may_be(read.node.value, read, name)]
+        return bool(attributes) and not others
 
-    def _is_of_line(self, name: str, other: str) -> bool:
-        """Whether one of two classes derives from the other, or they are the same."""
-        lines = [self._inference.bases(cls) for cls in map(self._inference.class_of, (name, other)) if cls is not None]
-        return any({name, other} <= {cls.name for cls in line if cls is not None} for line in lines)
+    def _may_be(self, node: ast.expr, read: Read, name: str) -> bool:
+        """Whether an expression may be an instance of a class, of a base of it or of one that derives from it."""
+        scope = self._module.scope_of(read.function)
+        values = self._inference.values(node, scope) if scope is not None else ()
+        cls = self._inference.class_of(name)
+        if not values or cls is None:
+            return True
+        return any(cls in self._inference.bases(v.cls) or v.cls in self._inference.bases(cls) for v in values)
 
     @cached_property
     def _handed_on(self) -> set[str]:

@@ -9,7 +9,6 @@ from functools import cached_property
 
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import FUNCTIONS, Function, all_methods, called_name, last_name
-from patchgen_core.syntax.signatures import instance_name
 
 
 @dataclass(frozen=True)
@@ -18,13 +17,15 @@ class Read:
 
     Attributes:
         owner: the function or ``Class.method`` that reads it.
+        function: the definition of the owner.
+        node: the attribute.
         part: the one attribute of it that is looked at; empty where it is called or handed on.
-        is_on_self: whether it is read through the method's own instance or ``super()``.
     """
 
     owner: str
+    function: Function
+    node: ast.Attribute
     part: str
-    is_on_self: bool
 
 
 class Instances:
@@ -56,14 +57,13 @@ class Instances:
         return attributes - {""}
 
     @cached_property
-    def reads(self) -> dict[str, set[Read]]:
+    def reads(self) -> dict[str, list[Read]]:
         """Who reads each attribute, but for classes that nothing uses."""
-        reads: dict[str, set[Read]] = {}
+        reads: dict[str, list[Read]] = {}
         for owner, function in self.functions():
             if not self.is_unused(owner.partition(".")[0]):
                 for node, part in _read_attributes(function):
-                    is_on_self = "." in owner and _is_on_instance(node, function)
-                    reads.setdefault(node.attr, set()).add(Read(owner, part, is_on_self))
+                    reads.setdefault(node.attr, []).append(Read(owner, function, node, part))
         return reads
 
     def functions(self) -> Iterator[tuple[str, Function]]:
@@ -125,10 +125,3 @@ def _whole(node: ast.expr) -> ast.expr:
     while isinstance(node, ast.Subscript):
         node = node.value
     return node
-
-
-def _is_on_instance(node: ast.Attribute, method: Function) -> bool:
-    holder = node.value
-    if isinstance(holder, ast.Call):
-        return called_name(holder) == "super"
-    return isinstance(holder, ast.Name) and holder.id == instance_name(method)
