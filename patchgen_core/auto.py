@@ -124,8 +124,8 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
         entries += _processor_entries(name, None if model_type is None else models[0])
     done = _enter(entries)
     for one in done:
-        for given in one.given if isinstance(one.given, tuple) else (one.given,):
-            _shared.extend(share_conversions(given))
+        for handler_class in one.given if isinstance(one.given, tuple) else (one.given,):
+            _shared.extend(share_conversions(handler_class))
         if one.replaced:
             message = (
                 f"{one.auto_class} gives {_dotted_name(one.given)} for '{one.key}' now, and no longer {one.replaced}"
@@ -250,18 +250,18 @@ def _config_entries(model: _ModelConfigs) -> Iterator[_TableEntry]:
     if own is None or own is model.upstream:
         return
     yield _TableEntry("AutoConfig", table._extra_content, model.model_type, own, lambda: table[model.model_type])
-    known = next((base.model_type for base in _upstream_bases(own)), None)
+    model_type = next((base.model_type for base in _upstream_bases(own)), None)
     for names in (other._reverse_config_mapping for other in _tables()):
-        if known is not None and own.__name__ not in names:
-            yield _TableEntry("", names, own.__name__, known, lambda: known)
+        if model_type is not None and own.__name__ not in names:
+            yield _TableEntry("", names, own.__name__, model_type, lambda: model_type)
 
 
 def _upstream_bases(config: type) -> Iterator[Any]:
     """The config classes of transformers that a config class is or derives from, nearest first."""
     names = _config_table()._mapping
     for base in config.__mro__:
-        known = names.get(base.__dict__.get("model_type"))
-        if known == base.__name__ and base.__module__.startswith("transformers."):
+        upstream_config = names.get(base.__dict__.get("model_type"))
+        if upstream_config == base.__name__ and base.__module__.startswith("transformers."):
             yield base
 
 
@@ -270,20 +270,20 @@ def _upstream_bases(config: type) -> Iterator[Any]:
 
 def _model_entries(model: _ModelConfigs, device_type: str) -> list[_TableEntry]:
     function = MODELING_REGISTRY.get(model.model_type, device_type)
-    known = dict.fromkeys(base.model_type for config in model.configs for base in _upstream_bases(config))
+    model_types = dict.fromkeys(base.model_type for config in model.configs for base in _upstream_bases(config))
     entries: list[_TableEntry] = []
     refused: Exception | None = None
     for auto in _auto_model_classes():
         table = auto._model_mapping
-        names = next((table._model_mapping[name] for name in known if name in table._model_mapping), None)
+        names = next((table._model_mapping[name] for name in model_types if name in table._model_mapping), None)
         try:
-            given = _generated(function, names) if names else None
+            result = _generated(function, names) if names else None
         except _NO_SUCH_ARCHITECTURE as error:
             refused = error
             continue
-        for config in model.configs if given is not None else ():
-            if _takes(given, config, model):
-                entries.append(_model_entry(auto, config, given))
+        for config in model.configs if result is not None else ():
+            if _takes(result, config, model):
+                entries.append(_model_entry(auto, config, result))
     if not entries:
         message = f"the function that MODELING_REGISTRY has for '{model.model_type}' gives no class for any auto class"
         hint = f"It raises {type(refused).__name__}: {refused}" if refused is not None else ""
@@ -291,9 +291,9 @@ def _model_entries(model: _ModelConfigs, device_type: str) -> list[_TableEntry]:
     return entries
 
 
-def _model_entry(auto: Any, config: type, given: object) -> _TableEntry:
+def _model_entry(auto: Any, config: type, model_class: object) -> _TableEntry:
     table = auto._model_mapping
-    return _TableEntry(auto.__name__, table._extra_content, config, given, lambda: table[config])
+    return _TableEntry(auto.__name__, table._extra_content, config, model_class, lambda: table[config])
 
 
 def _generated(function: Callable[..., Any], names: str | tuple[str, ...]) -> type | tuple[type, ...] | None:
@@ -309,16 +309,16 @@ def _generated(function: Callable[..., Any], names: str | tuple[str, ...]) -> ty
 
 def _class(function: Callable[..., Any], architecture: str) -> type | None:
     """The class of a name: what the function gives, or what stands beside that in its module."""
-    given = function(architecture)
-    if not isinstance(given, type) or given.__name__ == architecture:
-        return given if isinstance(given, type) else None
-    beside = vars(sys.modules[given.__module__]).get(architecture)
-    return beside if isinstance(beside, type) and beside.__module__ == given.__module__ else None
+    model_class = function(architecture)
+    if not isinstance(model_class, type) or model_class.__name__ == architecture:
+        return model_class if isinstance(model_class, type) else None
+    beside = vars(sys.modules[model_class.__module__]).get(architecture)
+    return beside if isinstance(beside, type) and beside.__module__ == model_class.__module__ else None
 
 
-def _takes(given: type | tuple[type, ...] | None, config: type, model: _ModelConfigs) -> bool:
+def _takes(classes: type | tuple[type, ...] | None, config: type, model: _ModelConfigs) -> bool:
     """Whether models are made for a config class: it is theirs or derives from it, or transformers pairs them."""
-    for cls in given if isinstance(given, tuple) else (given,):
+    for cls in classes if isinstance(classes, tuple) else (classes,):
         made_for = getattr(cls, "config_class", None)
         upstream = made_for is None or made_for.__module__.startswith("transformers.")
         if upstream and model.upstream is not None and issubclass(config, model.upstream):
@@ -343,15 +343,15 @@ def _processor_entries(name: str, only_for: _ModelConfigs | None) -> list[_Table
     types = [model_type for model_type in names if _before(names, model_type) == name]
     if only_for is not None and only_for.model_type not in types:
         return []
-    given = MODEL_PROCESSOR_REGISTRY.get(name)()
-    _check_processor(name, given)
+    processor = MODEL_PROCESSOR_REGISTRY.get(name)()
+    _check_processor(name, processor)
     # transformers looks for the name among its own first: where it stands, nothing is to be found.
     entries = [_TableEntry("", names, model_type, (), lambda: ()) for model_type in types]
     by_name = partial(auto.processor_class_from_name, name)
-    entries.append(_TableEntry("AutoProcessor", table._extra_content, name, given, by_name))
+    entries.append(_TableEntry("AutoProcessor", table._extra_content, name, processor, by_name))
     for config in (config for model_type in types for config in _model(model_type).configs):
         entries.append(
-            _TableEntry("AutoProcessor", table._extra_content, config, given, partial(table.get, config, None))
+            _TableEntry("AutoProcessor", table._extra_content, config, processor, partial(table.get, config, None))
         )
     return entries
 
@@ -362,11 +362,11 @@ def _before(table: MutableMapping[Any, Any], key: object) -> object:
     return next(changes, table.get(key))
 
 
-def _check_processor(name: str, given: object) -> None:
+def _check_processor(name: str, processor: object) -> None:
     from transformers import ProcessorMixin
 
     who = f"the function that MODEL_PROCESSOR_REGISTRY has for '{name}' gives"
-    if not isinstance(given, type) or not issubclass(given, ProcessorMixin):
-        raise PatchgenError(f"{who} {given!r}, which is no class of processors (ProcessorMixin)")
-    if given.__name__ != name:
-        raise PatchgenError(f"{who} {_dotted_name(given)}: AutoProcessor finds it only if '{name}' is its name")
+    if not isinstance(processor, type) or not issubclass(processor, ProcessorMixin):
+        raise PatchgenError(f"{who} {processor!r}, which is no class of processors (ProcessorMixin)")
+    if processor.__name__ != name:
+        raise PatchgenError(f"{who} {_dotted_name(processor)}: AutoProcessor finds it only if '{name}' is its name")

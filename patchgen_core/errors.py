@@ -96,15 +96,15 @@ def display_path(path: str | os.PathLike[str]) -> str:
         relative = os.path.relpath(text)
     except (OSError, ValueError):  # no working directory, or another drive
         return text.replace(os.sep, "/")
-    shown = text if relative.startswith("..") else relative
-    return shown.replace(os.sep, "/")
+    place = text if relative.startswith("..") else relative
+    return place.replace(os.sep, "/")
 
 
 def excerpt(text: str, line: int) -> str:
     """Two lines before and one after a 1-based line of ``text``, with their numbers and a mark."""
     lines = text.split("\n")
-    shown = range(max(line - 2, 1), min(line + 1, len(lines)) + 1)
-    return "\n".join(f"{'>' if n == line else ' '} {n:5} | {lines[n - 1]}" for n in shown)
+    numbers = range(max(line - 2, 1), min(line + 1, len(lines)) + 1)
+    return "\n".join(f"{'>' if n == line else ' '} {n:5} | {lines[n - 1]}" for n in numbers)
 
 
 def list_some(texts: Sequence[str], most: int) -> str:
@@ -118,11 +118,11 @@ def quote_some(names: Sequence[str], most: int) -> str:
     return list_some([f"'{name}'" for name in names], most)
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
-    """The member of ``known`` nearest to ``name``, or None when nothing is near."""
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The member of ``names`` nearest to ``name``, or None when nothing is near."""
     import difflib
 
-    candidates = sorted(set(known))
+    candidates = sorted(set(names))
     lowered = {candidate.lower(): candidate for candidate in reversed(candidates)}
     near = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6) or [
         lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
@@ -130,9 +130,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return near[0] if near else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """A hint that names the nearest known name, or nothing."""
-    match = closest(name, known)
+    match = closest(name, names)
     return f"Did you mean '{match}'?" if match else ""
 
 

@@ -121,11 +121,11 @@ class MonkeyPatcher:
         def decorate(patcher: P) -> P:
             if not callable(patcher):
                 raise PatchgenError(f"register: {patcher!r} cannot be called")
-            known = self._patchers.get((model_type, patch_type))
-            if known is not None and known is not patcher:
+            registered_patcher = self._patchers.get((model_type, patch_type))
+            if registered_patcher is not None and registered_patcher is not patcher:
                 logger.warning(
                     "the '%s' patch of '%s' is registered again: %s takes the place of %s",
-                    *(patch_type, model_type, name_of(patcher), name_of(known)),
+                    *(patch_type, model_type, name_of(patcher), name_of(registered_patcher)),
                 )
             self._patchers[model_type, patch_type] = patcher
             return patcher
@@ -137,10 +137,10 @@ class MonkeyPatcher:
 
         Liger's own are among them. Liger, and torch with it, is imported where its patch type is asked for.
         """
-        known = {*self._patchers}
+        keys = {*self._patchers}
         if patch_type in (None, LIGER):
-            known |= {(name, LIGER) for name in _liger_patchers()}
-        return tuple(sorted(key for key in known if patch_type in (None, key[1])))
+            keys |= {(name, LIGER) for name in _liger_patchers()}
+        return tuple(sorted(key for key in keys if patch_type in (None, key[1])))
 
     def find(self, model_type: str, patch_type: str = LIGER) -> Patcher:
         """The patcher of a pair.
@@ -191,10 +191,10 @@ class MonkeyPatcher:
         key = (_model_type(model), patch_type)
         patcher = self.find(*key)
         arguments, ignored = select_arguments(patcher, {**kwargs, "model": model}, key)
-        given = {name: value for name, value in arguments.items() if name != "model"}
+        options = {name: value for name, value in arguments.items() if name != "model"}
         records = vars(model).setdefault(_RECORDS, _Records())
         if patch_type in records:
-            if records[patch_type].is_same(patcher, given):
+            if records[patch_type].is_same(patcher, options):
                 return AppliedPatch(*key, (), ignored, repeated=True)
             logger.warning("the '%s' patch of this model is applied with other arguments: reverted", patch_type)
             self.revert(model, patch_type)
@@ -205,7 +205,7 @@ class MonkeyPatcher:
         mine = tuple(change for change in changes if id(change.owner) in own)
         process.changes += [change for change in changes if id(change.owner) not in own]
         process.instances.add(model)
-        records[patch_type] = _Record(patcher, given, mine)
+        records[patch_type] = _Record(patcher, options, mine)
         return AppliedPatch(*key, labels_of(changes), ignored)
 
     def revert(self, model: str | nn.Module, patch_type: str = LIGER, force: bool = False) -> tuple[str, ...]:
@@ -258,9 +258,9 @@ class MonkeyPatcher:
         return self._processes.setdefault(key, next(same, None) or _Process())
 
     def _unknown(self, model_type: str, patch_type: str) -> PatchgenError:
-        known = self.registered()
-        types = [kind for name, kind in known if name == model_type]
-        names = [name for name, kind in known if kind == patch_type]
+        entries = self.registered()
+        types = [kind for name, kind in entries if name == model_type]
+        names = [name for name, kind in entries if kind == patch_type]
         near = closest(patch_type, types) if types else closest(model_type, names)
         hints = [f"Did you mean '{near}'?"] if near else []
         if types:
@@ -268,7 +268,7 @@ class MonkeyPatcher:
         elif names:
             hints.append(f"Model types with a '{patch_type}' patch: {', '.join(names)}.")
         else:
-            hints.append(f"Patch types: {', '.join(sorted({kind for _, kind in known})) or 'none'}.")
+            hints.append(f"Patch types: {', '.join(sorted({kind for _, kind in entries})) or 'none'}.")
         hints.append("A patcher is there once the module that registers it has been imported.")
         message = f"there is no '{patch_type}' patch for the model type '{model_type}'"
         return PatchgenError(message, hint=" ".join(hints))
@@ -304,6 +304,6 @@ def _model_type(model: Any) -> str:
 
 
 def _not_applied(what: str, patch_type: str, applied: Iterable[str]) -> PatchgenError:
-    shown = ", ".join(sorted(applied))
-    hint = f"Applied: {shown}." if shown else "None is applied."
+    names = ", ".join(sorted(applied))
+    hint = f"Applied: {names}." if names else "None is applied."
     return PatchgenError(f"the '{patch_type}' patch is not applied to {what}", hint=hint)

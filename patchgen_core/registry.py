@@ -130,9 +130,9 @@ class Registry:
 
     def _devices(self, key: str) -> dict[str, _Registration]:
         if key not in self._entries:
-            known = ", ".join(sorted(self._entries)) or "none"
+            names = ", ".join(sorted(self._entries)) or "none"
             hint = (
-                did_you_mean(key, self._entries) or f"Registered: {known}. Is the package that registers it imported?"
+                did_you_mean(key, self._entries) or f"Registered: {names}. Is the package that registers it imported?"
             )
             raise PatchgenError(f"no {self.key} '{key}' is registered in {self.name}", hint=hint)
         return self._entries[key]
@@ -142,11 +142,11 @@ class Registry:
         if "" in devices:
             return devices[""]
         if device_type is None:
-            known = ", ".join(map(repr, devices))
-            raise PatchgenError(f"the {self.key} '{key}' is registered by device: say which of {known} it is for")
-        for wanted in (device_type, "cuda") if device_type == "cpu" else (device_type,):
-            if wanted in devices:
-                return devices[wanted]
+            choices = ", ".join(map(repr, devices))
+            raise PatchgenError(f"the {self.key} '{key}' is registered by device: say which of {choices} it is for")
+        for candidate in (device_type, "cuda") if device_type == "cpu" else (device_type,):
+            if candidate in devices:
+                return devices[candidate]
         raise self._other_device(key, device_type)
 
     def _other_device(self, key: str, device_type: str) -> PatchgenError:
@@ -186,9 +186,8 @@ def resolve_model_class(
     if isinstance(model_class, type) and model_class.__name__ == architecture:
         share_conversions(model_class)
         return model_class
-    message = (
-        f"the function registered for '{model_type}' gives {_shown(model_class)} for the architecture '{architecture}'"
-    )
+    value = _describe(model_class)
+    message = f"the function registered for '{model_type}' gives {value} for the architecture '{architecture}'"
     raise PatchgenError(message, entry.location, _hint(model_class, architecture))
 
 
@@ -218,10 +217,10 @@ def _asked_for(config: PreTrainedConfig | Mapping[str, Any]) -> tuple[str, str]:
 
 def _check_device(device_type: str) -> None:
     if device_type not in DEVICE_TYPES:
-        known = ", ".join(map(repr, DEVICE_TYPES))
+        choices = ", ".join(map(repr, DEVICE_TYPES))
         near = "cuda" if device_type == "gpu" else ""
         hint = f"Did you mean '{near}'?" if near else did_you_mean(str(device_type), DEVICE_TYPES)
-        raise PatchgenError(f"unknown device_type {device_type!r}; known are {known}", hint=hint)
+        raise PatchgenError(f"unknown device_type {device_type!r}; known are {choices}", hint=hint)
 
 
 def _for(device_type: str) -> str:
@@ -232,7 +231,7 @@ def _brief(config: object) -> str:
     return type(config).__name__ if not isinstance(config, Mapping) else f"keys {sorted(map(str, config))[:8]}"
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return f"the class {value.__module__}.{value.__name__}" if isinstance(value, type) else repr(value)
 
 

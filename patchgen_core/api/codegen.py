@@ -158,13 +158,13 @@ class ModelingCodeGenerator:
         """An error where a file declares patches under ``TYPE_CHECKING``, for this config or one that it extends."""
         values = [value for _, module in _modules_of(path) for value in list(vars(module).values())]
         bases = [Path(value.location.file) for value in values if isinstance(value, PatchConfig)]
-        known = {patch.target for patch in self.config.patches}
+        targets = {patch.target for patch in self.config.patches}
         missing = []
         for file in filter(Path.is_file, dict.fromkeys([path, *bases])):
             owners = {name: value for _, module in _modules_of(file) for name, value in list(vars(module).items())}
             for name, target in hidden_patches(self._sources.get(file)):
                 is_anothers = isinstance(owners.get(name), PatchConfig) and owners[name] is not self.config
-                if target not in known and not (is_anothers and file == path):
+                if target not in targets and not (is_anothers and file == path):
                     missing.append(f"'{target}'")
         if missing:
             message = f"this config lacks the patch of {', '.join(missing)} that its file declares"

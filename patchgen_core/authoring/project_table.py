@@ -133,8 +133,8 @@ def _find_package(base: Path, tables: dict[str, Any]) -> Path:
     namesake = [package for package in packages if package.name == name.lower().replace("-", "_").replace(".", "_")]
     if len(chosen := namesake or packages) == 1:
         return chosen[0]
-    shown = ", ".join(f"'{display_path(package)}'" for package in packages)
-    message = f"which package has the patch configs cannot be told: there are {shown}"
+    paths = ", ".join(f"'{display_path(package)}'" for package in packages)
+    message = f"which package has the patch configs cannot be told: there are {paths}"
     raise PatchgenError(message if packages else f"there is no package in '{display_path(base)}'", hint=_HINT)
 
 

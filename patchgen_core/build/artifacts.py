@@ -192,18 +192,18 @@ def _keeps_diff(project: Project, draft: _Draft) -> bool:
 class _Bases:
     """Upstream's texts as the bases of diffs: those of some drafts, and any other when it is asked for."""
 
-    def __init__(self, project: Project, wanted: Iterable[_Draft]) -> None:
+    def __init__(self, project: Project, drafts: Iterable[_Draft]) -> None:
         self.project = project
-        self._wanted = {self._key(draft): self._raw_text(draft) for draft in wanted}
+        self._raw_texts = {self._key(draft): self._raw_text(draft) for draft in drafts}
         self._texts: dict[tuple[Path, Path], str] = {}
 
     def raw_texts(self) -> list[RawText]:
         """What is to be normalized with the modules."""
-        return list(self._wanted.values())
+        return list(self._raw_texts.values())
 
     def take(self, normalized: Iterable[Normalized]) -> None:
         """Note what became of these."""
-        self._texts |= {key: result.text for key, result in zip(self._wanted, normalized)}
+        self._texts |= {key: result.text for key, result in zip(self._raw_texts, normalized)}
 
     def read(self, draft: _Draft) -> str:
         """The base of a draft's diff; a PatchgenError where ruff cannot run."""
@@ -272,13 +272,13 @@ def _is_allowed(draft: _Draft, complaint: Complaint, problem: Problem) -> bool:
 
 def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     config, line = draft.plan.config, complaint.line
-    shown = excerpt(draft.raw.text, line)
+    line_excerpt = excerpt(draft.raw.text, line)
     where = f"in {config.target_file}, line {line}"
     origin = next((w.origin for w in draft.raw.written if w.first <= line <= w.last), None)
     location = origin.location if origin and origin.location else config.location
     if not complaint.name:
         source = f"{origin.label}: " if origin else ""
-        return Problem(f"{source}not valid Python {where}: {complaint.message}", location, excerpt=shown)
+        return Problem(f"{source}not valid Python {where}: {complaint.message}", location, excerpt=line_excerpt)
     name = complaint.name
     if name in (*draft.plan.excluded, *draft.plan.dropped):
         call = "exclude_from_output" if name in draft.plan.excluded else "drop_import_names"
@@ -286,7 +286,7 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
         user = origin.label if origin else f"upstream's '{owner}'" if owner else "upstream's code"
         message = f"{call} takes '{name}' out, but {user} still uses it {where}"
         hint = "Patch or exclude what uses it, or bind the name yourself."
-        return Problem(message, location if origin else config.location_of(call, name), hint, shown, DANGLING)
+        return Problem(message, location if origin else config.location_of(call, name), hint, line_excerpt, DANGLING)
     if origin is None:
         return None  # undefined in upstream as well
     hint = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
@@ -294,4 +294,4 @@ def _complaint(draft: _Draft, complaint: Complaint) -> Problem | None:
     if name in draft.plan.index.names:
         hint = "It is evaluated when the module is imported: add a helper with add_helper_after, below what it needs."
         message = f"{origin.label}: '{name}' is not defined yet {where}"
-    return Problem(message, location, hint, shown, UNDEFINED)
+    return Problem(message, location, hint, line_excerpt, UNDEFINED)

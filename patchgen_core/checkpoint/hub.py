@@ -142,9 +142,9 @@ def _layout(
     layout: Layout | str | None, conversion: ExpertConversion, model_type: str
 ) -> tuple[Layout, Mapping[str, tuple[str, ...]]]:
     """The layout to write, and the projections that a fused tensor is split into."""
-    known = [str(one) for one in Layout if one is not Layout.NONE]
-    if layout is not None and str(layout) not in known:
-        hint = did_you_mean(str(layout), known) or f"There are {', '.join(known)}."
+    layouts = [str(one) for one in Layout if one is not Layout.NONE]
+    if layout is not None and str(layout) not in layouts:
+        hint = did_you_mean(str(layout), layouts) or f"There are {', '.join(layouts)}."
         raise PatchgenError(f"there is no layout '{layout}'", hint=hint)
     chosen = Layout(str(layout)) if layout is not None else conversion.layout
     if chosen is None or (conversion.unsupported and chosen is conversion.layout):

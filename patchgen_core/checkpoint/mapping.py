@@ -215,10 +215,10 @@ def _config_class(model_type: str) -> Any:
 def _family(model_type: str) -> list[list[str]]:
     """The keys of a type and its parts, then those of each whole that it is a part of, nearest first."""
     if not is_known(model_type):
-        known = _known_types()
+        conversion_types = _known_types()
         raise PatchgenError(
             f"transformers knows no model type '{model_type}'",
-            hint=did_you_mean(model_type, known) or "It is the 'model_type' of the model's config.json.",
+            hint=did_you_mean(model_type, conversion_types) or "It is the 'model_type' of the model's config.json.",
         )
     family = [_type_keys(model_type)]
     whole = model_type if _counts_experts(model_type) else ""

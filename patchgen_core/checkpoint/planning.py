@@ -211,7 +211,7 @@ def _elsewhere(name: str, target: LoadTarget, patterns: Sequence[str]) -> bool:
     layers = [match[0] for one in candidates if (match := re.match(r"(?:[^.]+\.)*?[0-9]+\.", one))]
     if not layers or not _matches_any(candidates, patterns):
         return False
-    return not any(known.startswith(layer) for known in target.tensors for layer in layers)
+    return not any(tensor.startswith(layer) for tensor in target.tensors for layer in layers)
 
 
 def _refuse(target: LoadTarget, outputs: Mapping[str, LoadedTensor], twice: Sequence[tuple[str, str, str]]) -> None:
@@ -220,13 +220,13 @@ def _refuse(target: LoadTarget, outputs: Mapping[str, LoadedTensor], twice: Sequ
         for name, one, other in twice
     ]
     for name, output in outputs.items():
-        wanted = target.tensors[name]
-        if output.shape != tuple(wanted.shape):
-            problems.append(_wrong_shape(name, output, tuple(wanted.shape)))
-        elif output.dtype != wanted.dtype and not {output.dtype, wanted.dtype} <= _CASTABLE:
+        tensor = target.tensors[name]
+        if output.shape != tuple(tensor.shape):
+            problems.append(_wrong_shape(name, output, tuple(tensor.shape)))
+        elif output.dtype != tensor.dtype and not {output.dtype, tensor.dtype} <= _CASTABLE:
             problems.append(
                 Problem(
-                    f"'{name}' is {_dtype(wanted.dtype)} in the model and {_dtype(output.dtype)} in the checkpoint",
+                    f"'{name}' is {_dtype(tensor.dtype)} in the model and {_dtype(output.dtype)} in the checkpoint",
                     hint="Only float64, float32, float16 and bfloat16 are cast to each other. A quantized checkpoint"
                     " must be dequantized first.",
                 )
@@ -237,12 +237,12 @@ def _refuse(target: LoadTarget, outputs: Mapping[str, LoadedTensor], twice: Sequ
         raise PatchgenError.from_problems(problems)
 
 
-def _wrong_shape(name: str, output: LoadedTensor, wanted: tuple[int, ...]) -> Problem:
+def _wrong_shape(name: str, output: LoadedTensor, shape: tuple[int, ...]) -> Problem:
     called = f"'{name}'" if output.origin == name else f"'{name}' (from '{output.origin}')"
     hint = "Was the model built with the checkpoint's configuration?"
-    if len(wanted) == 3 and output.shape == (wanted[0], wanted[2], wanted[1]):
+    if len(shape) == 3 and output.shape == (shape[0], shape[2], shape[1]):
         hint = "The experts are stored transposed: pass converter=create_checkpoint_tensor_converter(model)."
-    return Problem(f"{called} has shape {list(output.shape)}, the model's is {list(wanted)}", hint=hint)
+    return Problem(f"{called} has shape {list(output.shape)}, the model's is {list(shape)}", hint=hint)
 
 
 def missing_problem(model: nn.Module, missing: Sequence[str], unexpected: Sequence[str]) -> Problem:
@@ -285,11 +285,11 @@ def _tied(target: LoadTarget, outputs: dict[str, LoadedTensor]) -> tuple[list[tu
     missing = []
     for name in target.tensors:
         group = target.ties.get(name, (name,))
-        given = [one for one in group if one in outputs]
-        if not given:
+        sources = [one for one in group if one in outputs]
+        if not sources:
             missing.append(name)
-        elif name in outputs and name != given[0]:
-            twins.append((given[0], name))
+        elif name in outputs and name != sources[0]:
+            twins.append((sources[0], name))
     return twins, missing
 
 

@@ -89,8 +89,8 @@ def examine(project: Project | None = None) -> Diagnosis:
 def _packages() -> Iterator[Package]:
     for name, requirement, purpose, extra in _PACKAGES:
         lacks = lacking(requirement)
-        wanted = f"'pytest-patchgen[{extra}]'" if extra else name
-        yield Package(name, installed_version(name), lacks, purpose, f"pip install {wanted}" if lacks else "")
+        package = f"'pytest-patchgen[{extra}]'" if extra else name
+        yield Package(name, installed_version(name), lacks, purpose, f"pip install {package}" if lacks else "")
 
 
 def diagnosis_data(diagnosis: Diagnosis) -> dict[str, Any]:

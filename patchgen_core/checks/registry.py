@@ -128,21 +128,21 @@ def two_checks(name: str) -> PatchgenError:
     return PatchgenError(f"two checks are called '{name}'", None, "Rename the one of your plugin.")
 
 
-def choose_names(known: Iterable[str], texts: Sequence[str]) -> tuple[str, ...]:
+def choose_names(choices: Iterable[str], texts: Sequence[str]) -> tuple[str, ...]:
     """The checks that a user names, separated by commas, in the order of those that there are.
 
     Raises:
         PatchgenError: none is named, or one that is not there; tells the nearest.
     """
-    names = tuple(known)
-    wanted = [name.strip() for text in texts for name in text.split(",") if name.strip()]
-    for name in wanted:
+    names = tuple(choices)
+    requested_names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+    for name in requested_names:
         if name not in names:
             hint = did_you_mean(name, names) or f"There are: {', '.join(names)}."
             raise PatchgenError(f"there is no check '{name}'", None, hint)
-    if not wanted:
+    if not requested_names:
         raise PatchgenError("no check is chosen", None, f"There are: {', '.join(names)}.")
-    return tuple(name for name in names if name in wanted)
+    return tuple(name for name in names if name in requested_names)
 
 
 def place(check: str) -> int:

@@ -214,8 +214,8 @@ def with_paths(record: CheckResult, change: Callable[[str], str]) -> CheckResult
     """A record with each path changed, as for a machine that has the files elsewhere."""
 
     def problem(value: Problem) -> Problem:
-        at, shown = value.location, value.generated
-        snippet = replace(shown, location=location(shown.location)) if shown else None
+        at, generated = value.location, value.generated
+        snippet = replace(generated, location=location(generated.location)) if generated else None
         return replace(value, location=location(at) if at else None, generated=snippet)
 
     def location(value: Location) -> Location:

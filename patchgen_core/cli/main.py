@@ -144,8 +144,8 @@ def _options(arguments: list[str], prog: str) -> argparse.Namespace:
     parser = _parser(prog)
     options = parser.parse_args(["--check", *arguments[1:]] if word == _CHECK else arguments)
     for key in ("select", "ignore"):
-        given = getattr(options, key)
-        setattr(options, key, None if given is None else split_codes(given))
+        value = getattr(options, key)
+        setattr(options, key, None if value is None else split_codes(value))
     _check_usage(parser, options)
     options.contracts = word == _CHECK or options.select is not None or options.ignore is not None
     return options
@@ -175,14 +175,14 @@ def _check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -
             parser.error(message)
 
 
-def _run(options: argparse.Namespace, given: Project | None) -> int:
+def _run(options: argparse.Namespace, default_project: Project | None) -> int:
     """Watch, list, check or generate configs; what that needs is imported for it alone."""
     if options.watch:
         from patchgen_core.cli.watch import watch
 
-        load = (lambda: given) if given is not None else load_project
+        load = (lambda: default_project) if default_project is not None else load_project
         return watch(options, load, lambda project: _select(options, project), make_console(options))
-    project = given or load_project()
+    project = default_project or load_project()
     if options.list:
         from patchgen_core.cli.listing import list_configs
 

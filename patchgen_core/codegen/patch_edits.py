@@ -143,8 +143,10 @@ def _modify(source: SourceFile, node: ast.ClassDef, patches: Sequence[PlannedPat
 
 
 def _class_marker(source: SourceFile, node: ast.ClassDef, patches: Sequence[PlannedPatch]) -> Edit:
-    def names(wanted: bool) -> str:
-        return ", ".join(f"{p.method}.{p.accessor}" if p.accessor else p.method for p in patches if p.added is wanted)
+    def names(is_added: bool) -> str:
+        return ", ".join(
+            f"{p.method}.{p.accessor}" if p.accessor else p.method for p in patches if p.added is is_added
+        )
 
     about = [f"[MODIFIED CLASS] {node.name}"]
     about += [f"Methods patched: {names(False)}"] if names(False) else []

@@ -16,7 +16,7 @@ from patchgen_core.codegen.removal import is_removable
 from patchgen_core.codegen.replacement_names import settle_names
 from patchgen_core.codegen.targets import PlannedHelper, PlannedPatch, Targets
 from patchgen_core.config import arguments
-from patchgen_core.config.arguments import shown
+from patchgen_core.config.arguments import value_text
 from patchgen_core.config.declarations import Allowance, Helper, ImportSpec, Patch
 from patchgen_core.config.replacement import Modules, Replacement, read_replacement
 from patchgen_core.config.spec import PatchConfig
@@ -102,7 +102,7 @@ def list_problems(config: PatchConfig) -> list[Problem]:
     ):
         entries = getattr(config, name)
         if not isinstance(entries, list):
-            problems.append(Problem(f"config.{name} must be a list, not {shown(entries)}", config.location))
+            problems.append(Problem(f"config.{name} must be a list, not {value_text(entries)}", config.location))
             continue
         for entry in entries:
             if not isinstance(entry, kind):
@@ -196,10 +196,10 @@ class _Planner:
     # --- the config as a whole -------------------------------------------------------------------------
 
     def _check_version_and_file(self) -> None:
-        wanted, version = self.config.transformers_version, self.upstream.version
-        if wanted is not None and wanted != version:
+        required, version = self.config.transformers_version, self.upstream.version
+        if required is not None and required != version:
             self._fail(
-                f"this config is for {self.upstream.distribution} {wanted}, but {version} is what there is",
+                f"this config is for {self.upstream.distribution} {required}, but {version} is what there is",
                 self.config.location,
                 "Install that version, or adapt the config and its transformers_version.",
             )

@@ -107,14 +107,14 @@ def _unclear_import(
     node: ast.ImportFrom, bases: Sequence[str], existing: Sequence[str], location: Location, places: ImportPlaces
 ) -> PatchgenError:
     names = ", ".join(alias.name for alias in node.names)
-    shown = f"relative import 'from {'.' * node.level}{node.module or ''} import {names}'"
+    statement = f"relative import 'from {'.' * node.level}{node.module or ''} import {names}'"
     modules = [f"{base}.{node.module or node.names[0].name}" for base in bases]
     if existing:
-        message = f"{shown} names '{modules[0]}' from the config and '{modules[1]}' from the generated module"
+        message = f"{statement} names '{modules[0]}' from the config and '{modules[1]}' from the generated module"
         return PatchgenError(message, location, "There are both: write the one that is meant as an absolute import.")
     if not bases:
-        return PatchgenError(f"{shown} leads out of package '{places.package}'", location)
-    message = f"{shown} names no module: there is no {' and no '.join(repr(module) for module in modules)}"
-    known = {name.rpartition(".")[2]: name for module in modules for name in places.modules_beside(module)}
-    near = closest(modules[0].rpartition(".")[2], known)
-    return PatchgenError(message, location, f"Did you mean '{known[near]}'?" if near else "")
+        return PatchgenError(f"{statement} leads out of package '{places.package}'", location)
+    message = f"{statement} names no module: there is no {' and no '.join(repr(module) for module in modules)}"
+    modules_by_name = {name.rpartition(".")[2]: name for module in modules for name in places.modules_beside(module)}
+    near = closest(modules[0].rpartition(".")[2], modules_by_name)
+    return PatchgenError(message, location, f"Did you mean '{modules_by_name[near]}'?" if near else "")

@@ -55,17 +55,17 @@ def rename_globals(replacement: Replacement, names: Mapping[str, str]) -> Replac
 
     A local of the same name stays; a PatchgenError when one would hide a new name.
     """
-    wanted = {old: new for old, new in names.items() if old != new and replacement.mentions(old)}
-    if not wanted:
+    renames = {old: new for old, new in names.items() if old != new and replacement.mentions(old)}
+    if not renames:
         return replacement
     source = _parse(replacement)
     edits = []
     for reference in find_scopes(source.tree).references:
         node = reference.node
         if isinstance(node, ast.Constant):
-            edits += _annotation_edits(source, reference, wanted)
-        elif node.id in wanted and reference.is_global(node.id):
-            edits.append(_edit(source, reference, wanted[node.id], replacement))
+            edits += _annotation_edits(source, reference, renames)
+        elif node.id in renames and reference.is_global(node.id):
+            edits.append(_edit(source, reference, renames[node.id], replacement))
     return _rewrite(replacement, source, edits)
 
 

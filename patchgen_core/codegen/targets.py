@@ -95,8 +95,8 @@ class Targets:
             raise PatchgenError(f"'{patch.target}' names a method", patch.location, hint)
         if name not in self.index.definitions:
             raise self._unknown(patch, name)
-        known = self.index.definitions[name]
-        nodes = known if len(known) == 1 else last_definitions(self.tree.body, name)
+        definitions = self.index.definitions[name]
+        nodes = definitions if len(definitions) == 1 else last_definitions(self.tree.body, name)
         is_class = isinstance(nodes[0], ast.ClassDef)
         wants_class = patch.kind != "function_replacement"
         if patch.kind != "external" and is_class != wants_class:
@@ -138,12 +138,12 @@ class Targets:
                 "Exclude it and bind the name in a post-import block.",
             )
         kind = "function" if patch.kind == "function_replacement" else "class"
-        known = set(self.index.functions if kind == "function" else self.index.classes)
-        if patch.kind == "external" or closest(name, known) is None:
-            known = set(self.index.definitions)
-        wanted = "class or function" if patch.kind == "external" else kind
-        message = f"upstream {self.module} has no {wanted} '{name}'"
-        return PatchgenError(message, patch.location, did_you_mean(name, known))
+        names = set(self.index.functions if kind == "function" else self.index.classes)
+        if patch.kind == "external" or closest(name, names) is None:
+            names = set(self.index.definitions)
+        kind_name = "class or function" if patch.kind == "external" else kind
+        message = f"upstream {self.module} has no {kind_name} '{name}'"
+        return PatchgenError(message, patch.location, did_you_mean(name, names))
 
     def _resolve_init(self, patch: Patch, nodes: tuple[Definition, ...], replacement: Replacement) -> PlannedPatch:
         for node in nodes:

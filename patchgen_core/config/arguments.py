@@ -33,10 +33,10 @@ def decorated_at(value: Any, location: Location) -> Location:
     return Location(location.file, code.co_firstlineno) if is_inside else location
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value as an error shows it: the same in every run, so without an address."""
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(shown, value))}]"
+        return f"[{', '.join(map(value_text, value))}]"
     if isinstance(value, (str, int, float, type(None))):
         return repr(value)
     return str(getattr(value, "__qualname__", None) or f"an object of type {type(value).__qualname__}")
@@ -51,7 +51,7 @@ def text(label: str, value: Any, location: Location, empty: bool = False) -> str
             raise PatchgenError(f"{label} holds the character {odd[0]!r}", location)
         return value
     kind = "a string" if empty else "a non-empty string"
-    raise PatchgenError(f"{label} must be {kind}, not {shown(value)}", location)
+    raise PatchgenError(f"{label} must be {kind}, not {value_text(value)}", location)
 
 
 def target(call: str, value: Any, location: Location) -> str:
@@ -77,12 +77,12 @@ def name_map(value: Any, location: Location) -> dict[str, str]:
     hint = 'It maps class prefixes, such as {"Qwen3VL": "Qwen3VLMoe"}.'
     _refuse_stub(value)
     if value is not None and not isinstance(value, Mapping):
-        raise PatchgenError(f"name_map: {shown(value)} is not a mapping", location, hint)
+        raise PatchgenError(f"name_map: {value_text(value)} is not a mapping", location, hint)
     names = dict(value or {})
     for name in [*names.keys(), *names.values()]:
         _refuse_stub(name)
         if not is_name(name):
-            raise PatchgenError(f"name_map: {shown(name)} is not a Python name", location, hint)
+            raise PatchgenError(f"name_map: {value_text(name)} is not a Python name", location, hint)
     return names
 
 
@@ -109,7 +109,7 @@ def imported(module: Any, names: Any, alias: Any, from_import: bool | None, loca
     for name in (*(names or ()), *([alias] if alias is not None else [])):
         parts = name.split(" as ") if isinstance(name, str) else [name]
         if len(parts) > 2 or not all(is_name(part.strip() if isinstance(part, str) else part) for part in parts):
-            raise PatchgenError(f"add_import: {shown(name)} is not a name to import", location)
+            raise PatchgenError(f"add_import: {value_text(name)} is not a name to import", location)
     return tuple(names or ())
 
 
@@ -122,7 +122,7 @@ def toy_config(value: Any, location: Location) -> dict[str, Any] | str | None:
         path = text("toy_config", os.fspath(value), location)
         return os.path.normpath(os.path.join(os.path.dirname(location.file), path))
     if not isinstance(value, Mapping):
-        raise PatchgenError(f"toy_config must be a mapping or a path, not {shown(value)}", location)
+        raise PatchgenError(f"toy_config must be a mapping or a path, not {value_text(value)}", location)
     import json
 
     try:
@@ -135,14 +135,14 @@ def toy_config(value: Any, location: Location) -> dict[str, Any] | str | None:
 
 def _refuse_unplain(value: Any) -> Any:
     _refuse_stub(value)
-    raise TypeError(f"it holds {shown(value)}")
+    raise TypeError(f"it holds {value_text(value)}")
 
 
 def multiple(call: str, value: Any, location: Location) -> float:
     """A multiple of an error: a finite number that is not negative."""
     _refuse_stub(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise PatchgenError(f"{call}: a multiple is a number, 0 or more, not {shown(value)}", location)
+        raise PatchgenError(f"{call}: a multiple is a number, 0 or more, not {value_text(value)}", location)
     return float(value)
 
 

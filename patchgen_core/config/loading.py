@@ -160,22 +160,22 @@ class Loader:
         inputs: RecordedInputs,
     ) -> list[LoadedConfig]:
         namespace = modules[module]
-        wanted = name or DEFAULT_NAME
-        value = namespace.get(wanted)
-        configs = {wanted: value} if isinstance(value, PatchConfig) else {}
+        config_name = name or DEFAULT_NAME
+        value = namespace.get(config_name)
+        configs = {config_name: value} if isinstance(value, PatchConfig) else {}
         if name is None:
             others = (ns for other, ns in modules.items() if other != module)
             theirs = {id(config) for ns in others for config in _configs(ns)}
             for key, item in namespace.items():
-                is_new = isinstance(item, PatchConfig) and all(item is not known for known in configs.values())
+                is_new = isinstance(item, PatchConfig) and all(item is not earlier for earlier in configs.values())
                 if is_new and not key.startswith("_") and id(item) not in theirs:
                     configs[key] = item
         if not configs:
             has = [key for key, item in namespace.items() if isinstance(item, PatchConfig)]
             hint = f"It has: {', '.join(has)}." if has else ""
-            message = f"it makes no PatchConfig called '{wanted}'"
-            if wanted in namespace:
-                message = f"'{wanted}' is of type {type(value).__name__}, not a PatchConfig of patchgen"
+            message = f"it makes no PatchConfig called '{config_name}'"
+            if config_name in namespace:
+                message = f"'{config_name}' is of type {type(value).__name__}, not a PatchConfig of patchgen"
             raise PatchgenError(message, Location(str(path)), hint)
         mode: Literal["stubbed", "imported"] = "imported" if reason else "stubbed"
         return [LoadedConfig(path, module, key, item, modules, mode, reason, inputs) for key, item in configs.items()]

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.config.arguments import shown
+from patchgen_core.config.arguments import value_text
 from patchgen_core.config.spec import PatchConfig
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_core.syntax.nodes import FUNCTIONS, Definition, string_lines
@@ -99,7 +99,7 @@ def read_replacement(
     is meant; the getter by default. A PatchgenError when its source cannot be read.
     """
     obj = _plain_definition(definition, accessor, modules)
-    name = shown(obj)
+    name = value_text(obj)
     if isinstance(obj, types.FunctionType):
         if obj.__code__.co_name == "<lambda>":
             raise PatchgenError("cannot read the source of a lambda", location, "Write it as a function with def.")

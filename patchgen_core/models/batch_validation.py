@@ -33,8 +33,8 @@ def why_refused(toy: ToyModel, inputs: Mapping[str, Any]) -> str:
 def _run(toy: ToyModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     reseed("cpu")
     forget_positions(toy.model)
-    given = ToyBatch("", inputs).to(torch.float32, "cpu")
-    output = toy.model(**given)
+    token_batch = ToyBatch("", inputs).to(torch.float32, "cpu")
+    output = toy.model(**token_batch)
     return output if isinstance(output, Mapping) else {}
 
 
@@ -45,7 +45,7 @@ def why_mixed(toy: ToyModel, inputs: Mapping[str, Any], first: int) -> str:
     bare = {name: value for name, value in inputs.items() if name != "labels"}
     ids = bare["input_ids"].clone()
     ids[:, :first] = random_ids(toy, 1, first, seed=2)
-    one, other = (_tokens(_run(toy, bare | {"input_ids": given})) for given in (bare["input_ids"], ids))
+    one, other = (_tokens(_run(toy, bare | {"input_ids": tokens})) for tokens in (bare["input_ids"], ids))
     if one is None or other is None or one.shape[:2] != ids.shape:
         return "it gives nothing for each token, so that nobody can tell whether it keeps packed sequences apart"
     if torch.allclose(one[:, first:], other[:, first:], rtol=_CLOSE, atol=_CLOSE):
@@ -58,7 +58,7 @@ def why_unseen(toy: ToyModel, inputs: Mapping[str, Any], media: Sequence[str]) -
     bare = {name: value for name, value in inputs.items() if name != "labels" or toy.config.is_encoder_decoder}
     for name in media:
         if isinstance(value := bare.get(name), torch.Tensor):
-            one, other = (_tokens(_run(toy, given)) for given in (bare, bare | {name: -value}))
+            one, other = (_tokens(_run(toy, candidate)) for candidate in (bare, bare | {name: -value}))
             if one is None or other is None or torch.equal(one, other):
                 return f"the model does not look at {name}"
     return ""

@@ -133,7 +133,7 @@ def feature_counts(toy: ToyModel, name: str, inputs: Mapping[str, Any], things: 
         return counts
     if things > 1 and all(isinstance(value, torch.Tensor) and len(value) == things for value in inputs.values()):
         alone = [{name: value[i : i + 1] for name, value in inputs.items()} for i in range(things)]
-        each = [sum(_counts(function(**given))) for given in alone]
+        each = [sum(_counts(function(**arguments))) for arguments in alone]
         if sum(each) == sum(counts):
             return each
     if things == 1:

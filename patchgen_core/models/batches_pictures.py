@@ -43,19 +43,19 @@ def _beside_forms(toy: ToyModel) -> Iterator[Form]:
         return
     side = vision_of(toy).side
     if "flattened_patches" in toy.takes:
-        given = {"flattened_patches": _flattened_patches(toy)}
+        inputs = {"flattened_patches": _flattened_patches(toy)}
     else:
-        given = {"pixel_values": random_floats(2, 3, side, side)}
+        inputs = {"pixel_values": random_floats(2, 3, side, side)}
     if "cross_attention_mask" in toy.takes and "aspect_ratio_ids" in toy.takes:
         yield partial(_attended, toy, side)
     elif "image_embeds_position_mask" in toy.takes:
-        yield partial(_marked, toy, given)
+        yield partial(_marked, toy, inputs)
     elif "image_attention_mask" in toy.takes:
         yield partial(_masked, toy, side)
     elif "input_ids" in toy.takes:
-        yield partial(_beside, toy, given, side)
+        yield partial(_beside, toy, inputs, side)
     else:
-        yield partial(_picture_alone, toy, given)
+        yield partial(_picture_alone, toy, inputs)
 
 
 def _text(toy: ToyModel, count: int = 0, token: int | None = None) -> tuple[dict[str, Any], torch.Tensor]:
@@ -67,25 +67,25 @@ def _text(toy: ToyModel, count: int = 0, token: int | None = None) -> tuple[dict
     return text_inputs(toy, ids, torch.ones_like(ids), placed), placed
 
 
-def _beside(toy: ToyModel, given: Mapping[str, Any], side: int) -> Mapping[str, Any]:
+def _beside(toy: ToyModel, stacked: Mapping[str, Any], side: int) -> Mapping[str, Any]:
     """Pictures beside the text, with what else is asked for; two frames each where a video has placeholders."""
     medium = find_medium(toy, "video")
     if medium is None:
         inputs, _ = _text(toy)
     else:
         inputs, _ = _text(toy, 2 * toy.config.num_query_tokens, medium.token)
-        given = {"pixel_values": random_floats(2, 2, 3, side, side)}
+        stacked = {"pixel_values": random_floats(2, 2, 3, side, side)}
     more = {
         "qformer_input_ids": torch.arange(1, 13).reshape(2, 6),
         "bbox": random_floats(*inputs["input_ids"].shape, 4).abs() / 2,
     }
-    return {**inputs, **given, **{name: value for name, value in more.items() if name in toy.takes}}
+    return {**inputs, **stacked, **{name: value for name, value in more.items() if name in toy.takes}}
 
 
-def _picture_alone(toy: ToyModel, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _picture_alone(toy: ToyModel, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """A picture, and what is to be said of it."""
     labels = None if toy.kind == "base" else labels_for(toy, random_ids(toy, 2, _LENGTH), None)
-    return {**given, **({} if labels is None else {"labels": labels}), **switches(toy)}
+    return {**inputs, **({} if labels is None else {"labels": labels}), **switches(toy)}
 
 
 def _attended(toy: ToyModel, side: int) -> Mapping[str, Any]:
@@ -103,10 +103,10 @@ def _attended(toy: ToyModel, side: int) -> Mapping[str, Any]:
     }
 
 
-def _marked(toy: ToyModel, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _marked(toy: ToyModel, picture_inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     """A mask says which places of the text are a picture's."""
     inputs, placed = _text(toy, toy.config.latent_query_num)
-    return {**inputs, **given, "image_embeds_position_mask": placed}
+    return {**inputs, **picture_inputs, "image_embeds_position_mask": placed}
 
 
 def _masked(toy: ToyModel, side: int) -> Mapping[str, Any]:

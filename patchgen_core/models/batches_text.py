@@ -103,10 +103,10 @@ def text_inputs(
 
 def switches(toy: ToyModel) -> dict[str, Any]:
     """No cache, and the routers' logits, so that what balances experts is part of the loss."""
-    given = {"use_cache": False, "output_router_logits": True}
+    inputs = {"use_cache": False, "output_router_logits": True}
     parts = (toy.config, toy.config.get_text_config(decoder=True))
-    passed_on = {name for name in given if "kwargs" in toy.takes and any(hasattr(part, name) for part in parts)}
-    return {name: value for name, value in given.items() if name in toy.takes | passed_on}
+    passed_on = {name for name in inputs if "kwargs" in toy.takes and any(hasattr(part, name) for part in parts)}
+    return {name: value for name, value in inputs.items() if name in toy.takes | passed_on}
 
 
 def padding_token(toy: ToyModel) -> int:
@@ -148,8 +148,8 @@ def _packed_forms(toy: ToyModel) -> Iterator[Form]:
     """
     ids = random_ids(toy, 1, sum(_PACKED))
     positions = torch.cat([torch.arange(length) for length in _PACKED])[None]
-    for given in (*([positions.expand(4, 1, -1)] if has_axes(toy) else []), positions):
-        yield from _with_companions(toy, ids, partial(_packed, toy, ids, given))
+    for position_ids in (*([positions.expand(4, 1, -1)] if has_axes(toy) else []), positions):
+        yield from _with_companions(toy, ids, partial(_packed, toy, ids, position_ids))
 
 
 def _packed(toy: ToyModel, ids: torch.Tensor, positions: torch.Tensor) -> Mapping[str, Any]:

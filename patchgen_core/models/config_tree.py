@@ -57,10 +57,10 @@ def make_default(config_class: type[PreTrainedConfig]) -> PreTrainedConfig:
     """An instance with the class's defaults, and with the parts that it leaves out unless they are given."""
     default = construct(config_class, {})
     missing = (name for name in config_class.sub_configs if getattr(default, name, None) is None)
-    given: dict[str, dict[str, Any]] = {
+    values: dict[str, dict[str, Any]] = {
         name: {} for name in missing if getattr(config_class.sub_configs[name], "model_type", "")
     }
-    return construct(config_class, given) if given else default
+    return construct(config_class, values) if values else default
 
 
 def construct(config_class: type[PreTrainedConfig], values: Mapping[str, Any]) -> PreTrainedConfig:

@@ -41,10 +41,10 @@ def list_implementations(
     own class; None when there are no such slots. The result is "eager", "eager_through_slots" where an op has an eager
     function, and the names of the kernels; "patched" for a module without slots.
     """
-    wanted = set(slots)
-    if not wanted and more is None:
+    pairs = set(slots)
+    if not pairs and more is None:
         return (PATCHED,)
-    names = {name for op, variant, name in kernels if (op, variant) in wanted}
+    names = {name for op, variant, name in kernels if (op, variant) in pairs}
     through = (THROUGH_SLOTS,) if EAGER in names else ()
     return (EAGER, *through, *sorted({*names, *(more or ())} - {EAGER}))
 
@@ -54,9 +54,9 @@ def slots_in(module: ModuleType, classes: tuple[type, ...] = (OpSlot,)) -> dict[
     slots: dict[int, tuple[str, Any]] = {}
     for name, value in vars(module).items():
         rows = [(f"{name}[{key!r}]", one) for key, one in value.items()] if isinstance(value, Mapping) else []
-        for known, one in [(name, value), *rows]:
+        for slot_name, one in [(name, value), *rows]:
             if isinstance(one, classes):
-                slots.setdefault(id(one), (known, one))
+                slots.setdefault(id(one), (slot_name, one))
     return dict(slots.values())
 
 
@@ -97,11 +97,11 @@ def _own_slots_bound(module: ModuleType, implementation: str, bound: BoundSlots)
 
 def _kernel_for(slot: OpSlot, implementation: str) -> Kernel | None:
     """What to bind to a slot; None to leave it unbound."""
-    wanted = EAGER if implementation == THROUGH_SLOTS else implementation
-    known = {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
-    if implementation in (EAGER, PATCHED) or wanted not in known:
+    kernel = EAGER if implementation == THROUGH_SLOTS else implementation
+    kernels = {spec.name for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)}
+    if implementation in (EAGER, PATCHED) or kernel not in kernels:
         return None
-    return KERNEL_REGISTRY.resolve(slot.op_name, wanted, slot.variant)
+    return KERNEL_REGISTRY.resolve(slot.op_name, kernel, slot.variant)
 
 
 def _counting(kernel: Kernel, name: str, calls: dict[str, int]) -> Any:
@@ -119,13 +119,13 @@ def _counting(kernel: Kernel, name: str, calls: dict[str, int]) -> Any:
 def _project_slots_bound(
     module: ModuleType, implementation: str, setup: ModelSetup, bound: BoundSlots
 ) -> Iterator[None]:
-    slots = slots_in(module, tuple(known.cls for known in setup.slot_classes))
+    slots = slots_in(module, tuple(slot_class.cls for slot_class in setup.slot_classes))
     before = [(slot, dict(getattr(slot, "__dict__", {}))) for slot in slots.values()]
     counted: dict[int, str] = {}
     try:
         for name, slot in slots.items():
-            known = setup.slot_class_of(slot)
-            if known is None or not _bind(slot, name, known, implementation, bound):
+            slot_class = setup.slot_class_of(slot)
+            if slot_class is None or not _bind(slot, name, slot_class, implementation, bound):
                 continue
             bound.calls[name] = 0
             counted[id(slot)] = name
@@ -142,17 +142,17 @@ def _project_slots_bound(
                 slot.bind(EAGER)
 
 
-def _bind(slot: Any, name: str, known: SlotClass, implementation: str, bound: BoundSlots) -> bool:
+def _bind(slot: Any, name: str, slot_class: SlotClass, implementation: str, bound: BoundSlots) -> bool:
     """Whether a slot is bound to more than upstream's lines."""
-    names = known.names(slot.op_name, slot.variant)
-    wanted = implementation if implementation in set(names) - {PATCHED, THROUGH_SLOTS} else EAGER
+    names = slot_class.names(slot.op_name, slot.variant)
+    choice = implementation if implementation in set(names) - {PATCHED, THROUGH_SLOTS} else EAGER
     try:
-        slot.bind(wanted)
+        slot.bind(choice)
     except (ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         bound.refusal = bound.refusal or f"cannot be bound to '{name}' here: {reason}"
         return False
-    return wanted != EAGER
+    return choice != EAGER
 
 
 @contextmanager
@@ -199,6 +199,6 @@ def why_not_here(module: ModuleType, implementation: str, setup: ModelSetup | No
     slots = slots_in(module).values()
     specs = [spec for slot in slots for spec in KERNEL_REGISTRY.specs(slot.op_name, slot.variant)]
     reasons = [spec.why_not_here() for spec in specs if spec.name == implementation]
-    if not reasons and not slots_in(module, tuple(known.cls for known in setup.slot_classes)):
+    if not reasons and not slots_in(module, tuple(slot_class.cls for slot_class in setup.slot_classes)):
         raise PatchgenError(f"no slot of {module.__name__} has a kernel '{implementation}'")
     return next(filter(None, reasons), "")

@@ -45,13 +45,13 @@ def _is_as_known(interpreter: Any, tl: Any) -> bool:
 def _keep_dtypes(interpreter: Any) -> None:
     """numpy's dtypes by the names of triton's."""
     find: Callable[[Any], Any] = interpreter._get_np_dtype
-    known: dict[tuple[type, str], Any] = {}
+    converters: dict[tuple[type, str], Any] = {}
 
     def find_known(dtype: Any) -> Any:
         key = (type(dtype), dtype.name)
-        if key not in known:
-            known[key] = find(dtype)
-        return known[key]
+        if key not in converters:
+            converters[key] = find(dtype)
+        return converters[key]
 
     interpreter._get_np_dtype = find_known
 

@@ -248,8 +248,8 @@ def _on_gradient(value: torch.Tensor, note: Callable[[torch.Tensor], None]) -> N
 
 def _keep(path: str, module: nn.Module, run: Run) -> Iterator[Any]:
     def enter(_: nn.Module, args: Any, kwargs: Any) -> None:
-        given = tuple(_copy_to_cpu(value) for _, value in _floating_tensors((args, kwargs)))
-        run.layer_inputs[_nth(path, run.layer_inputs)] = given
+        inputs = tuple(_copy_to_cpu(value) for _, value in _floating_tensors((args, kwargs)))
+        run.layer_inputs[_nth(path, run.layer_inputs)] = inputs
 
     def leave(_: nn.Module, __: Any, output: Any) -> None:
         value = next((value for _, value in _floating_tensors(output)), None)
@@ -264,7 +264,7 @@ def _keep(path: str, module: nn.Module, run: Run) -> Iterator[Any]:
     yield module.register_forward_hook(leave)
 
 
-def _nth(path: str, known: Mapping[str, object]) -> str:
+def _nth(path: str, paths: Mapping[str, object]) -> str:
     """The name of one more call of a module."""
-    times = sum(name == path or name.startswith(f"{path} (") for name in known) + 1
+    times = sum(name == path or name.startswith(f"{path} (") for name in paths) + 1
     return f"{path} ({times})" if times > 1 else path

@@ -148,15 +148,15 @@ class ModelSetup:
     @property
     def all_slot_classes(self) -> tuple[type, ...]:
         """The classes of slots: this package's, and those that were added."""
-        return (OpSlot, *(known.cls for known in self.slot_classes))
+        return (OpSlot, *(slot_class.cls for slot_class in self.slot_classes))
 
     def slot_class_of(self, slot: object) -> SlotClass | None:
         """The added class that a slot is of; None for anything else."""
-        return next((known for known in self.slot_classes if isinstance(slot, known.cls)), None)
+        return next((slot_class for slot_class in self.slot_classes if isinstance(slot, slot_class.cls)), None)
 
     def names_for(self, homes: Collection[str], op_name: str, variant: str) -> set[str] | None:
         """The implementations of a slot whose class and bases have these homes; None when it is of no added class."""
-        for known in self.slot_classes:
-            if known.home in homes:
-                return set(known.names(op_name, variant)) - {EAGER}
+        for slot_class in self.slot_classes:
+            if slot_class.home in homes:
+                return set(slot_class.names(op_name, variant)) - {EAGER}
         return None

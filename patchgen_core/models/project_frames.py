@@ -30,8 +30,8 @@ def project_frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 def describe_frames(frames: Iterable[traceback.FrameSummary]) -> str:
     """The last frames as lines of ``file:line, in function: code``."""
-    shown = list(frames)[-_MOST:]
-    return "\n".join(f"{display_path(one.filename)}:{one.lineno}, in {one.name}: {one.line}" for one in shown)
+    last_frames = list(frames)[-_MOST:]
+    return "\n".join(f"{display_path(one.filename)}:{one.lineno}, in {one.name}: {one.line}" for one in last_frames)
 
 
 def _library_folders() -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def load_function(reference: str, role: Role) -> Callable[..., Any]:
         function: Callable[..., Any] = value
         return function
     lack = "has no" if value is None else f"has a {type(value).__name__} instead of a function"
-    functions = [known for known, own in vars(module).items() if callable(own)]
+    functions = [function_name for function_name, own in vars(module).items() if callable(own)]
     near = did_you_mean(name, functions) or role.signature
     raise PatchgenError(f"{display_path(place)} {lack} '{name}', which {role.purpose}", hint=near)
 
@@ -67,8 +67,8 @@ def _import_module(name: str, role: Role) -> ModuleType:
             raise _unloaded(name, error, role) from error
         parent = error.name.rpartition(".")[0]
         paths = getattr(sys.modules.get(parent), "__path__", None) if parent else sys.path
-        known = [f"{parent}.{module.name}".lstrip(".") for module in pkgutil.iter_modules(paths)]
-        hint = did_you_mean(error.name, known) or f"Python looks in {', '.join(filter(None, paths or sys.path))}."
+        modules = [f"{parent}.{module.name}".lstrip(".") for module in pkgutil.iter_modules(paths)]
+        hint = did_you_mean(error.name, modules) or f"Python looks in {', '.join(filter(None, paths or sys.path))}."
         message = f"there is no module '{error.name}', which '{name}' with the {role.name} is in"
         raise PatchgenError(message, hint=hint) from None
     except Exception as error:

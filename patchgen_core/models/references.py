@@ -97,14 +97,14 @@ class References:
 
     def __init__(self) -> None:
         self._module = ""
-        self._known: dict[tuple[str, str, tuple[Builder, ...], str], Reference] = {}
+        self._cache: dict[tuple[str, str, tuple[Builder, ...], str], Reference] = {}
 
     def get(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> Reference:
         """The reference of a head, as :class:`Reference` makes it."""
         if self._module != head.upstream.__module__:
             self._module = head.upstream.__module__
-            self._known.clear()
+            self._cache.clear()
         key = (head.name, config.to_json_string(use_diff=False), tuple(builders), device)
-        if key not in self._known:
-            self._known[key] = Reference(head, config, builders, device)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = Reference(head, config, builders, device)
+        return self._cache[key]

@@ -52,15 +52,15 @@ class Following(TorchFunctionMode):
         self._remaining: Iterator[Tensor] = iter(choices.indices)
 
     def __torch_function__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
-        result = func(*args, **given)
+        options = kwargs or {}
+        result = func(*args, **options)
         if func not in _TOPK:
             return result
         theirs = next(self._remaining, None)
         if theirs is None or theirs.shape != result.indices.shape:
             return result
-        values = args[0] if args else given["input"]
-        dim = given.get("dim", args[2] if len(args) > 2 else -1)
+        values = args[0] if args else options["input"]
+        dim = options.get("dim", args[2] if len(args) > 2 else -1)
         return _follow(values, result, theirs.to(values.device), dim, self._eps)
 
 

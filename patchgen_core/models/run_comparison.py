@@ -69,9 +69,12 @@ class ComparedRuns:
         Where none comes to a module that ran, it differs.
         """
         patched, eager = self.patched, self.eager
-        known = self.reference.layer_gradients if self.reference is not None else {}
+        reference_gradients = self.reference.layer_gradients if self.reference is not None else {}
         paths = (path for path in reversed(eager.layers) if path in eager.layer_gradients and path in patched.layers)
-        return [_compare(path, patched.layer_gradients, eager.layer_gradients, known, self.multiple) for path in paths]
+        return [
+            _compare(path, patched.layer_gradients, eager.layer_gradients, reference_gradients, self.multiple)
+            for path in paths
+        ]
 
     def kind(self, name: str) -> str:
         """The class of a module."""
@@ -88,21 +91,21 @@ class ComparedRuns:
 
     def inputs_agree(self, name: str) -> bool:
         """Whether a module is given the same as upstream's is; more beside it does not count."""
-        known = self.reference.layer_inputs.get(name, ()) if self.reference is not None else ()
+        inputs_64 = self.reference.layer_inputs.get(name, ()) if self.reference is not None else ()
         ours, theirs = self.patched.layer_inputs.get(name, ()), self.eager.layer_inputs[name]
         if len(ours) < len(theirs):
             return False
         for number, (one, other) in enumerate(zip(ours, theirs)):
             if one.dtype == other.dtype and torch.equal(one, other):
                 continue  # a mask's least number has no counterpart in float64
-            truth = {"": known[number]} if number < len(known) else {}
+            truth = {"": inputs_64[number]} if number < len(inputs_64) else {}
             if not _compare("", {"": one}, {"": other}, truth, self.multiple).is_right:
                 return False
         return True
 
     def _compare_output(self, path: str) -> Difference:
-        known = self.reference.layers if self.reference is not None else {}
-        return _compare(path, self.patched.layers, self.eager.layers, known, self.multiple)
+        layers_64 = self.reference.layers if self.reference is not None else {}
+        return _compare(path, self.patched.layers, self.eager.layers, layers_64, self.multiple)
 
     def _is_called_otherwise(self, path: str) -> bool:
         """Whether a module gets other rows than upstream's inside one that gives the same, as an activation may."""
@@ -125,9 +128,9 @@ def compare_runs(patched: Run, eager: Run, reference: Run | None, multiple: floa
     float64; 0 asks for the same bits, without a reference. A tensor of few elements, whose error can vanish by
     chance, is allowed what the worst tensor is.
     """
-    known = reference.values if reference is not None else {}
+    reference_values = reference.values if reference is not None else {}
     rows = [
-        _compare(name, patched.values, eager.values, known, multiple)
+        _compare(name, patched.values, eager.values, reference_values, multiple)
         for name in eager.values
         if name not in patched.left_out
     ]
@@ -154,8 +157,8 @@ def _compare(
     if not multiple:
         absolute, relative = _error(own, other)
         return Difference(name, shape, dtype, absolute, relative, 0.0)
-    known = reference.get(name)
-    truth = other if known is None or known.shape != theirs.shape else _unbounded(known)
+    reference_value = reference.get(name)
+    truth = other if reference_value is None or reference_value.shape != theirs.shape else _unbounded(reference_value)
     of_eager = _error(other, truth)[1]
     if not math.isfinite(of_eager):  # what eager itself gets wrong without bounds bounds nothing
         truth, of_eager = other, 0.0

@@ -78,9 +78,9 @@ def _build(part: ConfigPart, shared: Shared, overrides: Mapping[str, Any]) -> Pr
     for rule in _RULES:
         values |= rule(RuleInput(part, shared, fixed, values)) | fixed
     for name, below in part.parts.items():
-        given = overrides.get(name, {})
-        is_part = isinstance(given, Mapping)
-        values[name] = _build(below, shared, {**part.own.get(name, {}), **given}) if is_part else given
+        override = overrides.get(name, {})
+        is_part = isinstance(override, Mapping)
+        values[name] = _build(below, shared, {**part.own.get(name, {}), **override}) if is_part else override
     return construct(part.config_class, values)
 
 
@@ -90,12 +90,12 @@ def _own_overrides(part: ConfigPart, overrides: Mapping[str, Any]) -> dict[str, 
     declared = aliases | {stored: name for name, stored in aliases.items() if name in part.fields}
     own: dict[str, Any] = {}
     for name, value in overrides.items():
-        known = name if name in part.fields else declared.get(name, name)
-        if known not in part.fields and known not in part.parts and not hasattr(part.default, known):
+        field_name = name if name in part.fields else declared.get(name, name)
+        if field_name not in part.fields and field_name not in part.parts and not hasattr(part.default, field_name):
             hint = did_you_mean(name, {*part.fields, *part.parts, *aliases})
             raise PatchgenError(f"{part.config_class.__name__} has no field '{name}'", hint=hint)
         if name not in part.parts:
-            own[known] = value
+            own[field_name] = value
     return own
 
 

@@ -39,22 +39,22 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
         own = _own_batches(toy, more)
         batches: dict[str, ToyBatch] = {}
         refused: list[str] = []
-        for wanted in _wanted(toy, refused):
-            batch = own.get(wanted.name) or _first_that_runs(toy, wanted)
+        for request in _batch_requests(toy, refused):
+            batch = own.get(request.name) or _first_that_runs(toy, request)
             if isinstance(batch, ToyBatch):
-                unheeded = unheeded_options(toy, batch.inputs) if wanted.name not in own else []
-                refused += [f"{wanted.name}: its loss takes no notice of {name}" for name in unheeded]
+                unheeded = unheeded_options(toy, batch.inputs) if request.name not in own else []
+                refused += [f"{request.name}: its loss takes no notice of {name}" for name in unheeded]
                 inputs = {name: value for name, value in batch.inputs.items() if name not in unheeded}
-                batches[wanted.name] = replace(batch, inputs=inputs)
+                batches[request.name] = replace(batch, inputs=inputs)
             else:
-                refused.append(f"{wanted.name}: {batch}")
+                refused.append(f"{request.name}: {batch}")
     run = tuple((batches | own).values())
     if not run and not refused:
         refused.append(f"there are no built-in batches for {type(toy.model).__name__}")
     return Batches(run, tuple(refused))
 
 
-def _wanted(toy: ToyModel, refused: list[str]) -> Iterator[WantedBatches]:
+def _batch_requests(toy: ToyModel, refused: list[str]) -> Iterator[WantedBatches]:
     """What the built-in builders want; a line in ``refused`` for a builder that cannot read the configuration."""
     for build in _BUILT_IN:
         try:
@@ -75,10 +75,10 @@ def _preserve_state(toy: ToyModel) -> Iterator[None]:
                 buffer.copy_(value)
 
 
-def _first_that_runs(toy: ToyModel, wanted: WantedBatches) -> ToyBatch | str:
+def _first_that_runs(toy: ToyModel, request: WantedBatches) -> ToyBatch | str:
     """The batch in the first form that the model runs, or why it runs none."""
     reasons = []
-    for form in wanted.forms:
+    for form in request.forms:
         try:
             inputs = form()
         except Exception as error:  # whatever a model says of what it does not take
@@ -86,11 +86,11 @@ def _first_that_runs(toy: ToyModel, wanted: WantedBatches) -> ToyBatch | str:
             continue
         reason = (
             why_refused(toy, inputs)
-            or why_mixed(toy, inputs, wanted.separate)
-            or why_unseen(toy, inputs, wanted.media)
+            or why_mixed(toy, inputs, request.separate)
+            or why_unseen(toy, inputs, request.media)
         )
         if not reason:
-            return ToyBatch(wanted.name, inputs, wanted.covered_by, wanted.as_rank, wanted.seen_in)
+            return ToyBatch(request.name, inputs, request.covered_by, request.as_rank, request.seen_in)
         reasons.append(reason)
     return "; in another form: ".join(dict.fromkeys((reasons[0], reasons[-1])))
 
@@ -114,14 +114,14 @@ def _built(toy: ToyModel, builder: Builder) -> list[ToyBatch]:
     hint = "Return a list of patchgen_core.parity.batches.ToyBatch."
     try:
         result: Any = builder(toy)
-        given = [result] if isinstance(result, ToyBatch) else list(result or ())
+        batches = [result] if isinstance(result, ToyBatch) else list(result or ())
     except Exception as error:
         message = f"fails for {type(toy.model).__name__} of {toy.model_type}: {describe_error(error)}"
         raise _error(builder, message, hint) from error
-    for value in given:
+    for value in batches:
         if not isinstance(value, ToyBatch):
             raise _error(builder, f"gives {type(value).__name__} instead of a ToyBatch", hint)
-    return given
+    return batches
 
 
 def _error(builder: Builder, what: str, hint: str = "") -> PatchgenError:

@@ -51,14 +51,14 @@ def toy_config_for(model_type: str, overrides: Mapping[str, Any] | None = None) 
 
 def load_toy_config(
     config_class: type[PreTrainedConfig],
-    given: Mapping[str, Any] | str | Path | None,
+    source: Mapping[str, Any] | str | Path | None,
     toy_root: Path | None,
     model_type: str,
 ) -> PreTrainedConfig:
     """The toy configuration of a patch config: its own, else the project's, else one that is made.
 
     Args:
-        given: what the patch config says: a configuration as a mapping, which names its ``model_type``; a mapping
+        source: what the patch config says: a configuration as a mapping, which names its ``model_type``; a mapping
             of fields that differ from those of the one that is made; or the absolute path of a JSON file or of a
             folder with a ``config.json``. None when it says nothing. Relative to what a path may be written is
             for the caller to know.
@@ -68,12 +68,12 @@ def load_toy_config(
         PatchgenError: a path is relative, a file is missing or holds no configuration, it is another model's, a
             field looks misspelt, or the class refuses what it says.
     """
-    if isinstance(given, Mapping) and "model_type" not in given:
-        return make_toy_config(config_class, given)
-    if isinstance(given, Mapping):
-        return _from_dict(config_class, given, None)
-    if given is not None:
-        return _from_file(config_class, Path(given))
+    if isinstance(source, Mapping) and "model_type" not in source:
+        return make_toy_config(config_class, source)
+    if isinstance(source, Mapping):
+        return _from_dict(config_class, source, None)
+    if source is not None:
+        return _from_file(config_class, Path(source))
     folder = toy_root / f"{model_type}_toy" if toy_root is not None else None
     if folder is not None and folder.exists():
         return _from_file(config_class, folder.absolute())
@@ -81,18 +81,18 @@ def load_toy_config(
 
 
 def part_of_toy_config(
-    part: type[PreTrainedConfig], whole: type[PreTrainedConfig], given: Mapping[str, Any] | str | Path | None
+    part: type[PreTrainedConfig], whole: type[PreTrainedConfig], source: Mapping[str, Any] | str | Path | None
 ) -> Mapping[str, Any] | None:
-    """What a patch config's own toy configuration (``given``, for ``whole``) says of a part, or None.
+    """What a patch config's own toy configuration (``source``, for ``whole``) says of a part, or None.
 
     For a head that is made of that part alone, such as a text model. :func:`load_toy_config` takes the result.
     """
-    name = next((name for name, known in whole.sub_configs.items() if known is part), None)
-    if name is None or given is None:
+    name = next((name for name, sub_config in whole.sub_configs.items() if sub_config is part), None)
+    if name is None or source is None:
         return None
-    if isinstance(given, Mapping):
-        return given.get(name)
-    values: Mapping[str, Any] = getattr(_from_file(whole, Path(given)), name).to_dict()
+    if isinstance(source, Mapping):
+        return source.get(name)
+    values: Mapping[str, Any] = getattr(_from_file(whole, Path(source)), name).to_dict()
     return values
 
 

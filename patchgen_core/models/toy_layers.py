@@ -42,10 +42,10 @@ def _pick_layers(
         first.setdefault(repr(layer), index)
     representatives = list(first.values())
     lengths = [len(value) for name, value in part.own.items() if name in kinds or name == "layer_types"]
-    wanted = int(fixed.get(count_field, max([2, len(representatives), *lengths])))
+    layer_count = int(fixed.get(count_field, max([2, len(representatives), *lengths])))
     rest = [index for index in range(count) if index not in representatives]
-    picked = sorted((representatives + rest)[:wanted])
-    return picked + [index % count for index in range(len(picked), wanted)]
+    picked = sorted((representatives + rest)[:layer_count])
+    return picked + [index % count for index in range(len(picked), layer_count)]
 
 
 def _kinds_of_layers(part: ConfigPart, count: int) -> dict[str, list[Any]]:

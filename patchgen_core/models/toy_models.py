@@ -161,8 +161,8 @@ def in_float64() -> AbstractContextManager[Any]:
 
 
 @contextmanager
-def auto_models(given: Mapping[type, type] | None = None) -> Iterator[None]:
-    """Have transformers' auto classes give upstream's models, whatever was registered, and ``given`` beside them."""
+def auto_models(model_classes: Mapping[type, type] | None = None) -> Iterator[None]:
+    """Have transformers' auto classes give upstream's models, whatever was registered, and ``model_classes`` too."""
     from transformers.models.auto import modeling_auto
     from transformers.models.auto.auto_factory import _BaseAutoModelClass
 
@@ -171,7 +171,7 @@ def auto_models(given: Mapping[type, type] | None = None) -> Iterator[None]:
     with ExitStack() as stack:
         for auto in autos:
             if auto._model_mapping is not None:
-                more = dict(given or {}) if auto.__name__ == "AutoModel" else {}
+                more = dict(model_classes or {}) if auto.__name__ == "AutoModel" else {}
                 stack.enter_context(_swapped(auto._model_mapping._extra_content, more))
         yield
 

@@ -93,10 +93,10 @@ class OpsConfig:
     def choose(self, op_name: str) -> Choice:
         """What the configuration says for an op."""
         name = f"{op_name}{SUFFIX}"
-        given = self.named().get(name)
-        if given is None:
+        value = self.named().get(name)
+        if value is None:
             return Choice(self.preset, True, self.places.get("preset"))
-        return Choice(given, False, self.places.get(name))
+        return Choice(value, False, self.places.get(name))
 
     def named(self) -> dict[str, str]:
         """The implementations of the ops that are named, by the names of their fields."""
@@ -132,17 +132,17 @@ def _known_names(cls: type[OpsConfig], ops: Iterable[str]) -> set[str]:
 def _read(
     cls: type[_Config], mapping: Mapping[str, Any], places: Mapping[str, Location], ops: Iterable[str]
 ) -> _Config:
-    known = _known_names(cls, ops)
+    known_names = _known_names(cls, ops)
     values: dict[str, str] = {}
-    given: dict[str, str] = {}
+    implementations: dict[str, str] = {}
     problems: list[Problem] = []
     for name, value in mapping.items():
         try:
-            own = name if name == "preset" else _own_name(name, known, places)
-            if own in given:
-                message = f"the ops config has {name!r} beside {given[own]!r}, which is the same"
+            own = name if name == "preset" else _own_name(name, known_names, places)
+            if own in implementations:
+                message = f"the ops config has {name!r} beside {implementations[own]!r}, which is the same"
                 raise PatchgenError(message, places.get(name), "Leave one of them out.")
-            values[own], given[own] = _read_value(name, value, places), name
+            values[own], implementations[own] = _read_value(name, value, places), name
         except PatchgenError as error:
             problems += error.problems
     if problems:
@@ -151,16 +151,16 @@ def _read(
     return cls(
         **{name: value for name, value in values.items() if name in names},
         others={name: value for name, value in values.items() if name not in names},
-        places={own: places[name] for own, name in given.items() if name in places},
+        places={own: places[name] for own, name in implementations.items() if name in places},
     )
 
 
-def _own_name(name: str, known: set[str], places: Mapping[str, Location]) -> str:
+def _own_name(name: str, names: set[str], places: Mapping[str, Location]) -> str:
     """The field's name for a name that is given, which may be one of earlier configurations."""
-    if name in known:
+    if name in names:
         return name
     if name not in OTHER_NAMES:
-        raise _unknown_name(name, known, places)
+        raise _unknown_name(name, names, places)
     return OTHER_NAMES[name]
 
 
@@ -185,9 +185,9 @@ def _stack_level() -> int:
     return level
 
 
-def _unknown_name(name: object, known: set[str], places: Mapping[str, Location]) -> PatchgenError:
-    near = did_you_mean(f"{name}{SUFFIX}", known) if f"{name}{SUFFIX}" in known else did_you_mean(str(name), known)
-    hint = near or f"There are: {', '.join(sorted(known))}."
+def _unknown_name(name: object, names: set[str], places: Mapping[str, Location]) -> PatchgenError:
+    near = did_you_mean(f"{name}{SUFFIX}", names) if f"{name}{SUFFIX}" in names else did_you_mean(str(name), names)
+    hint = near or f"There are: {', '.join(sorted(names))}."
     if name == _TRANSFORMERS:
         hint = (
             "Attention is chosen by transformers: give attn_implementation to from_pretrained or the model's config."

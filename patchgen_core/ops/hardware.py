@@ -89,18 +89,18 @@ def is_installed(package: str) -> bool:
 
 def lacking(requirement: str) -> str:
     """What is missing of a requirement such as "liger_kernel" or "torch>=2.10"; empty when nothing is."""
-    name, _, wanted = requirement.replace(" ", "").partition(">=")
+    name, _, minimum = requirement.replace(" ", "").partition(">=")
     if not is_installed(name):
         return f"package '{name}'"
-    if wanted:
+    if minimum:
         import importlib.metadata
 
         try:
             version = importlib.metadata.version(name.replace("_", "-"))
         except importlib.metadata.PackageNotFoundError:  # on the path without metadata
             return ""
-        if _numbers(version) < _numbers(wanted):
-            return f"{name} {wanted} or newer (this is {version})"
+        if _numbers(version) < _numbers(minimum):
+            return f"{name} {minimum} or newer (this is {version})"
     return ""
 
 

@@ -13,9 +13,9 @@ class KernelSlot:
     """An op's variant, and the kernel that is bound to it; ``implementation`` is None before it is bound."""
 
     def __init__(self, op_name: str, variant: str = "standard") -> None:
-        for given in (op_name, variant):
-            if not isinstance(given, str) or not given:
-                raise PatchgenError(f"OpSlot: op and variant are names, not {given!r}")
+        for value in (op_name, variant):
+            if not isinstance(value, str) or not value:
+                raise PatchgenError(f"OpSlot: op and variant are names, not {value!r}")
         self.op_name, self.variant = op_name, variant
         self.implementation: str | None = None
         self.has_kernel = False

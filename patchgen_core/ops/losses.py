@@ -153,9 +153,9 @@ def problem(weights: Tensor, labels: Tensor, problem_type: str | None) -> str:
         if weights.shape[0] == 1:
             return REGRESSION
         return MULTI_LABEL if labels.is_floating_point() else SINGLE_LABEL
-    known = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
-    if problem_type not in known:
-        hint = did_you_mean(problem_type, known) or f"There are: {', '.join(known)}."
+    problem_types = (SINGLE_LABEL, MULTI_LABEL, REGRESSION)
+    if problem_type not in problem_types:
+        hint = did_you_mean(problem_type, problem_types) or f"There are: {', '.join(problem_types)}."
         raise PatchgenError(f"there is no problem type '{problem_type}'", None, hint)
     return problem_type
 

@@ -146,7 +146,7 @@ class KernelRegistry:
             hint = did_you_mean(variant, variants) or f"There are: {', '.join(sorted(variants))}."
             return PatchgenError(f"op '{op_name}' has no variant '{variant}'", None, hint)
         names = [spec.name for spec in self.specs(op_name, variant)]
-        longer = [known for known in names if name and known.startswith(name)]
+        longer = [other for other in names if name and other.startswith(name)]
         near = did_you_mean(name, longer or names)
         near = near or (f"Did you mean '{longer[0]}'?" if longer else "")
         hint = f"{near} {self._choice(op_name, variant)}".strip()

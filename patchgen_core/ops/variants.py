@@ -88,10 +88,10 @@ def find_variant(module: ModuleType, key: Key) -> Variant:
     PatchgenError when only the module as a whole can be bound, for how it uses slots, or when it has other slots.
     """
     with LOCK:
-        known: dict[Key, Variant] = vars(module).setdefault(_ATTRIBUTE, {})
-        if key not in known or not known[key].is_current():
-            known[key] = Variant(module, key)
-        return known[key]
+        variants: dict[Key, Variant] = vars(module).setdefault(_ATTRIBUTE, {})
+        if key not in variants or not variants[key].is_current():
+            variants[key] = Variant(module, key)
+        return variants[key]
 
 
 class Variant:
@@ -375,8 +375,8 @@ def _reduce(self: Any, protocol: Any) -> Any:
 
 def _remake(module: str, cls: type, key: Key) -> Any:
     home = importlib.import_module(module)
-    known: Variant | None = vars(home).get(_ATTRIBUTE, {}).get(key)
-    again = known.made_for(cls) if known else None
+    variant: Variant | None = vars(home).get(_ATTRIBUTE, {}).get(key)
+    again = variant.made_for(cls) if variant else None
     if again is None:
         again = find_variant(home, key).class_for(cls)
     return again.__new__(again)  # type: ignore[call-overload]

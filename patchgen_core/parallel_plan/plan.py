@@ -119,13 +119,13 @@ class ParallelPlan:
         Raises:
             PatchgenError: :meth:`resolve_sizes` refuses the sizes.
         """
-        known = self.resolve_sizes(sizes)
+        sizes_by_name = self.resolve_sizes(sizes)
         shapes = {name: tuple(p.shape) for name, p in model.named_parameters(remove_duplicate=False)}
         matches = list(self._matches(shapes))
         problems = [
             *self._idle_patterns(matches, shapes),
             *_contradictions(matches, _identities(model)),
-            *_impossible_splits(matches, known),
+            *_impossible_splits(matches, sizes_by_name),
             *_forgotten_experts(model, matches),
             *_half_split_experts(model, matches),
         ]
@@ -141,8 +141,8 @@ class ParallelPlan:
             return dict.fromkeys(self.dimensions, DEFAULT_SIZE)
         for dim, size in sizes.items():
             if dim not in self.extra_parallel_plan:
-                known = ", ".join(map(repr, self.dimensions))
-                message = f"a size is given for the dimension '{dim}', which the plan lacks: it has {known}"
+                dimensions = ", ".join(map(repr, self.dimensions))
+                message = f"a size is given for the dimension '{dim}', which the plan lacks: it has {dimensions}"
                 raise PatchgenError(message, hint=did_you_mean(str(dim), self.dimensions))
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise PatchgenError(f"the size of the dimension '{dim}' is a number of ranks, not {size!r}")
@@ -356,10 +356,10 @@ def _forgotten_experts(model: nn.Module, matches: Iterable[_Match]) -> Iterator[
             by_fold.setdefault(_folded(name), []).append(name)
         for fold, names in sorted(by_fold.items()):
             whole = sum(_folded(name) == fold for name in experts) == len(names)
-            shown = f"'{fold}'" if whole else f"'{min(names)}'{_and_more(len(names) - 1)}"
+            label = f"'{fold}'" if whole else f"'{min(names)}'{_and_more(len(names) - 1)}"
             where = f" in '{dim}'" if dim else ""
             yield Problem(
-                f"the expert parameter {shown} has no placement{where}: shape {experts[names[0]]}",
+                f"the expert parameter {label} has no placement{where}: shape {experts[names[0]]}",
                 hint="Shard its experts, or say Replicate() if every rank is to hold all of it.",
             )
 

@@ -39,9 +39,9 @@ class ParitySettings:
     @property
     def head_patterns(self) -> tuple[tuple[str, str], ...]:
         """The patterns of names of heads, each with the key that has it."""
-        keys = [("leave_out", known) for known, _ in self.leave_out]
-        keys += [("tolerance", known) for known, _ in self.tolerance if HEAD_MARK in known]
-        return tuple((known.partition(HEAD_MARK)[0], key) for key, known in keys)
+        keys = [("leave_out", setting) for setting, _ in self.leave_out]
+        keys += [("tolerance", setting) for setting, _ in self.tolerance if HEAD_MARK in setting]
+        return tuple((setting.partition(HEAD_MARK)[0], key) for key, setting in keys)
 
 
 def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> ParitySettings:

@@ -165,8 +165,8 @@ def _highlight(syntax: Syntax, line: Line) -> Text:
 
 def visible(code: str) -> str:
     """A line of code without tabs, with pictures of its control characters, and no longer than can be read."""
-    shown = code.expandtabs(4).translate(_PICTURES)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]} [{len(shown) - _LONGEST} more characters]"
+    text = code.expandtabs(4).translate(_PICTURES)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} [{len(text) - _LONGEST} more characters]"
 
 
 def changed_words(block: Sequence[Line]) -> dict[int, list[tuple[int, int]]]:

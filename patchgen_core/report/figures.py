@@ -61,21 +61,23 @@ def table_text(table: Table, width: int | None, is_whole: bool) -> Text:
     In a terminal of ``width`` columns, columns of the table that have no room are left out, then the first one is
     shortened in its middle; None is for as wide as it is.
     """
-    shown = cut_table(table, is_whole)
-    columns, rows = table.columns, shown.rows
+    visible_table = cut_table(table, is_whole)
+    columns, rows = table.columns, visible_table.rows
     if width is not None:
         columns, rows = _fit_width(columns, rows, width)
     widths = _widths(columns, rows)
     text = Text(f"{table.title}\n", "bold")
     text.append(f"{_line(columns, columns, widths)}\n", "dim")
-    if shown.above:
-        text.append(f"  ... {shown.above} above\n", "dim")
-    for row, whole in zip(rows, shown.rows):
+    if visible_table.above:
+        text.append(f"  ... {visible_table.above} above\n", "dim")
+    for row, whole in zip(rows, visible_table.rows):
         text.append(f"{_line(row, columns, widths)}\n", "red" if is_wrong(table, whole) else "dim")
-    if shown.below:
-        text.append(f"  ... {shown.below} below\n", "dim")
-    if shown.above or shown.below:
-        text.append(f"  {len(shown.rows)} of {len(table.rows)} shown: -v or --patchgen-report shows all\n", "cyan")
+    if visible_table.below:
+        text.append(f"  ... {visible_table.below} below\n", "dim")
+    if visible_table.above or visible_table.below:
+        text.append(
+            f"  {len(visible_table.rows)} of {len(table.rows)} shown: -v or --patchgen-report shows all\n", "cyan"
+        )
     text.rstrip()
     return text
 
@@ -125,13 +127,13 @@ def shorten(name: str, width: int) -> str:
 
 def table_markdown(table: Table, is_whole: bool = True) -> list[str]:
     """A table as lines of Markdown, folded away."""
-    shown = cut_table(table, is_whole)
+    visible_table = cut_table(table, is_whole)
     lines = table_head(table.columns)
-    for row in shown.rows:
+    for row in visible_table.rows:
         cells = [f"`{cell}`" if number == 0 and "`" not in cell else cell for number, cell in enumerate(row)]
         lines.append(table_row([*cells[:-1], f"**{row[-1]}**"] if is_wrong(table, row) else cells))
-    if shown.above or shown.below:
-        lines += ["", f"{shown.above} rows above and {shown.below} below are left out here."]
+    if visible_table.above or visible_table.below:
+        lines += ["", f"{visible_table.above} rows above and {visible_table.below} below are left out here."]
     return details(f"{table.title} ({rows_summary(table)})", lines)
 
 

@@ -57,5 +57,5 @@ def table_row(cells: Sequence[str]) -> str:
 
 def details(title: str, body: Sequence[str]) -> list[str]:
     """Lines that are folded away below a title."""
-    shown = _MENTION.sub(_NOBODY, html.escape(title.replace("\n", " ")))
-    return [f"<details><summary>{shown}</summary>", "", *body, "", "</details>"]
+    text = _MENTION.sub(_NOBODY, html.escape(title.replace("\n", " ")))
+    return [f"<details><summary>{text}</summary>", "", *body, "", "</details>"]

@@ -147,7 +147,7 @@ def text_of(source: SourceFile, node: Definition) -> str:
     return "\n".join(shift(source.lines[first - 1 : last], source.indent(node.lineno), "", keep)) + "\n"
 
 
-def shown(node: ast.AST, limit: int = 70) -> str:
+def expression_text(node: ast.AST, limit: int = 70) -> str:
     """An expression as a sentence quotes it."""
     text = " ".join(ast.unparse(node).split())
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

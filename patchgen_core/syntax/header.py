@@ -67,10 +67,10 @@ def read_label(text: str) -> str:
 
 def copy_fingerprint(source: str, target: str) -> str:
     """``target`` with the fingerprint line of ``source``, where both have one."""
-    wanted, replaced = _FINGERPRINT.search(source), _FINGERPRINT.search(target)
-    if wanted is None or replaced is None:
+    fingerprint, replaced = _FINGERPRINT.search(source), _FINGERPRINT.search(target)
+    if fingerprint is None or replaced is None:
         return target
-    return target[: replaced.start()] + wanted[0] + target[replaced.end() :]
+    return target[: replaced.start()] + fingerprint[0] + target[replaced.end() :]
 
 
 def is_generated(text: str) -> bool:

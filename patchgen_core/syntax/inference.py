@@ -58,7 +58,7 @@ class Inference:
         self.module, self._follow = module, follow
         self._lines: dict[Class, tuple[Class | None, ...]] = {}
         self._methods: dict[tuple[Class, str, Class | None], tuple[Class, Function] | None] = {}
-        self._known: dict[tuple[object, str], tuple[Value, ...]] = {}
+        self._cache: dict[tuple[object, str], tuple[Value, ...]] = {}
 
     def callees(self, call: ast.Call, scope: Scope) -> tuple[Callee, ...]:
         """What a call may call; empty when that is not evident."""
@@ -211,10 +211,10 @@ class Inference:
     ) -> tuple[Value, ...]:
         """What a name or attribute may be, found out once; what depends on itself is not evident."""
         key = (holder, name)
-        if key not in self._known:
-            self._known[key] = ()
-            self._known[key] = _joined(find())
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = ()
+            self._cache[key] = _joined(find())
+        return self._cache[key]
 
     def _result(self, call: ast.Call, scope: Scope, depth: int) -> tuple[Value, ...]:
         """What a call returns: an instance of the class that is called, or a list."""
@@ -310,9 +310,9 @@ def _looped(value: ast.expr, index: int) -> ast.expr | None:
     return value.args[place] if 0 <= place < len(value.args) else None
 
 
-def _as(kind: Literal["list", "instance"], values: tuple[Value, ...], wanted: str) -> tuple[Value, ...]:
+def _as(kind: Literal["list", "instance"], values: tuple[Value, ...], source_kind: str) -> tuple[Value, ...]:
     """Values of another kind, when all are of the wanted one."""
-    return tuple(Value(kind, v.cls) for v in values) if all(v.kind == wanted for v in values) else ()
+    return tuple(Value(kind, v.cls) for v in values) if all(v.kind == source_kind for v in values) else ()
 
 
 def _callee(cls: Class, function: Function, bound: bool, name: str = "") -> Callee:

@@ -131,14 +131,14 @@ def _binding(home: Scope, node: ast.Name) -> NameBinding | None:
 
 def _entry(holder: Located, key: ast.expr) -> Located | None:
     """What a literal list, tuple or dict has under a literal key."""
-    wanted = key.value if isinstance(key, ast.Constant) else None
+    key_value = key.value if isinstance(key, ast.Constant) else None
     node = holder.node
-    if isinstance(node, (ast.Tuple, ast.List)) and isinstance(wanted, int):
+    if isinstance(node, (ast.Tuple, ast.List)) and isinstance(key_value, int):
         is_plain = not any(isinstance(entry, ast.Starred) for entry in node.elts)
-        return Located(node.elts[wanted], holder.scope) if is_plain and wanted < len(node.elts) else None
-    if isinstance(node, ast.Dict) and wanted is not None:
+        return Located(node.elts[key_value], holder.scope) if is_plain and key_value < len(node.elts) else None
+    if isinstance(node, ast.Dict) and key_value is not None:
         for name, value in zip(node.keys, node.values):
-            if isinstance(name, ast.Constant) and name.value == wanted:
+            if isinstance(name, ast.Constant) and name.value == key_value:
                 return Located(value, holder.scope)
     return None
 

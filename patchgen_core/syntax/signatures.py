@@ -90,10 +90,10 @@ def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) 
     has_args = any(isinstance(argument, ast.Starred) for argument in call.args)
     has_kwargs = any(keyword.arg is None for keyword in call.keywords)
     positional = signature.positional
-    given = sum(not isinstance(argument, ast.Starred) for argument in call.args)
-    if given > len(positional) and not signature.takes_args:
-        return f"passes {given} arguments by position where {len(positional)} fit"
-    by_position = {p.name for p in positional[:given]}
+    count = sum(not isinstance(argument, ast.Starred) for argument in call.args)
+    if count > len(positional) and not signature.takes_args:
+        return f"passes {count} arguments by position where {len(positional)} fit"
+    by_position = {p.name for p in positional[:count]}
     keywords = {keyword.arg for keyword in call.keywords if keyword.arg is not None}
     for name in (k.arg for k in call.keywords if k.arg is not None):
         parameter = signature.find(name)
@@ -102,7 +102,7 @@ def misfit(call: ast.Call, signature: Signature, accepted: Container[str] = ()) 
         is_taken = parameter is not None and parameter.kind != "position"
         if not is_taken and not signature.takes_kwargs and name not in accepted:
             return f"passes '{name}', which is no parameter"
-    for parameter in signature.parameters[min(given, len(positional)) :]:
+    for parameter in signature.parameters[min(count, len(positional)) :]:
         is_passed = parameter.kind != "position" and parameter.name in keywords
         by_star = (has_args and parameter.kind != "keyword") or (has_kwargs and parameter.kind != "position")
         by_star |= any(name.endswith(f"_{parameter.name}") for name in keywords if name in accepted)

@@ -246,8 +246,8 @@ def parse_source(path: Path, text: str, contents: str = "") -> SourceFile:
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 0) or 0
         message = getattr(error, "msg", None) or str(error)
-        shown = text.split("\n")[line - 1].strip() if line else ""
-        raise PatchgenError(f"not valid Python: {message}", Location(str(path), line), excerpt=shown) from None
+        line_text = text.split("\n")[line - 1].strip() if line else ""
+        raise PatchgenError(f"not valid Python: {message}", Location(str(path), line), excerpt=line_text) from None
 
 
 def is_python(text: str) -> bool:

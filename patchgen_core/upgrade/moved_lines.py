@@ -16,16 +16,16 @@ class MovedLines:
 
     def __init__(self, files: Iterable[str]) -> None:
         self._before = {file: _lines(file) for file in dict.fromkeys(files)}
-        self._known: dict[str, list[int]] = {}
+        self._cache: dict[str, list[int]] = {}
 
     def now(self, location: Location) -> Location:
         """Where a line is that stood at a location; the nearest line before it that is still there, if it is not."""
         file = location.file
         if not location.line or file not in self._before:
             return location
-        if file not in self._known:
-            self._known[file] = _follow(self._before[file], _lines(file))
-        moved = self._known[file]
+        if file not in self._cache:
+            self._cache[file] = _follow(self._before[file], _lines(file))
+        moved = self._cache[file]
         return replace(location, line=moved[location.line - 1]) if location.line <= len(moved) else location
 
 

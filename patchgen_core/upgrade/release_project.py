@@ -60,8 +60,8 @@ class Generation:
 
     def new_errors(self, before: Generation | None) -> list[PatchProblem]:
         """The errors that another release's module lacks, wherever they stand; all where there is none."""
-        known = {entry.identity for entry in before.errors} if before is not None else set()
-        return [entry for entry in self.errors if entry.identity not in known]
+        identities = {entry.identity for entry in before.errors} if before is not None else set()
+        return [entry for entry in self.errors if entry.identity not in identities]
 
 
 class ReleaseProject:

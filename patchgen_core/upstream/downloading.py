@@ -48,17 +48,17 @@ def download_wheel(distribution: str, version: str, folder: Path) -> Path:
     Raises:
         PatchgenError: there is no such release, or pip cannot get it.
     """
-    wanted = f"{distribution}=={version}"
-    done = _pip("download", wanted, "--no-deps", *_WHEELS_ONLY, "--dest", str(folder), "--progress-bar", "off")
+    requirement = f"{distribution}=={version}"
+    done = _pip("download", requirement, "--no-deps", *_WHEELS_ONLY, "--dest", str(folder), "--progress-bar", "off")
     wheels = list(folder.glob("*.whl"))
     if done.returncode == 0 and len(wheels) == 1:
         return wheels[0]
     listed = _FOUND.search(done.stderr)
-    known = listed[1].replace(",", " ").split() if listed else []
-    near = nearest(version, known)
+    versions = listed[1].replace(",", " ").split() if listed else []
+    near = nearest(version, versions)
     if near and not _unreached(done):
         message = f"pip finds no wheel of {distribution} {version}"
-        raise PatchgenError(message, hint=f"The nearest: {' and '.join(near)}; the newest: {newest(known)}.")
+        raise PatchgenError(message, hint=f"The nearest: {' and '.join(near)}; the newest: {newest(versions)}.")
     raise PatchgenError(f"pip cannot download {distribution} {version}{_why(done)}", hint=_hint(done))
 
 

@@ -120,12 +120,12 @@ def distribution_version(name: str, folder: Path) -> str | None:
     What :mod:`importlib.metadata` says. That takes longer to import than all else that a check needs, so it is asked
     only where the one file that holds the version is not the plain case.
     """
-    wanted = normal_name(name)
+    normalized = normal_name(name)
     try:
         infos = [entry for entry in os.listdir(folder) if entry.lower().endswith((".dist-info", ".egg-info"))]
     except OSError:
         return _asked_version(name, folder)
-    results = [info for info in infos if normal_name(info.rpartition(".")[0].partition("-")[0]) == wanted]
+    results = [info for info in infos if normal_name(info.rpartition(".")[0].partition("-")[0]) == normalized]
     if not results and folder.suffix != ".egg":
         return None
     return (_read_version(folder / results[0]) if len(results) == 1 else None) or _asked_version(name, folder)

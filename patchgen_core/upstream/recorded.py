@@ -45,23 +45,23 @@ def why_not_recorded(output: Path) -> str:
 
 def _read(output: Path) -> Recorded | str:
     diff_path = output.with_suffix(".diff")
-    shown, shown_diff = f"'{display_path(output)}'", f"'{display_path(diff_path)}'"
+    path_text, diff_text = f"'{display_path(output)}'", f"'{display_path(diff_path)}'"
     try:
         text, diff = _text(output), _text(diff_path)
     except PatchgenError as error:
         return str(error.problems[0])
     if text is None:
-        return f"{shown} does not exist"
+        return f"{path_text} does not exist"
     mark = read_fingerprint(text)
     if mark is None:
-        return f"{shown} has no fingerprint that tells whether it was edited"
+        return f"{path_text} has no fingerprint that tells whether it was edited"
     if not mark.sealed:
-        return f"{shown} was edited by hand"
+        return f"{path_text} was edited by hand"
     if diff is None:
-        return f"{shown_diff} does not exist"
+        return f"{diff_text} does not exist"
     upstream = reverse_diff(text, diff)
     if upstream is None or is_generated(upstream) or not is_python(upstream):
-        return f"{shown_diff} does not belong to {shown}"
+        return f"{diff_text} does not belong to {path_text}"
     return Recorded(mark.source, mark.version, upstream)
 
 

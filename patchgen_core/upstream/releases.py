@@ -124,19 +124,19 @@ class Releases:
             PatchgenError: the package is not there.
         """
         path, package = Path(os.path.abspath(path)), package_name(self.distribution)
-        shown = display_path(path)
+        place = display_path(path)
         if path.is_file():
             hint = "A wheel is given with --wheel." if path.suffix == ".whl" else ""
-            raise PatchgenError(f"'{shown}' is a file, not a folder", hint=hint)
+            raise PatchgenError(f"'{place}' is a file, not a folder", hint=hint)
         if not path.is_dir():
-            raise PatchgenError(f"there is no folder '{shown}'")
+            raise PatchgenError(f"there is no folder '{place}'")
         own = [path.parent] if path.name == package else []
         for folder in (path / "src", path, *own):
             if (folder / package / "__init__.py").is_file():
                 upstream = find_upstream(package, (folder,))
                 return Release(self.distribution, upstream.version, folder, "folder")
         raise PatchgenError(
-            f"'{shown}' holds no package '{package}'",
+            f"'{place}' holds no package '{package}'",
             hint=f"Give a checkout with 'src/{package}' or '{package}' in it, or the folder '{package}' itself.",
         )
 

@@ -54,10 +54,10 @@ def newest(versions: Iterable[str], *, prereleases: bool = False) -> str | None:
     return ordered[-1] if ordered else None
 
 
-def nearest(version: str, known: Iterable[str]) -> tuple[str, ...]:
+def nearest(version: str, versions: Iterable[str]) -> tuple[str, ...]:
     """The known versions just before and just after one that is not known; raises as :func:`parse_version` does."""
-    wanted = parse_version(version)
-    ordered = ascending(known)
-    before = [text for text in ordered if parse_version(text) < wanted]
-    after = [text for text in ordered if parse_version(text) > wanted]
+    target = parse_version(version)
+    ordered = ascending(versions)
+    before = [text for text in ordered if parse_version(text) < target]
+    after = [text for text in ordered if parse_version(text) > target]
     return (*before[-1:], *after[:1])

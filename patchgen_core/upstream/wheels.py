@@ -67,21 +67,21 @@ def read_wheel(path: Path, distribution: str) -> Wheel:
         DamagedWheel: it is no wheel.
         PatchgenError: it is not there, is of another distribution, or holds other files than such a wheel does.
     """
-    shown = display_path(path)
+    path_text = display_path(path)
     if path.is_dir():
-        raise PatchgenError(f"'{shown}' is a folder, not a wheel", hint="A folder is given with --source.")
+        raise PatchgenError(f"'{path_text}' is a folder, not a wheel", hint="A folder is given with --source.")
     package = package_name(distribution)
     with _opened(path) as archive:
         infos = [info for info in archive.infolist() if not info.is_dir()]
         metadata = [info.filename for info in infos if _METADATA.fullmatch(info.filename)]
         if len(metadata) != 1:
-            raise DamagedWheel(f"'{shown}' is not a wheel: it holds no metadata of a distribution")
+            raise DamagedWheel(f"'{path_text}' is not a wheel: it holds no metadata of a distribution")
         name, version = _name_and_version(archive.read(metadata[0]).decode("utf-8", "replace"))
     if not name or not version:
-        raise DamagedWheel(f"'{shown}' is not a wheel: its metadata lacks a name or a version")
+        raise DamagedWheel(f"'{path_text}' is not a wheel: its metadata lacks a name or a version")
     if normal_name(name) != normal_name(distribution):
         raise PatchgenError(
-            f"'{shown}' is a wheel of {name} {version}, not of {distribution}",
+            f"'{path_text}' is a wheel of {name} {version}, not of {distribution}",
             hint=f"Give a wheel of {distribution}.",
         )
     files = {}
@@ -91,7 +91,7 @@ def read_wheel(path: Path, distribution: str) -> Wheel:
             _check_place(path, place)
             files[place] = (info.filename, info.file_size)
     if not any(place.startswith(f"{package}/") and place.endswith(".py") for place in files):
-        raise PatchgenError(f"'{shown}', a wheel of {name} {version}, holds no package '{package}'")
+        raise PatchgenError(f"'{path_text}', a wheel of {name} {version}, holds no package '{package}'")
     return Wheel(path, name, version, files)
 
 

@@ -58,12 +58,12 @@ class Watcher:
 
     def follow(self, folders: Collection[Path]) -> bool:
         """Watch these folders from now on, as far as they exist; whether they were not watched before."""
-        wanted = frozenset(folder for folder in folders if folder.is_dir())
-        if wanted <= self._folders:
+        existing = frozenset(folder for folder in folders if folder.is_dir())
+        if existing <= self._folders:
             return False
-        self._folders = wanted
+        self._folders = existing
         self._events = self._watch(
-            *wanted,
+            *existing,
             watch_filter=self._is_wanted,
             recursive=False,
             step=STEP,
@@ -77,7 +77,7 @@ class Watcher:
             self.forget()
         except OSError as error:
             raise PatchgenError(
-                f"'{display_path(next(iter(wanted)))}' and others cannot be watched: {error}"
+                f"'{display_path(next(iter(existing)))}' and others cannot be watched: {error}"
             ) from None
         return True
 

@@ -119,7 +119,7 @@ class AdoptedConfig:
         elif name in self.index.assigned:
             self.removals.append(f"config.exclude_from_output({name!r})")
         if place is None:
-            self.blocks.append(f"config.add_post_import_block({f'{name} = {value.shown}'!r})\n")
+            self.blocks.append(f"config.add_post_import_block({f'{name} = {value.label}'!r})\n")
         self._patched(change, value)
 
     def _member(self, change: AttributeChange) -> None:
@@ -159,7 +159,7 @@ class AdoptedConfig:
     def _elsewhere(self, changes: Sequence[AttributeChange]) -> None:
         """Changes of one other module, which no module that is generated from this one can hold."""
         upstream = self.run.upstream.rpartition(".")[2]
-        values = [f"{change.label} = {change.value.shown if change.value else 'nothing'}" for change in changes]
+        values = [f"{change.label} = {change.value.label if change.value else 'nothing'}" for change in changes]
         place = _modeling_module(changes[0])
         if place:
             hint = f"Adopt that module as well: patchgen adopt {place} --from {self.run.patcher}."
@@ -176,12 +176,12 @@ class AdoptedConfig:
         return next((name for name in self.run.parameters if name.replace("_", "") == last.replace("_", "")), "")
 
     def _cannot(self, change: AttributeChange, why: str, hint: str) -> None:
-        value = f" = {change.value.shown}" if change.value else ""
+        value = f" = {change.value.label}" if change.value else ""
         self.findings.append(Problem(f"{change.target}{value}: {why}", hint=hint))
 
     def _patched(self, change: AttributeChange, value: PatchedValue) -> None:
         self.patched.add(change.target)
-        self.changes.append(f"{change.target} = {value.shown}")
+        self.changes.append(f"{change.target} = {value.label}")
 
     # --- names -------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class AdoptedConfig:
                     bad.append(use.name)
         if bad:
             names = ", ".join(f"'{name}'" for name in bad)
-            why = f"{value.shown} uses {names}, which the generated module has not, or has with another meaning"
+            why = f"{value.label} uses {names}, which the generated module has not, or has with another meaning"
             self._cannot(change, why, "Copy the function into the config and import what it uses.")
         return not bad
 
@@ -244,12 +244,12 @@ class AdoptedConfig:
         if name not in self.whole:
             self.removals.append(f"# {why}\nconfig.drop_decorators({name!r}, {decorator!r})")
 
-    def _decorators(self, wanted: str) -> Iterator[tuple[str, ast.expr]]:
+    def _decorators(self, target: str) -> Iterator[tuple[str, ast.expr]]:
         for name, nodes in self.index.definitions.items():
             for node in nodes:
                 for decorator in node.decorator_list:
                     function = decorator.func if isinstance(decorator, ast.Call) else decorator
-                    if ast.unparse(function).rpartition(".")[2] == wanted:
+                    if ast.unparse(function).rpartition(".")[2] == target:
                         yield name, decorator
 
     def _early_uses(self) -> Iterator[str]:
@@ -301,9 +301,9 @@ class AdoptedConfig:
 
 
 def _docstring(model: str, run: PatcherRun, function: str, about: Sequence[str]) -> Iterator[str]:
-    given = ", ".join(f"{name}={value!r}" for name, value in run.arguments.items())
+    arguments = ", ".join(f"{name}={value!r}" for name, value in run.arguments.items())
     lines = [f"{model} on a GPU: what the monkey patch {function} does, by code generation.", ""]
-    lines.append(f"That is {function}({given}) of {run.patcher.partition(':')[0]}.")
+    lines.append(f"That is {function}({arguments}) of {run.patcher.partition(':')[0]}.")
     for line in about:
         is_text = line.strip() == line != ""
         wrapped = textwrap.wrap(line, 110, break_long_words=False, break_on_hyphens=False)

@@ -33,7 +33,7 @@ class PatchedValue:
 
     Attributes:
         kind: ``other`` for objects that neither have a source nor can be written down.
-        shown: as messages name it.
+        label: as messages name it.
         module, name: where it can be imported from; the name may be dotted. Both empty when it cannot.
         source: the text of a class or function that cannot be imported, moved to column 0, with its decorators.
         uses: the global names that its source refers to.
@@ -41,7 +41,7 @@ class PatchedValue:
     """
 
     kind: ValueKind
-    shown: str
+    label: str
     module: str = ""
     name: str = ""
     source: str = ""

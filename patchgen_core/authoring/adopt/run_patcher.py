@@ -93,12 +93,12 @@ def _upstream(model: str) -> tuple[str, str]:
 
 def _registered(model_type: str, patch_type: str) -> str:
     """The model type a patch is registered for: this one, or the only one of the same modeling module."""
-    known = [name for name, _ in MONKEY_PATCHER.registered(patch_type)]
-    if model_type in known:
+    names = [name for name, _ in MONKEY_PATCHER.registered(patch_type)]
+    if model_type in names:
         return model_type
     from transformers.models.auto.configuration_auto import model_type_to_module_name
 
-    same = [name for name in known if model_type_to_module_name(name) == model_type]
+    same = [name for name in names if model_type_to_module_name(name) == model_type]
     return same[0] if len(same) == 1 else model_type
 
 

@@ -34,21 +34,21 @@ def describe(value: Any, bound: Mapping[str, Any], home: str) -> PatchedValue:
         home: the patcher's module, where else the value may have a name.
     """
     wrapper, inner = _unwrapped(value)
-    shown = name_of(inner)
+    text = name_of(inner)
     if isinstance(inner, types.ModuleType):
-        return PatchedValue("module", shown, module=inner.__name__)
+        return PatchedValue("module", text, module=inner.__name__)
     module, name = _import_path(inner, home)
-    shown = f"{module}.{name}" if module else shown
+    text = f"{module}.{name}" if module else text
     if not isinstance(inner, (type, types.FunctionType, types.BuiltinFunctionType)):
         literal = "" if wrapper else _literal(inner)
-        return PatchedValue("literal" if literal else "other", literal or shown, module, name)
+        return PatchedValue("literal" if literal else "other", literal or text, module, name)
     kind: ValueKind = "class" if isinstance(inner, type) else "function"
     try:
         replacement = _readable(inner, name, wrapper)
     except PatchgenError as error:
-        return PatchedValue(kind, shown, module, name, why=error.problems[0].message)
+        return PatchedValue(kind, text, module, name, why=error.problems[0].message)
     source = "" if module else "\n".join([*replacement.decorators, replacement.text])
-    return PatchedValue(kind, shown, module, name, source, tuple(_uses(replacement, bound)))
+    return PatchedValue(kind, text, module, name, source, tuple(_uses(replacement, bound)))
 
 
 def name_of(value: Any) -> str:
@@ -177,8 +177,8 @@ def _global_names(text: str, names: Set[str]) -> tuple[Set[str], Set[str], Set[s
     scopes = find_scopes(ast.parse(text))
     references = [reference for reference in scopes.references if isinstance(reference.node, ast.Name)]
     evaluated = {name for reference in references for name in reference.names if reference.is_global(name)}
-    known = {name for name, _ in scopes.bindings}.union(*(reference.names for reference in references))
-    return evaluated | scopes.rebound, names - known, scopes.rebound
+    bound_names = {name for name, _ in scopes.bindings}.union(*(reference.names for reference in references))
+    return evaluated | scopes.rebound, names - bound_names, scopes.rebound
 
 
 def _imports(index: ModuleIndex, package: str) -> Iterator[tuple[str, tuple[str, str]]]:

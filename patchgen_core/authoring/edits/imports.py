@@ -86,22 +86,22 @@ def _with_import(
     body: Sequence[cst.BaseStatement], line: cst.SimpleStatementLine, indent: str, width: int
 ) -> list[cst.BaseStatement]:
     """The statements of a block with an import among them."""
-    wanted = _import_on(line)
+    new_import = _import_on(line)
     for number, other in enumerate(body):
         statement = import_of(other)
-        if isinstance(statement, cst.ImportFrom) and _can_join(statement, wanted):
+        if isinstance(statement, cst.ImportFrom) and _can_join(statement, new_import):
             names = names_of(statement)
-            name = names_of(wanted)[0]
+            name = names_of(new_import)[0]
             at = _place([entry_of(each) for each in names], entry_of(name))
             assert isinstance(other, cst.SimpleStatementLine)
             joined = with_names(other, [*names[:at], name, *names[at:]], indent, width)
             return [*body[:number], joined, *body[number + 1 :]]
-    return _with_line(body, with_names(line, names_of(wanted), indent, width), module_of(wanted))
+    return _with_line(body, with_names(line, names_of(new_import), indent, width), module_of(new_import))
 
 
-def _can_join(statement: cst.ImportFrom, wanted: Import) -> bool:
+def _can_join(statement: cst.ImportFrom, new_import: Import) -> bool:
     """Whether a statement imports from the module of an import and takes another name."""
-    is_same = isinstance(wanted, cst.ImportFrom) and module_of(statement) == module_of(wanted)
+    is_same = isinstance(new_import, cst.ImportFrom) and module_of(statement) == module_of(new_import)
     return is_same and bool(names_of(statement)) and (statement.lpar is not None or "\\" not in code_of(statement))
 
 

@@ -38,14 +38,14 @@ def remove_unused_imports(
     Only ``names`` may go, those that a text used which stood there before.
     """
     counts = Counter(_WORD.findall(module.code))
-    wanted = {name for name in names if counts[name] and not is_used_elsewhere(name)}
+    unused = {name for name in names if counts[name] and not is_used_elsewhere(name)}
     width = width_of(module)
 
     def is_unused(name: cst.ImportAlias) -> bool:
         words = _WORD.findall(entry_of(name))
         bound = words[-1] if name.asname else words[0]
         is_for_others = name.asname is not None and code_of(name.name) == bound
-        return bound in wanted and not is_for_others and counts[bound] == words.count(bound)
+        return bound in unused and not is_for_others and counts[bound] == words.count(bound)
 
     def without_unused(line: cst.BaseStatement) -> cst.BaseStatement | None:
         statement = import_of(line)

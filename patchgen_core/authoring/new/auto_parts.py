@@ -58,9 +58,9 @@ def _part_classes(types: ModelTypes, upstream: UpstreamSource, cls: ast.ClassDef
             yield statement, name
 
 
-def _parts(upstream: UpstreamSource, wanted: str) -> Iterator[tuple[str, str]]:
+def _parts(upstream: UpstreamSource, auto_class: str) -> Iterator[tuple[str, str]]:
     """The configuration classes of the parts of a configuration, by the fields that hold them."""
-    for node in (node for cls in upstream.config_classes if cls.name == wanted for node in cls.body):
+    for node in (node for cls in upstream.config_classes if cls.name == auto_class for node in cls.body):
         if not isinstance(node, ast.Assign) or last_name(node.targets[0]) not in _TABLES:
             continue
         for key, value in zip(node.value.keys, node.value.values) if isinstance(node.value, ast.Dict) else ():

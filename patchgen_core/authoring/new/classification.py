@@ -129,8 +129,8 @@ def _put_slot(text: FunctionText, body: list[ast.stmt], loss: ast.stmt, statemen
 
 def _in_one(text: FunctionText, body: list[ast.stmt]) -> None:
     """Write the choice of the last token with one branch less, where upstream's is the one that is known."""
-    known = [ast.unparse(statement) for statement in ast.parse(_PICKED).body]
+    usual_statements = [ast.unparse(statement) for statement in ast.parse(_PICKED).body]
     for first, second in pairwise(body):
-        if [ast.unparse(first), ast.unparse(second)] == known:
+        if [ast.unparse(first), ast.unparse(second)] == usual_statements:
             lines = [text.inner + line if line else "" for line in _IN_ONE.strip().split("\n")]
             text.instead(first.lineno, text.source.last_line(second), lines)

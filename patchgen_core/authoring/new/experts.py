@@ -97,29 +97,29 @@ def find_other_balance(upstream: UpstreamSource) -> Iterator[Unpatched]:
 
 def _shape(function: Function, names: tuple[str, ...]) -> str:
     """A function's tree with its names numbered, so that those of locals and parameters do not count."""
-    known = {name: f"p{number}" for number, name in enumerate(names)}
-    body = [_NumberedNames(known).visit(copy.deepcopy(statement)) for statement in without_docstring(function)]
+    placeholders = {name: f"p{number}" for number, name in enumerate(names)}
+    body = [_NumberedNames(placeholders).visit(copy.deepcopy(statement)) for statement in without_docstring(function)]
     return "\n".join(ast.unparse(statement) for statement in body)
 
 
 class _NumberedNames(ShortFunctional):
-    def __init__(self, known: dict[str, str]) -> None:
-        self.known = known
+    def __init__(self, placeholders: dict[str, str]) -> None:
+        self._placeholders = placeholders
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         if isinstance(node.ctx, ast.Store):
-            self.known.setdefault(node.id, f"v{len(self.known)}")
-        return ast.Name(self.known.get(node.id, node.id), node.ctx)
+            self._placeholders.setdefault(node.id, f"v{len(self._placeholders)}")
+        return ast.Name(self._placeholders.get(node.id, node.id), node.ctx)
 
 
-def _known(text: str, *names: str) -> str:
+def _shape_of(text: str, *names: str) -> str:
     function = ast.parse(f"def f({', '.join(names)}):\n{textwrap.indent(text, '    ')}").body[0]
     assert isinstance(function, ast.FunctionDef)
     return _shape(function, names)
 
 
-_LOOP_SHAPE = _known(_LOOP, "hidden_states", "top_k_index", "top_k_weights")
-_BALANCE_SHAPE = _known(_BALANCE, "gate_logits", "num_experts", "top_k", "attention_mask")
+_LOOP_SHAPE = _shape_of(_LOOP, "hidden_states", "top_k_index", "top_k_weights")
+_BALANCE_SHAPE = _shape_of(_BALANCE, "gate_logits", "num_experts", "top_k", "attention_mask")
 
 
 def _why_not(function: Function) -> str:

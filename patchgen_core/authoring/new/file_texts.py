@@ -296,8 +296,8 @@ def init_text(texts: FileTexts) -> str:
 def _base_class(texts: FileTexts) -> str:
     """The class that stands for an architecture that the module lacks: the model without a head."""
     model, classes = texts.upstream.model, texts.upstream.classes
-    known = (model.base, *model.classes, *(n for n in classes if n.endswith(("Model", "ForCausalLM"))), *classes)
-    return next(name for name in known if name in classes)
+    class_names = (model.base, *model.classes, *(n for n in classes if n.endswith(("Model", "ForCausalLM"))), *classes)
+    return next(name for name in class_names if name in classes)
 
 
 def converter_text(texts: FileTexts) -> str:

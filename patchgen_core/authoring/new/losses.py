@@ -177,8 +177,8 @@ def _between(statements: Sequence[ast.stmt], region: _Region) -> None:
             break
         todo = todo[count:]
     if todo:
-        shown = textwrap.shorten(ast.unparse(todo[0]), 60, placeholder=" ...")
-        raise _Unfit(f"it changes the logits before the loss: {shown}")
+        excerpt = textwrap.shorten(ast.unparse(todo[0]), 60, placeholder=" ...")
+        raise _Unfit(f"it changes the logits before the loss: {excerpt}")
 
 
 def _scale(statement: ast.stmt) -> str:

@@ -106,8 +106,8 @@ def _activation(upstream: UpstreamSource, cls: ast.ClassDef, gated: _GatedMlp) -
     key = last_name(value.slice)
     if not isinstance(value.slice, ast.Attribute):  # a parameter of __init__
         return _Activation(_default_of(next(upstream.inits(cls)), key))
-    wanted = upstream.configs_of(cls) or {upstream.model.config_class}
-    defaults = {_default(upstream, name, key) for name in wanted}
+    config_classes = upstream.configs_of(cls) or {upstream.model.config_class}
+    defaults = {_default(upstream, name, key) for name in config_classes}
     return _Activation(defaults.pop() if len(defaults) == 1 else "", key)
 
 
@@ -116,10 +116,10 @@ def _default_of(function: Function, name: str) -> str:
     return next((str(value.value) for value in defaults if isinstance(value, ast.Constant)), "")
 
 
-def _default(upstream: UpstreamSource, wanted: str, key: str) -> str:
+def _default(upstream: UpstreamSource, config_class: str, key: str) -> str:
     """The default of a field: of the class that is wanted, else the one that all classes agree on."""
     defaults = {c.name: value for c in upstream.config_classes for name, value in _fields(c) if name == key}
-    values = {defaults[wanted]} if wanted in defaults else set(defaults.values())
+    values = {defaults[config_class]} if config_class in defaults else set(defaults.values())
     return values.pop() if len(values) == 1 else ""
 
 
@@ -143,14 +143,14 @@ def _lines(
     lines = [f"if {slot.name}.has_kernel:"]
     keeps_config = any(name == "config" for init in upstream.inits(cls) for name, _ in assignments(init))
     if activation.key and keeps_config:
-        value, known, shown = f"self.config.{activation.key}", _WORDS[slot], activation.key
+        value, kernel_names, label = f"self.config.{activation.key}", _WORDS[slot], activation.key
     else:
-        value, known, shown = f"type(self.{gated.act}).__name__", _MODULES[slot], "the activation"
+        value, kernel_names, label = f"type(self.{gated.act}).__name__", _MODULES[slot], "the activation"
     is_fixed = gated.act in _FUNCTIONS or isinstance(upstream.built(cls, gated.act), ast.Call)
     if activation.key or not is_fixed:
         lines += [
-            f"    if {value} not in {known}:",
-            f'        raise ValueError(f"{slot.name} computes {_TITLES[slot]}, and {shown} is {{{value}!r}}")',
+            f"    if {value} not in {kernel_names}:",
+            f'        raise ValueError(f"{slot.name} computes {_TITLES[slot]}, and {label} is {{{value}!r}}")',
         ]
     return [*lines, f"    return self.{gated.down}({slot.name}(self.{gated.gate}({x}), self.{gated.up}({x})))"]
 

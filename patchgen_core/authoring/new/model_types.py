@@ -75,8 +75,8 @@ class ModelTypes:
     @property
     def names(self) -> list[str]:
         """Every model type that has a model."""
-        known = self._tables.get("CONFIG_MAPPING_NAMES", {})
-        return sorted(name for name in known if self._classes(name))
+        configs = self._tables.get("CONFIG_MAPPING_NAMES", {})
+        return sorted(name for name in configs if self._classes(name))
 
     def find(self, name: str) -> ModelType:
         """A model type.
@@ -133,9 +133,9 @@ class ModelTypes:
         return min(counted)[1] if counted else ""
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
+def nearest(name: str, names: Iterable[str]) -> list[str]:
     """Up to three known names, nearest first."""
-    plain = {_without_separators(other): other for other in sorted(set(known))}
+    plain = {_without_separators(other): other for other in sorted(set(names))}
     return [plain[near] for near in difflib.get_close_matches(_without_separators(name), plain, n=3, cutoff=0.6)]
 
 

@@ -36,13 +36,13 @@ def find_plan(upstream: UpstreamSource, experts: list[str], auto_parts: AutoPart
     heads: dict[str, tuple[str, ...]] = {}
     for name, cls in upstream.classes.items():
         if name.endswith(LANGUAGE_HEADS) and any(upstream.inits(cls)):
-            paths = (path for wanted in experts for path in _paths(upstream, cls, wanted, auto_parts, ()))
+            paths = (path for expert_class in experts for path in _paths(upstream, cls, expert_class, auto_parts, ()))
             heads[name] = tuple(dict.fromkeys(paths))
     return ExpertPlan(heads) if heads and all(heads.values()) else None
 
 
 def _paths(
-    upstream: UpstreamSource, cls: ast.ClassDef, wanted: str, auto_parts: AutoParts, seen: tuple[str, ...]
+    upstream: UpstreamSource, cls: ast.ClassDef, expert_class: str, auto_parts: AutoParts, seen: tuple[str, ...]
 ) -> Iterator[str]:
     """The dotted names of the modules of one class below another."""
     if len(seen) > _DEPTH or cls.name in seen:
@@ -53,10 +53,10 @@ def _paths(
             segment = f"{name}.*" if many else name
             part = auto_parts.get((cls.name, name))
             for child in [part] if part else dict.fromkeys(_built(value)):
-                if child == wanted:
+                if child == expert_class:
                     yield segment
                 elif child in upstream.classes:
-                    below = _paths(upstream, upstream.classes[child], wanted, auto_parts, (*seen, cls.name))
+                    below = _paths(upstream, upstream.classes[child], expert_class, auto_parts, (*seen, cls.name))
                     yield from (f"{segment}.{path}" for path in below)
 
 

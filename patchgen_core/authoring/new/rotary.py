@@ -61,8 +61,8 @@ def _why_not(upstream: UpstreamSource, function: Function) -> str:
         if kind:
             return kind
         for last in ("", ".to({x}.dtype)"):
-            known = {names[0]: "q", names[1]: "k", names[2]: "cos", names[3]: "sin", "unsqueeze_dim": "dimension"}
-            if value is not None and normal(value.node, known) == _form(half, last):
+            roles = {names[0]: "q", names[1]: "k", names[2]: "cos", names[3]: "sin", "unsqueeze_dim": "dimension"}
+            if value is not None and normal(value.node, roles) == _form(half, last):
                 return _odd_calls(upstream, function)
     if "float()" in text or "float32" in text:
         return "it computes in float32 of its own, and rounds at another place than the kernels"
@@ -91,9 +91,13 @@ def _odd_calls(upstream: UpstreamSource, function: Function) -> str:
     if isinstance(default, ast.Constant) and default.value not in (1, 2, None):
         return "it puts heads on a dimension that is neither 1 nor 2"
     for call in calls(upstream.source.tree):
-        given = {k.arg: k.value for k in call.keywords}.get("unsqueeze_dim")
-        if last_name(call.func) == function.name and isinstance(given, ast.Constant) and given.value not in (1, 2):
-            return f"it is called with unsqueeze_dim={given.value!r}, which the kernels do not take"
+        argument = {k.arg: k.value for k in call.keywords}.get("unsqueeze_dim")
+        if (
+            last_name(call.func) == function.name
+            and isinstance(argument, ast.Constant)
+            and argument.value not in (1, 2)
+        ):
+            return f"it is called with unsqueeze_dim={argument.value!r}, which the kernels do not take"
     return ""
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from patchgen_core.build.results import Artifact, Cause
 from patchgen_core.checks.checked_in.definitions import Changes, Definitions, compare_code, read_definitions
 from patchgen_core.project.project import LEGACY_FOLDER, OUTPUT_FOLDER
-from patchgen_core.syntax.forms import form, listed, resolved, shown
+from patchgen_core.syntax.forms import expression_text, form, listed, resolved
 from patchgen_core.syntax.header import read_version
 from patchgen_core.syntax.nodes import DEFINITIONS
 from patchgen_core.syntax.source import parse_bytes
@@ -88,14 +88,14 @@ class _Statements:
     """What a module does beside its definitions, by its form: each name of an import counts for itself."""
 
     def __init__(self, text: str, package: str) -> None:
-        self.shown: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
         self.statements: list[tuple[ast.stmt, list[str]]] = []
         for statement in parse_bytes(text).body:
             if isinstance(statement, DEFINITIONS) or _is_text(statement):
                 continue
             parts = _single_imports(statement)
             keys = [_key(part, package) for part in parts]
-            self.shown |= {key: shown(part) for key, part in zip(keys, parts)}
+            self.texts |= {key: expression_text(part) for key, part in zip(keys, parts)}
             self.statements.append((statement, keys))
 
     @property
@@ -105,7 +105,7 @@ class _Statements:
 
     def without(self, other: _Statements) -> dict[str, str]:
         """The statements that another module lacks: the form of each, and how it is shown."""
-        return {key: self.shown[key] for key in self.count - other.count}
+        return {key: self.texts[key] for key in self.count - other.count}
 
     def edits(self, added: Collection[str], removed: Iterable[str]) -> Iterator[_Edit]:
         """Take statements out, and put others behind the imports."""

@@ -145,24 +145,24 @@ def _specs(module: Module, literals: Literals) -> Iterator[tuple[str, str]]:
     names = _names_of(module, _SPEC)
     for call in module.calls:
         called = called_name(call.node)
-        given = {keyword.arg for keyword in call.node.keywords}
+        keywords = {keyword.arg for keyword in call.node.keywords}
         if called in names:
             yield from _rows(literals, call, _SPEC_FIELDS)
         elif called == "partial" and call.node.args and last_name(call.node.args[0]) in names:
             yield ANY, ANY
-        elif called == "replace" and given & {"op_name", "variant"}:
+        elif called == "replace" and keywords & {"op_name", "variant"}:
             yield ANY, ANY
 
 
 def _rows(literals: Literals, call: Call, fields: Sequence[str]) -> set[tuple[str, str]]:
     """The ops and variants that a call passes, when its positional arguments have these names."""
-    given: dict[str, ast.expr] = {}
+    arguments: dict[str, ast.expr] = {}
     for name, argument in zip(fields, call.node.args):
         if isinstance(argument, ast.Starred):
             break
-        given[name] = argument
-    given |= {keyword.arg: keyword.value for keyword in call.node.keywords if keyword.arg}
-    rows = literals.rows([given.get("op_name"), given.get("variant")], call.scope)
+        arguments[name] = argument
+    arguments |= {keyword.arg: keyword.value for keyword in call.node.keywords if keyword.arg}
+    rows = literals.rows([arguments.get("op_name"), arguments.get("variant")], call.scope)
     return {(op, variant) for op, variant in rows}
 
 
@@ -177,5 +177,5 @@ def _names_of(module: Module, cls: str) -> set[str]:
     return names
 
 
-def _can_match(wanted: str, registered: str) -> bool:
-    return wanted == registered or ANY in (wanted, registered)
+def _can_match(required: str, registered: str) -> bool:
+    return required == registered or ANY in (required, registered)

@@ -153,8 +153,8 @@ class Outputs:
         constructor = held[0][0] if len(held) == 1 else None
         if not isinstance(constructor, ast.Call) or not ast.unparse(constructor.func).startswith("AutoModel."):
             return None
-        given = [*constructor.args, *(keyword.value for keyword in constructor.keywords)][:1]
-        part, config, _ = (last_name(given[0]) if given else "").rpartition("_config")
+        arguments = [*constructor.args, *(keyword.value for keyword in constructor.keywords)][:1]
+        part, config, _ = (last_name(arguments[0]) if arguments else "").rpartition("_config")
         return self._by_config(f"{part.title()}Config") if config else None
 
     def _by_config(self, config: str) -> Class | None:

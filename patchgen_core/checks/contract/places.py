@@ -46,7 +46,7 @@ def _addition(subject: Subject, finding: Finding, owner: str) -> Location | None
     return None
 
 
-def _line_in(generated: Module, replacement: Replacement, dotted: str, wanted: ast.AST | None) -> int:
+def _line_in(generated: Module, replacement: Replacement, dotted: str, original: ast.AST | None) -> int:
     """How many lines below its ``def`` or ``class`` a replacement has what a node of its result comes from.
 
     The two trees have the same shape unless ruff rewrote the code: then the statement is looked for that reads the
@@ -59,22 +59,22 @@ def _line_in(generated: Module, replacement: Replacement, dotted: str, wanted: a
         for theirs in inner:
             pairs = list(zip(_body(theirs), _body(ours)))
             if all(type(a) is type(b) for a, b in pairs):
-                twin = next((b for a, b in pairs if a is wanted), None)
+                twin = next((b for a, b in pairs if a is original), None)
                 if twin is not None:
                     return int(getattr(twin, "lineno", 1)) - 1
-            elif (line := _line_of_twin(theirs, ours, wanted)) is not None:
+            elif (line := _line_of_twin(theirs, ours, original)) is not None:
                 return line - 1
     return 0
 
 
-def _line_of_twin(theirs: ast.AST, ours: ast.AST, wanted: ast.AST | None) -> int | None:
+def _line_of_twin(theirs: ast.AST, ours: ast.AST, original: ast.AST | None) -> int | None:
     """The line of a definition that has what a node of another version of it comes from, told by its statement."""
-    around = [s for s in ast.walk(theirs) if isinstance(s, ast.stmt) and any(node is wanted for node in ast.walk(s))]
-    if wanted is None or not around:
+    around = [s for s in ast.walk(theirs) if isinstance(s, ast.stmt) and any(node is original for node in ast.walk(s))]
+    if original is None or not around:
         return None
     statement = around[-1]
     twins = [s for s in ast.walk(ours) if isinstance(s, ast.stmt) and is_same_syntax(s, statement)]
-    return twins[0].lineno + getattr(wanted, "lineno", 0) - statement.lineno if len(twins) == 1 else None
+    return twins[0].lineno + getattr(original, "lineno", 0) - statement.lineno if len(twins) == 1 else None
 
 
 def _body(definition: ast.AST) -> list[ast.AST]:

@@ -52,9 +52,9 @@ def choose_rules(
         _check_codes(entries, f"[tool.patchgen] per_config_ignore '{pattern}'", location)
     _check_codes(select or (), "--select")
     _check_codes(ignore, "--ignore")
-    wanted = project.select if select is None else select
+    codes = project.select if select is None else select
     left_out = (*project.ignore, *ignore)
-    rules = tuple(rule for rule in RULES if _is_selected(rule.code, wanted) and not _is_selected(rule.code, left_out))
+    rules = tuple(rule for rule in RULES if _is_selected(rule.code, codes) and not _is_selected(rule.code, left_out))
     if not rules and (select or ignore):
         hint = "--ignore and [tool.patchgen] ignore take away from what is selected."
         raise PatchgenError("no contract rule is left to run", None, hint)
@@ -74,8 +74,8 @@ def _check_codes(entries: Iterable[str], where: str, location: Location | None =
 def wanted_codes(project: Project, path: Path, label: str) -> frozenset[str]:
     """The codes of all rules that a project wants for one config, by its settings."""
     left_out = [*project.ignore, *_ignored(project, path, label)]
-    wanted = [rule.code for rule in EVERY_RULE if _is_selected(rule.code, project.select)]
-    return frozenset(code for code in wanted if not _is_selected(code, left_out))
+    codes = [rule.code for rule in EVERY_RULE if _is_selected(rule.code, project.select)]
+    return frozenset(code for code in codes if not _is_selected(code, left_out))
 
 
 def _ignored(project: Project, path: Path, label: str) -> list[str]:
@@ -136,8 +136,8 @@ class Contracts:
         A PatchgenError when the project's settings name a module that is not there, or a rule has a defect.
         """
         ignored = _ignored(self.project, path, artifact.plan.label)
-        wanted = (rule for rule in self.rules if not _is_selected(rule.code, ignored))
-        rules = tuple(rule for rule in wanted if codes is None or rule.code in codes)
+        active_rules = (rule for rule in self.rules if not _is_selected(rule.code, ignored))
+        rules = tuple(rule for rule in active_rules if codes is None or rule.code in codes)
         subject = self.subject(artifact)
         findings = _run_rules(rules, subject)
         allowances = artifact.plan.config.allowed
@@ -227,5 +227,5 @@ def _run_rules(rules: Sequence[Rule], subject: Subject) -> list[tuple[Rule, Find
 
 def _place(problem: Problem) -> tuple[str, int, str, int, str]:
     location = problem.location or Location("")
-    shown = problem.generated.location.line if problem.generated else 0
-    return (location.file, location.line, problem.code, shown, problem.message)
+    line = problem.generated.location.line if problem.generated else 0
+    return (location.file, location.line, problem.code, line, problem.message)

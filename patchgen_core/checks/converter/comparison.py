@@ -181,16 +181,18 @@ def _feed(case: ConverterCase, tensors: Mapping[str, torch.Tensor], names: Itera
     target = target_of(model)
     converted = [_convert(name, tensors[name], converter) for name in names]
     done = [one for one in converted if one is not None] + list(converter.finalize() if converter is not None else ())
-    given: dict[str, torch.Tensor] = {}
+    outputs_by_name: dict[str, torch.Tensor] = {}
     for one in done:
         name = target.resolve(one.name) or one.name
         if name not in target.tensors and case.ignores(name):
             continue
-        if name in given:
+        if name in outputs_by_name:
             return [f"'{name}' comes twice"]
-        given[name] = one.tensor
-    tied = {name: given[one] for name, group in target.ties.items() for one in group if one in given}
-    return differences(case.expected, {**tied, **given})
+        outputs_by_name[name] = one.tensor
+    tied = {
+        name: outputs_by_name[one] for name, group in target.ties.items() for one in group if one in outputs_by_name
+    }
+    return differences(case.expected, {**tied, **outputs_by_name})
 
 
 def _convert(

@@ -130,8 +130,8 @@ def _import(request: ImportRequest) -> ImportReport:
         with _hide_own_package():
             module = importlib.import_module(request.module)
         exported = tuple(str(entry) for entry in getattr(module, "__all__", ()))
-        wanted = dict.fromkeys([*exported, *request.names])
-        absent = tuple(entry for entry in wanted if not hasattr(module, entry))
+        names = dict.fromkeys([*exported, *request.names])
+        absent = tuple(entry for entry in names if not hasattr(module, entry))
         return ImportReport(file=getattr(module, "__file__", None), exported=exported, absent=absent)
     except BaseException as error:
         lacks = error.name or "" if isinstance(error, ModuleNotFoundError) else ""

@@ -156,8 +156,8 @@ def _import_problem(artifact: Artifact, text: str, report: ImportReport) -> Prob
     if os.path.realpath(file) != os.path.realpath(artifact.path):
         hint = f"Raised in {display_path(file)}, line {line}. {hint}".strip()
     hint = f"{hint} {report.setup_failure}".strip()
-    shown = excerpt(text, own[-1]) if own else ""
-    return Problem(f"{where} does not import: {report.error}", location, hint, shown)
+    line_excerpt = excerpt(text, own[-1]) if own else ""
+    return Problem(f"{where} does not import: {report.error}", location, hint, line_excerpt)
 
 
 _DRIFTED = "The file has drifted: mend that first."

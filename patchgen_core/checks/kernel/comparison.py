@@ -151,10 +151,10 @@ class _Check:
         self, case: Case, own: KernelRun, right: KernelRun, dtype: torch.dtype
     ) -> Iterator[tuple[str, str]]:
         """Each gradient when it is the only one that is wanted, and the outputs when none is."""
-        for wanted in [*([name] for name in right.gradients), []]:
-            alone = run_kernel(self.kernel, case, dtype, self.device, wanted=wanted)
-            gradients = {name: right.gradients[name] for name in wanted}
-            when = f"only {wanted[0]} requires a gradient" if wanted else "under no_grad"
+        for inputs in [*([name] for name in right.gradients), []]:
+            alone = run_kernel(self.kernel, case, dtype, self.device, input_names=inputs)
+            gradients = {name: right.gradients[name] for name in inputs}
+            when = f"only {inputs[0]} requires a gradient" if inputs else "under no_grad"
             for message, hint in self._compare(alone, own, KernelRun(right.outputs, gradients, {}, ()), dtype):
                 yield message, hint or f"This is where {when}."
 
@@ -202,7 +202,7 @@ def run_kernel(
     device: torch.device,
     *,
     cast: torch.dtype | None = None,
-    wanted: Sequence[str] | None = None,
+    input_names: Sequence[str] | None = None,
     gaps: bool = False,
 ) -> KernelRun:
     """Call a kernel with copies of a case's arguments, strides kept, and differentiate what it returns.
@@ -210,7 +210,7 @@ def run_kernel(
     Args:
         dtype: what the gradients of the outputs are drawn in.
         cast: what to cast floating arguments to; None leaves them.
-        wanted: the arguments to differentiate; all floating ones that are not constant when None.
+        input_names: the arguments to differentiate; all floating ones that are not constant when None.
         gaps: whether the gradients of the outputs are not contiguous.
     """
     leaves: dict[str, Tensor] = {}
@@ -218,7 +218,7 @@ def run_kernel(
     keywords = {name: _copy(value, name, device, cast, leaves) for name, value in case.keywords.items()}
     before = {name: leaf.detach().clone() for name, leaf in leaves.items()}
     free = [n for n, leaf in leaves.items() if leaf.is_floating_point() and n.partition("[")[0] not in case.constant]
-    inputs = [name for name in free if wanted is None or name in wanted]
+    inputs = [name for name in free if input_names is None or name in input_names]
     for name in inputs:
         leaves[name].requires_grad_()
     with torch.set_grad_enabled(bool(inputs)):

@@ -87,10 +87,10 @@ def _run_unchanged(function: Callable[[ModelRequest], Any], request: ModelReques
     model_setup(request)
 
     with preserve_process_state() as notes, optional_packages(request.optional_packages):
-        given = _caught(lambda: _run_request(function, request))
+        answer = _caught(lambda: _run_request(function, request))
     if notes:  # upstream's models may have run with it as well
         references.cache_clear()
-    return replace(given, notes=(*given.notes, *notes)) if isinstance(given, (CheckResult, Raised)) else given
+    return replace(answer, notes=(*answer.notes, *notes)) if isinstance(answer, (CheckResult, Raised)) else answer
 
 
 def _run_request(function: Callable[[ModelRequest], Any], request: ModelRequest) -> Any:
@@ -202,8 +202,8 @@ def list_project_implementations(request: ModelRequest) -> tuple[tuple[str, ...]
     None where there is none of a class that the set-ups add. And the implementations that they add beside slots."""
     setup = model_setup(request)
     own = [setup.names_for(homes, op_name, variant) for homes, op_name, variant in request.subject]
-    known = [names for names in own if names is not None]
-    return (tuple(sorted(set().union(*known))) if known else None), tuple(setup.implementations)
+    name_lists = [names for names in own if names is not None]
+    return (tuple(sorted(set().union(*name_lists))) if name_lists else None), tuple(setup.implementations)
 
 
 # --- what checks share -----------------------------------------------------------------------------
@@ -215,14 +215,14 @@ def register_kernels(request: ModelRequest) -> None:
         importlib.import_module(name)
 
 
-def one_function(module: ModuleType, is_it: Callable[[str], bool], wanted: str) -> Callable[..., Any]:
+def one_function(module: ModuleType, is_it: Callable[[str], bool], description: str) -> Callable[..., Any]:
     """The function of a module that a check is about; a PatchgenError where it has none, or several."""
     functions = {name: value for name, value in vars(module).items() if is_it(name) and callable(value)}
     own = {name: value for name, value in functions.items() if getattr(value, "__module__", "") == module.__name__}
     chosen = own or functions
     if len(chosen) != 1:
         has = f"it has {', '.join(sorted(chosen))}" if chosen else "it has none"
-        raise PatchgenError(f"{module.__name__} must have one function {wanted}; {has}")
+        raise PatchgenError(f"{module.__name__} must have one function {description}; {has}")
     function: Callable[..., Any] = next(iter(chosen.values()))
     return function
 

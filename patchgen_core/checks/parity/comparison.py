@@ -121,10 +121,10 @@ def _find_what_did_not_run(comparison: ModelComparison, bound: BoundSlots, slots
     comparison.problems += find_uncalled_slots(request, bound.calls, comparison.skipped)
 
 
-def _device(wanted: str) -> str:
+def _device(device: str) -> str:
     """The device to run on: interpreted kernels run on a CPU whatever the machine has."""
     here = device_type()
-    if wanted not in ("auto", here) and wanted != "cpu":
-        message = f"parity is to run on '{wanted}', and torch has only '{here}' here"
+    if device not in ("auto", here) and device != "cpu":
+        message = f"parity is to run on '{device}', and torch has only '{here}' here"
         raise PatchgenError(message, hint="Run with --patchgen-device auto.")
-    return here if wanted == "auto" else wanted
+    return here if device == "auto" else device

@@ -54,8 +54,8 @@ def _holder(runs: ComparedRuns, name: str) -> str:
     """The innermost module, from one outward, that is given what agrees."""
     path, _, call = name.partition(" (")
     for above in _outward(path):
-        known = f"{above} ({call}" if call and f"{above} ({call}" in runs.eager.layer_inputs else above
-        if known in runs.eager.layer_inputs and runs.inputs_agree(known):
+        place = f"{above} ({call}" if call and f"{above} ({call}" in runs.eager.layer_inputs else above
+        if place in runs.eager.layer_inputs and runs.inputs_agree(place):
             return above
     return ""
 
@@ -91,8 +91,8 @@ def _modules_that_did_right(walk: Sequence[Difference]) -> frozenset[str]:
     paths = [path_of(difference.name) for difference in walk]
     right = set()
     for number, path in enumerate(paths[:-1]):
-        given = next((n for n in range(number + 1, len(paths)) if not paths[n].startswith(f"{path}.")), None)
-        if path and given is not None and given < len(paths) - 1:
+        following = next((n for n in range(number + 1, len(paths)) if not paths[n].startswith(f"{path}.")), None)
+        if path and following is not None and following < len(paths) - 1:
             right.add(path)
     return frozenset(right)
 

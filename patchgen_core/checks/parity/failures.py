@@ -91,8 +91,8 @@ def explain_failure(
     others, setting = _describe_other_suspects(suspects[1:]), _describe_setting(failure, request.implementation)
     hint = "\n  ".join(filter(None, [*_describe_figures(failure), beginning, others, setting]))
     fresh = fresh_lines(first, executions[first.target], slot_checks) if first else ()
-    shown = lines_of(request.path, fresh[:_MOST_LINES])
-    return Problem(message, location, hint, excerpt_at(location), generated=shown), _tables(failure, runs, divergence)
+    lines = lines_of(request.path, fresh[:_MOST_LINES])
+    return Problem(message, location, hint, excerpt_at(location), generated=lines), _tables(failure, runs, divergence)
 
 
 def _slot_checks(path: str) -> set[int]:

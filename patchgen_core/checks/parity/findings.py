@@ -70,8 +70,8 @@ def unknown_heads(tolerances: Iterable[Tolerance], classes: Collection[str]) -> 
         pattern = tolerance.head
         if pattern is not None and not any(fnmatchcase(name, pattern) for name in classes):
             message = f"tolerate: the generated module has no class '{pattern}'"
-            hint, shown = did_you_mean(pattern, classes), excerpt_at(tolerance.location)
-            found.append(Problem(message, tolerance.location, hint, shown, UNUSED))
+            hint, line_excerpt = did_you_mean(pattern, classes), excerpt_at(tolerance.location)
+            found.append(Problem(message, tolerance.location, hint, line_excerpt, UNUSED))
     return found
 
 
@@ -86,8 +86,8 @@ def lines_of(path: str, numbers: Sequence[int]) -> Snippet | None:
     lines = (read_text(Path(path)) or "").split("\n")
     if not numbers or max(numbers) > len(lines):
         return None
-    shown = []
+    rows = []
     for before, number in zip((numbers[0], *numbers), numbers):
-        shown += ["   ..."] * (number > before + 1)
-        shown.append(f"> {number:5} | {lines[number - 1]}")
-    return Snippet(Location(path, numbers[0]), "\n".join(shown))
+        rows += ["   ..."] * (number > before + 1)
+        rows.append(f"> {number:5} | {lines[number - 1]}")
+    return Snippet(Location(path, numbers[0]), "\n".join(rows))

@@ -61,10 +61,10 @@ def _is_registered(base: type) -> bool:
     if model_type not in MODELING_REGISTRY:
         return False
     try:
-        given = resolve_model_class({"model_type": model_type, "architectures": [base.__name__]})
+        model_class = resolve_model_class({"model_type": model_type, "architectures": [base.__name__]})
     except PatchgenError:  # registered for other devices, or other classes
         return False
-    return given.__module__.rpartition(".")[0] == base.__module__.rpartition(".")[0]
+    return model_class.__module__.rpartition(".")[0] == base.__module__.rpartition(".")[0]
 
 
 @dataclass
@@ -168,11 +168,11 @@ class ModelComparison:
         request, model_type = self.request, config_class.model_type
         toy_root = Path(request.toy_root) if request.toy_root else None
         self._main = config_class if is_main else self._main
-        given = request.toy_config
+        toy_config = request.toy_config
         if self._main is not None and config_class is not self._main:
-            given = part_of_toy_config(config_class, self._main, given)
+            toy_config = part_of_toy_config(config_class, self._main, toy_config)
         with phase("toy configurations"):
-            return load_toy_config(config_class, given, toy_root, model_type)
+            return load_toy_config(config_class, toy_config, toy_root, model_type)
 
     _main: type[PreTrainedConfig] | None = None
 
@@ -225,18 +225,18 @@ class ModelComparison:
     def _limit(self, head: Head, dtype: str) -> Limit:
         request = self.request
         has_kernels = any(patch.module for patch in request.patches)  # an external patch puts one there for good
-        known = request.project_tolerances
-        return find_limit(request.implementation, dtype, request.tolerances, known, has_kernels, head.name)
+        tolerances = request.project_tolerances
+        return find_limit(request.implementation, dtype, request.tolerances, tolerances, has_kernels, head.name)
 
     def _build(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
         """The patched model with upstream's parameters; also where AutoModel would put upstream's into it."""
         model = self._build_patched(head, reference, dtype)
-        given = self._find_upstream_parts(head, model)
-        for own in given.values():
+        upstream_parts = self._find_upstream_parts(head, model)
+        for own in upstream_parts.values():
             heads = self.not_patched.setdefault(own, [])
             heads += [head.name] * (head.name not in heads)
-        if given:
-            with auto_models(given):
+        if upstream_parts:
+            with auto_models(upstream_parts):
                 model = self._build_patched(head, reference, dtype)
         self._check_start(head, model, reference)
         load_state(model, reference.state)
@@ -247,7 +247,7 @@ class ModelComparison:
         if self.request.implementation not in (EAGER, PATCHED):
             return
         names = initialized_otherwise(initial_values(model), reference.initial)
-        new = [name for name in names if not any(known.endswith(name) for known in self.started_otherwise)]
+        new = [name for name in names if not any(suffix.endswith(name) for suffix in self.started_otherwise)]
         self.started_otherwise.update(dict.fromkeys(new))
         if new:
             message = f"{head.name} does not initialize {list_some(new, _MOST_NAMED)} as upstream's does"

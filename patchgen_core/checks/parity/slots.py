@@ -66,8 +66,8 @@ def _calls(tree: ast.AST) -> Iterator[ast.Call]:
 
 
 def _read_slot(call: ast.Call, module: Module, library: Library) -> SlotInText | None:
-    given = dict(zip(_FIELDS, call.args)) | {k.arg: k.value for k in call.keywords if k.arg}
-    texts = {field: value.value for field, value in given.items() if isinstance(value, ast.Constant)}
+    arguments = dict(zip(_FIELDS, call.args)) | {k.arg: k.value for k in call.keywords if k.arg}
+    texts = {field: value.value for field, value in arguments.items() if isinstance(value, ast.Constant)}
     op_name, variant = texts.get("op_name"), texts.get("variant", _STANDARD)
     if not isinstance(op_name, str) or not isinstance(variant, str):
         return None

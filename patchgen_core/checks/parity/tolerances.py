@@ -55,7 +55,7 @@ def find_limit(
     is_exact = implementation == EAGER and not has_kernels
     keys = [f"{implementation}-{dtype}", implementation] + ([dtype] if not is_exact else [])
     settings = project or {}
-    prefixes = [known.rpartition(HEAD_MARK)[0] for known in settings if HEAD_MARK in known]
+    prefixes = [setting.rpartition(HEAD_MARK)[0] for setting in settings if HEAD_MARK in setting]
     own = [f"{prefix}{HEAD_MARK}{key}" for prefix in prefixes if fnmatchcase(head, prefix) for key in keys]
     for key in (*own, *keys):
         if key in settings:

@@ -50,9 +50,9 @@ def _problem(patch: PatchedCode, missed: Sequence[int], path: str, batches: Sequ
     where = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges(missed))
     word = "lines" if len(missed) > 1 else "line"
     message = f"no toy batch runs {word} {where} of what the patch of '{patch.target}' brings in"
-    shown = lines_of(path, missed[:_MOST_LINES])
+    lines = lines_of(path, missed[:_MOST_LINES])
     hint = f"{_HINT} Batches: {', '.join(batches)}."
-    return Problem(message, patch.declared, hint, code=UNRUN, generated=shown, target=patch.target)
+    return Problem(message, patch.declared, hint, code=UNRUN, generated=lines, target=patch.target)
 
 
 def ranges(lines: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -78,8 +78,8 @@ def _unrun_lines_of(function: Function, ran: set[int], slots: set[str]) -> Itera
     """The lines of a function's statements that did not run; none when the function did not."""
     if not any(_did_run(statement, ran) for statement in function.body):
         return
-    known = slots | _slot_flags(function, slots)
-    yield from _unrun_lines_in(function.body, ran, known)
+    flags = slots | _slot_flags(function, slots)
+    yield from _unrun_lines_in(function.body, ran, flags)
 
 
 def _slot_flags(function: Function, slots: set[str]) -> set[str]:

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     selection = select_configs(project, paths, options.package)
     releases = Releases(release_folder(project), options.package, offline=options.offline)
     fetching = _fetching(options, releases)
-    columns = find_columns(releases, _wanted(options, selection, releases), fetching)
+    columns = find_columns(releases, _requested_releases(options, selection, releases), fetching)
     with show_progress(options) as progress:
         bisect = not options.no_bisect
         report = make_matrix(selection, columns, releases, bisect=bisect, fetching=fetching, progress=progress)
@@ -69,22 +69,22 @@ def run(options: argparse.Namespace, project: Project | None) -> int:
     return report.exit_code
 
 
-def _wanted(options: argparse.Namespace, selection: PackageConfigs, releases: Releases) -> WantedReleases:
+def _requested_releases(options: argparse.Namespace, selection: PackageConfigs, releases: Releases) -> WantedReleases:
     from patchgen_core.upgrade.matrix.release_columns import WantedReleases, at_hand, known_versions
     from patchgen_core.upstream.releases import LATEST
 
     words = [word.strip() for text in options.versions for word in text.split(",") if word.strip()]
-    given = (*options.wheel, *options.source)
+    sources = (*options.wheel, *options.source)
     if options.versions and not words:
         raise PatchgenError("--versions names no version", hint="Write them with commas: 5.9.0,5.16.1,latest.")
     if not options.versions:
         words = _bases(selection, releases)
         if options.offline:
             words = [word for word in words if word in at_hand(releases)]
-            words += () if given else known_versions(releases)
-        elif not given:
+            words += () if sources else known_versions(releases)
+        elif not sources:
             words.append(LATEST)
-    if not words and not given:
+    if not words and not sources:
         raise PatchgenError("no release is at hand", hint="Name some with --versions, --wheel or --source.")
     return WantedReleases(tuple(words), tuple(options.wheel), tuple(options.source))
 

@@ -157,9 +157,9 @@ class _Front:
         is_allowed, marks = options.allow_dirty, options.write_conflicts
         self.applied = apply(self.project, self.report, self.release, allow_dirty=is_allowed, conflicts=marks)
         if not options.json:
-            print_applied(self.console, self._shown(self.applied))
+            print_applied(self.console, self._with_places(self.applied))
 
-    def _shown(self, applied: Applied) -> Applied:
+    def _with_places(self, applied: Applied) -> Applied:
         """What was applied, at the lines where it is now."""
         assert self.shifts is not None
         now = self.shifts.now
@@ -192,7 +192,7 @@ class _Front:
             from patchgen_core.files import write_files
             from patchgen_core.report.upgrade.markdown import applied_markdown, upgrade_markdown
 
-            more = [applied_markdown(self._shown(self.applied), self.gate)] if self.applied is not None else []
+            more = [applied_markdown(self._with_places(self.applied), self.gate)] if self.applied is not None else []
             write_files([(options.markdown, upgrade_markdown(self.report, self._steps(), more))])
         if options.html is not None:
             from patchgen_core.report.upgrade.html import write_upgrade
@@ -202,7 +202,7 @@ class _Front:
     def _data(self) -> dict[str, Any]:
         from patchgen_core.report.upgrade.json import applied_data, upgrade_data
 
-        applied = applied_data(self._shown(self.applied), self.gate) if self.applied is not None else None
+        applied = applied_data(self._with_places(self.applied), self.gate) if self.applied is not None else None
         return {**upgrade_data(self.report), "exit_code": self._exit_code(), "applied": applied}
 
     def _exit_code(self) -> int:

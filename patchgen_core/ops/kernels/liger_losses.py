@@ -101,9 +101,9 @@ def _fused(
     refuse_float64(states)
     if not targets.numel():  # nothing to launch a kernel for
         return cross_entropy(F.linear(states, weights, bias), targets, ignore_index, num_items_in_batch)
-    given = [tensor for tensor in (states, weights, bias) if tensor is not None]
+    tensors = [tensor for tensor in (states, weights, bias) if tensor is not None]
     backward = torch.is_grad_enabled()
-    wants_gradient = backward and any(tensor.requires_grad for tensor in given)
+    wants_gradient = backward and any(tensor.requires_grad for tensor in tensors)
     wants_weights = backward and weights.requires_grad
     mean = num_items_in_batch is None
     loss: Tensor = _LinearCrossEntropy.apply(  # type: ignore[no-untyped-call]
@@ -136,10 +136,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        wanted = (*ctx.needs_input_grad[:2], ctx.needs_input_grad[3])
+        needs_gradient = (*ctx.needs_input_grad[:2], ctx.needs_input_grad[3])
         d_states, d_weights, d_bias = (
             gradient * grads[0].to(gradient.dtype) if want else None
-            for gradient, want in zip(ctx.saved_tensors, wanted)
+            for gradient, want in zip(ctx.saved_tensors, needs_gradient)
         )
         return d_states, d_weights, None, d_bias, None, None, None, None, None
 
@@ -171,8 +171,8 @@ def _fake_linear_cross_entropy(
 ) -> tuple[Tensor, ...]:
     *_, wants_gradient, wants_weights = flags
     loss = states.new_empty((), dtype=torch.float32)
-    wanted = (states if wants_gradient else None, weights if wants_weights else None, bias if wants_gradient else None)
-    gradients = (states.new_empty(0) if tensor is None else tensor.new_empty(tensor.shape) for tensor in wanted)
+    inputs = (states if wants_gradient else None, weights if wants_weights else None, bias if wants_gradient else None)
+    gradients = (states.new_empty(0) if tensor is None else tensor.new_empty(tensor.shape) for tensor in inputs)
     return loss, *gradients
 
 

@@ -90,9 +90,9 @@ def _gated(gate_up: Tensor, alpha: float, limit: float) -> Tensor:
 def _check(gate_up_proj: Tensor, gate_up_bias: Tensor, down_proj: Tensor, down_bias: Tensor, hidden: int) -> int:
     """The number of experts; refuses shapes that do not fit."""
     experts, inner, _ = down_proj.shape
-    wanted = ((experts, hidden, 2 * inner), (experts, 2 * inner), (experts, inner, hidden), (experts, hidden))
+    expected_shapes = ((experts, hidden, 2 * inner), (experts, 2 * inner), (experts, inner, hidden), (experts, hidden))
     shapes = tuple(tuple(one.shape) for one in (gate_up_proj, gate_up_bias, down_proj, down_bias))
-    if shapes != wanted:
+    if shapes != expected_shapes:
         raise PatchgenError(
             f"moe_experts/gpt_oss: weights and biases of shapes {shapes} must be (experts, {hidden}, 2 * size), "
             f"(experts, 2 * size), (experts, size, {hidden}) and (experts, {hidden})"

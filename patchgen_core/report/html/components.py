@@ -67,10 +67,10 @@ def _problem(problem: Problem, kind: str, tone: str) -> Markup:
         " ",
         location_code(problem.location),
     )
-    shown = problem.generated
+    snippet = problem.generated
     parts: list[Child] = [head, _excerpt(problem.excerpt)]
-    if shown is not None:
-        parts += [tag("p", "In the generated module: ", location_code(shown.location)), _excerpt(shown.text)]
+    if snippet is not None:
+        parts += [tag("p", "In the generated module: ", location_code(snippet.location)), _excerpt(snippet.text)]
     if problem.hint:
         parts.append(tag("p", problem.hint, class_="hint"))
     return tag("li", *parts, class_=f"problem t-{tone}")

@@ -56,12 +56,12 @@ def _file(file: FileDiff) -> Markup:
     parts, left = [tag("div", *(tag("span", name) for name in _side_names(file)), class_="names")], _MOST_LINES
     missing = 0
     for number, hunk in enumerate(file.hunks):
-        shown, missing = hunk.lines[:left], missing + len(hunk.lines[left:])
-        left -= len(shown)
-        if shown:
+        lines, missing = hunk.lines[:left], missing + len(hunk.lines[left:])
+        left -= len(lines)
+        if lines:
             if number or hunk.owner:
                 parts.append(tag("div", hunk.owner or "\u22ef", class_="owner"))
-            parts += _hunk(shown)
+            parts += _hunk(lines)
     if missing:
         parts.append(tag("p", f"{missing} more lines are left out here.", class_="rest"))
     return tag("div", *parts, class_="file")

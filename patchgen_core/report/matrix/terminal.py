@@ -122,15 +122,15 @@ def _blocks(versions: Sequence[str], lines: Sequence[_Line], width: int) -> Iter
         first = last
 
 
-def _block(versions: Sequence[str], lines: Sequence[_Line], widths: Sequence[int], shown: range, room: int) -> Text:
+def _block(versions: Sequence[str], lines: Sequence[_Line], widths: Sequence[int], columns: range, room: int) -> Text:
     text = Text(" " * room)
-    for number in shown:
+    for number in columns:
         text.append(f"{_GAP}{versions[number]:<{widths[number]}}", "bold")
     for line in lines:
         text.rstrip()
         text.append("\n")
         text.append(f"{shorten(line.name, room):<{room}}", line.style)
-        for number in shown:
+        for number in columns:
             cell, style = line.cells[number]
             text.append(_GAP)
             text.append(f"{cell:<{widths[number]}}", style)
@@ -139,10 +139,10 @@ def _block(versions: Sequence[str], lines: Sequence[_Line], widths: Sequence[int
 
 
 def _legend(report: MatrixReport, verbose: bool) -> Text:
-    shown = [(cell, row.base) for row in report.rows for cell in row.cells]
+    cells = [(cell, row.base) for row in report.rows for cell in row.cells]
     if verbose:
-        shown += [(cell, row.base) for row in report.rows for patch in row.patches for cell in patch.cells]
-    words = {word(cell, base) for cell, base in shown}
+        cells += [(cell, row.base) for row in report.rows for patch in row.patches for cell in patch.cells]
+    words = {word(cell, base) for cell, base in cells}
     text = Text()
     for state, (short, meaning) in WORDS.items():
         if short in words:

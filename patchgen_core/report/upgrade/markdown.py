@@ -149,12 +149,12 @@ def _problems(problems: Iterable[Problem]) -> list[str]:
 def _config(config: ConfigVerdict, is_whole: bool) -> list[str]:
     """The text of one config, with each of upstream's diffs only once, or without any diff."""
     lines = [f"{code(display_path(config.path))}, from {code(config.module)}"]
-    shown: set[str] = set()
+    titles: set[str] = set()
     for part in describe_config(config):
-        if part.kind == "diff" and (not is_whole or (part.about and part.code in shown)):
+        if part.kind == "diff" and (not is_whole or (part.about and part.code in titles)):
             continue
         if part.about:
-            shown.add(part.code)
+            titles.add(part.code)
         lines += _spaced(_part(part, is_whole))
     return details(f"{config.risk}: {config.config} ({patches_summary(config)})", lines)
 

@@ -54,7 +54,7 @@ def _print_config(console: Console, config: ConfigVerdict, verbose: bool) -> Non
     """Print what is said of a config; upstream's diffs that several of its patches are about only once."""
     line = Text("\n").append(f"{config.risk:<{_WIDTH}}  ", RISK_STYLE[config.risk]).append(config.config, "bold")
     console.print(line.append(f"  {patches_summary(config)}"), soft_wrap=True)
-    shown: set[str] = set()
+    titles: set[str] = set()
     has_heading = False
     for part in describe_config(config, with_safe=verbose):
         if part.patch is not None:
@@ -76,8 +76,8 @@ def _print_config(console: Console, config: ConfigVerdict, verbose: bool) -> Non
         elif part.kind == "rest":
             _print_line(console, "safe", part.title, "dim")
         elif part.kind == "diff" and (part.about or verbose):
-            _print_code(console, part, verbose, part.code in shown)
-            shown.add(part.code)
+            _print_code(console, part, verbose, part.code in titles)
+            titles.add(part.code)
 
 
 def _heading(patch: PatchVerdict) -> Text:
@@ -114,11 +114,11 @@ def print_steps(
 
 def _print_step(console: Console, step: Step, verbose: bool) -> None:
     console.print(Text(f"{step.what}:", "bold"), soft_wrap=True)
-    shown = step.places if verbose else step.places[:_MOST_PLACES]
-    for location, text in shown:
+    places = step.places if verbose else step.places[:_MOST_PLACES]
+    for location, text in places:
         console.print(Text.assemble("  ", (f"{location}: ", "bold"), text), soft_wrap=True)
-    if len(shown) < len(step.places):
-        console.print(Text(f"  and {len(step.places) - len(shown)} more; -v shows all", "dim"), soft_wrap=True)
+    if len(places) < len(step.places):
+        console.print(Text(f"  and {len(step.places) - len(places)} more; -v shows all", "dim"), soft_wrap=True)
 
 
 def print_applied(console: Console, applied: Applied) -> None:

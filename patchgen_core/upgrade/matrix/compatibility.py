@@ -81,10 +81,10 @@ class CompatibilityChecker:
             PatchgenError: ruff cannot run, or the project's settings name a rule or module that is not there.
         """
         project = ReleaseProject(self.project, release, self.sources.fork(), self.sources)
-        wanted = list(keys)
-        present = {key: self.configs[key] for key in wanted if project.module(self.configs[key]) is not None}
+        config_keys = list(keys)
+        present = {key: self.configs[key] for key in config_keys if project.module(self.configs[key]) is not None}
         generations = project.generate(present)
-        results = dict.fromkeys(wanted, Compatibility(None))
+        results = dict.fromkeys(config_keys, Compatibility(None))
         for key, generation in generations.items():
             results[key] = Compatibility(generation, self._targets(key, project))
         project.sources.clear()
@@ -191,9 +191,11 @@ class CompatibilityPool:
         """What came of a config and a release that were checked."""
         return self._results[release.folder, key]
 
-    def check(self, wanted: Iterable[tuple[Release, Collection[ConfigKey]]], progress: Progress | None = None) -> None:
+    def check(
+        self, requests: Iterable[tuple[Release, Collection[ConfigKey]]], progress: Progress | None = None
+    ) -> None:
         """Check configs with releases, unless that was done; raises as :meth:`CompatibilityChecker.check` does."""
-        tasks = list(self._tasks(wanted))
+        tasks = list(self._tasks(requests))
         total, done = sum(len(keys) for _, keys in tasks), 0
         for (release, keys), results in zip(tasks, self._checked(tasks, total)):
             self._results |= {(release.folder, key): result for key, result in results.items()}
@@ -201,9 +203,9 @@ class CompatibilityPool:
             if progress is not None:
                 progress(done, total)
 
-    def _tasks(self, wanted: Iterable[tuple[Release, Collection[ConfigKey]]]) -> Iterator[Task]:
+    def _tasks(self, requests: Iterable[tuple[Release, Collection[ConfigKey]]]) -> Iterator[Task]:
         """What is to be done, one chunk of the configs after the other: a process keeps what it read for one."""
-        pairs = [(release, set(keys)) for release, keys in wanted]
+        pairs = [(release, set(keys)) for release, keys in requests]
         for chunk in self._chunks:
             for release, keys in pairs:
                 lacking = tuple(k for k in chunk if k in keys and (release.folder, k) not in self._results)

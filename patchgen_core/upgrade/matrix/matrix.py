@@ -98,8 +98,8 @@ class _Matrix:
         """What the release that a config is based on is called; empty when there is none."""
         if release is None:
             return ""
-        for label, known in self.points.items():
-            if known.folder == release.folder:
+        for label, points in self.points.items():
+            if points.folder == release.folder:
                 return label
         label = release.version if release.version not in self.points else f"{release.version} ({release.origin})"
         self.points[label] = release
@@ -118,11 +118,11 @@ class _Matrix:
 
     def fill(self, progress: Progress | None) -> None:
         """Try every config with every column, and with what it is based on."""
-        wanted = {label: set(self.names) for label in self.columns}
+        keys_by_label = {label: set(self.names) for label in self.columns}
         for key, label in self.base_labels.items():
             if label:
-                wanted.setdefault(label, set()).add(key)
-        self.pool.check([(self.points[label], keys) for label, keys in wanted.items()], progress)
+                keys_by_label.setdefault(label, set()).add(key)
+        self.pool.check([(self.points[label], keys) for label, keys in keys_by_label.items()], progress)
 
     def cells(self, key: ConfigKey, label: str) -> ConfigCells:
         """What a release is to a config that was tried with it."""
@@ -170,7 +170,7 @@ class _Matrix:
         except PatchgenError:
             published = ()
         released = [release.version for release in self.points.values() if release.origin != "folder"]
-        others = [version for version in published if not any(same_version(version, known) for known in released)]
+        others = [version for version in published if not any(same_version(version, other) for other in released)]
         return self._ordered([*self.points, *others]), bool(published) and not self.releases.offline
 
     def _ask(self, questions: Mapping[str, Collection[Edge]]) -> dict[str, set[Edge] | None]:

@@ -40,7 +40,7 @@ class WantedReleases:
     sources: tuple[Path, ...] = ()
 
 
-def find_columns(releases: Releases, wanted: WantedReleases, fetching: Fetching) -> tuple[ReleaseColumn, ...]:
+def find_columns(releases: Releases, request: WantedReleases, fetching: Fetching) -> tuple[ReleaseColumn, ...]:
     """The columns, from the oldest release to the newest, each once.
 
     Raises:
@@ -48,14 +48,14 @@ def find_columns(releases: Releases, wanted: WantedReleases, fetching: Fetching)
     """
     problems: list[Problem] = []
     versions: list[str] = []
-    for word in wanted.words:
+    for word in request.words:
         try:
             versions += expand(releases, word)
         except PatchgenError as error:
             problems += error.problems
     at_hand_releases, failed = fetch(releases, ascending(versions), fetching)
     problems += failed
-    for read, paths in ((releases.wheel, wanted.wheels), (releases.source, wanted.sources)):
+    for read, paths in ((releases.wheel, request.wheels), (releases.source, request.sources)):
         for path in paths:
             try:
                 at_hand_releases.append(read(path))

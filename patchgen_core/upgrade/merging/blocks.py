@@ -94,7 +94,7 @@ class BlockMerge:
 
     def _conflict(self, region: Region, reason: str) -> None:
         parts = [side[slice(*span)] for side, span in self._spans(region)]
-        shown = [_shown(part) for part in parts]
+        texts = [_text_of(part) for part in parts]
         ours = self.sides.ours
         if parts[1]:
             line = parts[1][0].first
@@ -102,7 +102,7 @@ class BlockMerge:
             line = ours[region.ours[0] - 1].last + 1
         else:
             line = ours[0].first if ours else self.sides.parent.last
-        self.edits.conflict(line, reason, *shown)
+        self.edits.conflict(line, reason, *texts)
 
     def _spans(self, region: Region) -> list[tuple[list[Unit], tuple[int, int]]]:
         sides = self.sides
@@ -299,7 +299,7 @@ def short(unit: Unit) -> str:
     return f"`{line}`" if len(line) <= 80 else f"`{line[:77]}...`"
 
 
-def _shown(part: Sequence[Unit]) -> str:
+def _text_of(part: Sequence[Unit]) -> str:
     """The text of some statements in a row, at column 0."""
     if not part:
         return ""

@@ -35,8 +35,8 @@ def merge_lines(base: str, ours: str, theirs: str) -> tuple[str, tuple[Conflict,
         spans = zip(at, (start, our_start, their_start))
         old, mine, new = (part[slice(*span)] for part, span in zip(lines, spans))
         if new not in (old, mine) and old != mine:
-            shown = ["\n".join(part) for part in (old, mine, new)]
-            conflicts.append(Conflict(at[1] + 1, "both sides changed these lines", shown[0], shown[1], shown[2]))
+            texts = ["\n".join(part) for part in (old, mine, new)]
+            conflicts.append(Conflict(at[1] + 1, "both sides changed these lines", texts[0], texts[1], texts[2]))
         merged += new if old == mine else mine
         merged += lines[0][start:end]
         at = end, our_start + end - start, their_start + end - start

@@ -34,7 +34,7 @@ class Element:
     end: int
 
     @property
-    def shown(self) -> str:
+    def source_text(self) -> str:
         """Its text."""
         return self.text.source.text[self.start : self.end]
 
@@ -80,10 +80,10 @@ def merge_elements(
     """
     differs = differs or _differ
     base, ours, theirs = _keyed(*sides)
-    known = [{element.key: element for element in side} for side in (base, ours, theirs)]
-    if any(len(keys) < len(side) for keys, side in zip(known, (base, ours, theirs))):
+    by_key = [{element.key: element for element in side} for side in (base, ours, theirs)]
+    if any(len(keys) < len(side) for keys, side in zip(by_key, (base, ours, theirs))):
         return False  # a name twice
-    old, mine, new = known
+    old, mine, new = by_key
     for key in old:
         sides_with = [side for side in (mine, new) if key in side]
         if len(sides_with) == 1 and differs(old[key], sides_with[0][key]):
@@ -129,10 +129,10 @@ def _places(base: list[Element], side: list[Element], mark: str) -> list[str]:
 def _joined(keyed: list[list[Element]]) -> list[list[Element]]:
     """What both sides added alike has one key."""
     mine = {e.dump: e.key for e in keyed[1] if e.key.startswith("o") and not e.key.endswith("=")}
-    known = {element.key for element in keyed[0]}
+    keys = {element.key for element in keyed[0]}
     theirs = []
     for element in keyed[2]:
-        is_added = element.key not in known and element.key[0] == "t" and not element.key.endswith("=")
+        is_added = element.key not in keys and element.key[0] == "t" and not element.key.endswith("=")
         theirs.append(replace(element, key=mine.get(element.dump, element.key)) if is_added else element)
     return [keyed[0], keyed[1], theirs]
 
@@ -184,7 +184,7 @@ def _rewrite(
     """Write the list with the elements in this order."""
     new = {element.key: element for element in theirs}
     if not ours:
-        edits.replace(*limits, ", ".join(new[key].shown for key in order))
+        edits.replace(*limits, ", ".join(new[key].source_text for key in order))
         return
     text, source = edits.text, edits.text.source.text
     last = text.chunks(*limits)[-1]

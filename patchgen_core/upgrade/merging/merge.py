@@ -107,8 +107,8 @@ def _reason(new: NewUse, merged: DefinitionText, unbound: frozenset[str]) -> str
 def _at(ours: DefinitionText, merged: DefinitionText, line: int, reason: str) -> Conflict:
     """A conflict about a line of the merged text."""
     text = merged.source.lines[line - 1].strip()
-    known = [number for number, other in enumerate(ours.source.lines, 1) if other.strip() == text]
-    at = min(known, key=lambda number: abs(number - line), default=min(line, len(ours.source.lines)))
+    lines = [number for number, other in enumerate(ours.source.lines, 1) if other.strip() == text]
+    at = min(lines, key=lambda number: abs(number - line), default=min(line, len(ours.source.lines)))
     return Conflict(at, reason, "", text, "", merged_line=line)
 
 

@@ -71,9 +71,9 @@ def _with_comments_of(base: list[Unit], block: list[Unit]) -> list[Unit]:
     comments = {unit.dump: unit.comments for unit in base}
     units = []
     for unit in block:
-        known = comments.get(unit.dump)
-        if known is not None and unit.comments[len(unit.comments) - len(known) :] == known:
-            unit = replace(unit, first=unit.start - len(known))
+        comment = comments.get(unit.dump)
+        if comment is not None and unit.comments[len(unit.comments) - len(comment) :] == comment:
+            unit = replace(unit, first=unit.start - len(comment))
         units.append(unit)
     return units
 

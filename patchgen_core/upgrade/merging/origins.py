@@ -35,12 +35,12 @@ def find_new_uses(edits: Edits, merged: DefinitionText, theirs: DefinitionText) 
     labels |= _origins(edits, merged, labels)
     by_label = {labels[node]: node for node in statements(merged.definition)}
     sides = [find_uses(t.definition, labels.__getitem__, own) for t, own in ((ours, edits.changed), (theirs, ()))]
-    known = {use for side in sides for use in side}
+    all_uses = {use for side in sides for use in side}
     is_known = _known_otherwise(sides[0], sides[1], set(by_label))
     new_uses = []
     uses = find_uses(merged.definition, labels.__getitem__, edits.changed)
     for use, node in uses.items():
-        if use not in known and not is_known(use):
+        if use not in all_uses and not is_known(use):
             new_uses.append(NewUse(use, by_label.get(use.source), node))
     added = {node for node in statements(theirs.definition) if labels[node] is node}
     there = {(use.source, use.target, use.name) for use in uses}

@@ -50,10 +50,10 @@ def align_names(base: DefinitionText, ours: DefinitionText, theirs: DefinitionTe
     return Aligned(base, ours, theirs, tuple(notes))
 
 
-def find_renames(old: DefinitionText, new: DefinitionText, known: frozenset[str] = frozenset()) -> dict[str, str]:
+def find_renames(old: DefinitionText, new: DefinitionText, names: frozenset[str] = frozenset()) -> dict[str, str]:
     """The variables of one text that another uses under another name, which is not `known` to be in use elsewhere."""
-    removed = {name: what for name, what in _variables(old).items() if name not in new.names | known}
-    added = {name: what for name, what in _variables(new).items() if name not in old.names | known}
+    removed = {name: what for name, what in _variables(old).items() if name not in new.names | names}
+    added = {name: what for name, what in _variables(new).items() if name not in old.names | names}
     if not removed or not added:
         return {}
     pairs: dict[str, Counter[str]] = defaultdict(Counter)

@@ -38,7 +38,7 @@ class SignatureText:
         return self.node.lineno, self.text.line_of(self.colon)
 
     @property
-    def shown(self) -> str:
+    def source_text(self) -> str:
         """The text of these lines."""
         return self.text.moved_lines(*self.lines)
 
@@ -129,7 +129,7 @@ def _merge_parameter(edits: Edits, base: Element, ours: Element, theirs: Element
     if ours.node is None or base.node is None or theirs.node is None:
         return False
     if base.dump == ours.dump:
-        edits.replace(ours.start, ours.end, theirs.shown)
+        edits.replace(ours.start, ours.end, theirs.source_text)
         return True
     old, mine, new = (read_parameter(element) for element in (base, ours, theirs))
     if old.name != mine.name or old.name != new.name:
@@ -215,9 +215,9 @@ def _renamed_kernels(lists: list[list[ast.expr]]) -> tuple[str, str] | None:
     return (removed[0], added[0]) if same else None
 
 
-def _kernels(new: list[str], nodes: list[ast.expr], known: list[str]) -> list[ast.expr]:
+def _kernels(new: list[str], nodes: list[ast.expr], old: list[str]) -> list[ast.expr]:
     """The decorators that upstream added and that let a kernel take the definition's place."""
-    return [node for dump, node in zip(new, nodes) if dump not in known and decorator_name(node).startswith(_KERNELS)]
+    return [node for dump, node in zip(new, nodes) if dump not in old and decorator_name(node).startswith(_KERNELS)]
 
 
 def _replace_decorators(edits: Edits, ours: Unit, theirs: Unit) -> None:

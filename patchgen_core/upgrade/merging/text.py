@@ -187,7 +187,7 @@ class Unit:
         return Counter(_WORD.findall(self.dump))
 
     @property
-    def shown(self) -> str:
+    def source_text(self) -> str:
         """Its text at column 0, with its comments."""
         return self.text.moved_lines(self.first, self.last)
 

@@ -39,8 +39,8 @@ class TreeMerge:
 
     def _definition(self, base: Unit, ours: Unit, theirs: Unit) -> None:
         if reason := merge_decorators(self.edits, base, ours, theirs):
-            shown = [self._decorators(unit) for unit in (base, ours, theirs)]
-            self.edits.conflict(ours.start, reason, *shown)
+            texts = [self._decorators(unit) for unit in (base, ours, theirs)]
+            self.edits.conflict(ours.start, reason, *texts)
         if isinstance(ours.node, FUNCTIONS):
             self._signature(base, ours, theirs)
         else:
@@ -60,8 +60,8 @@ class TreeMerge:
         state = self.edits.state
         if not merge_head(self.edits, *results):
             self.edits.go_back(state)
-            shown = [head.shown for head in results]
-            self.edits.conflict(ours.node.lineno, "both sides changed the same part of the signature", *shown)
+            texts = [head.source_text for head in results]
+            self.edits.conflict(ours.node.lineno, "both sides changed the same part of the signature", *texts)
 
     def _bases(self, base: Unit, ours: Unit, theirs: Unit) -> None:
         dumps = []
@@ -71,9 +71,9 @@ class TreeMerge:
             dumps.append([ast.dump(part) for part in parts])
         if dumps[2] in (dumps[0], dumps[1]):
             return
-        shown = [unit.text.moved_lines(unit.node.lineno, unit.node.lineno) for unit in (base, ours, theirs)]
+        texts = [unit.text.moved_lines(unit.node.lineno, unit.node.lineno) for unit in (base, ours, theirs)]
         if dumps[0] != dumps[1]:
-            self.edits.conflict(ours.node.lineno, "both sides changed the base classes", *shown)
+            self.edits.conflict(ours.node.lineno, "both sides changed the base classes", *texts)
             return
         name = [unit.node.name for unit in (base, ours, theirs) if isinstance(unit.node, ast.ClassDef)]
         spans = [_class_head(unit) for unit in (ours, theirs)]
@@ -163,8 +163,8 @@ class TreeMerge:
         heads = [name for name in ours.node._fields if name not in _BLOCKS]
         if not all(merge_field(self.edits, name, *spots) for name in heads):
             self.edits.go_back(state)
-            shown = [u.text.moved_lines(u.node.lineno, _head_end(u)) for u in trio]
-            self.edits.conflict(ours.node.lineno, "both sides changed the first line of this statement", *shown)
+            texts = [u.text.moved_lines(u.node.lineno, _head_end(u)) for u in trio]
+            self.edits.conflict(ours.node.lineno, "both sides changed the first line of this statement", *texts)
         self.block([getattr(unit.node, "body", []) for unit in trio], ours, False)
         for name in ("handlers", "cases"):
             for parts in zip(*(getattr(unit.node, name, ()) for unit in trio)):

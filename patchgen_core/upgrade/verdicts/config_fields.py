@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from patchgen_core.syntax.forms import is_same_code, shown
+from patchgen_core.syntax.forms import expression_text, is_same_code
 from patchgen_core.syntax.index import assigned_names
 from patchgen_core.syntax.nodes import DEFINITIONS, Function, last_name, methods, statements
 from patchgen_core.syntax.signatures import read_parameters
@@ -47,8 +47,8 @@ def _reads(
     function: Function, entry: PatchReplacement, old: ModuleView, new: ModuleView
 ) -> Iterator[tuple[Chain, str]]:
     """The chains that a function reads of configurations, each with the configuration's class."""
-    known = _configurations(function, entry, old) or _configurations(function, entry, new)
-    if not known:
+    configurations = _configurations(function, entry, old) or _configurations(function, entry, new)
+    if not configurations:
         return
     inner: set[int] = set()
     for node in ast.walk(function):
@@ -57,8 +57,8 @@ def _reads(
         parts = dotted(node, inner)
         for length in (1, 2):
             key = ".".join(parts[:length])
-            if key in known and len(parts) > length:
-                chain, cls = known[key]
+            if key in configurations and len(parts) > length:
+                chain, cls = configurations[key]
                 yield (*chain, *parts[length:]), cls
 
 
@@ -106,8 +106,8 @@ def config_class(view: ModuleView, cls: str) -> str:
             if isinstance(statement, ast.AnnAssign) and last_name(statement.target) == "config":
                 return _annotated_config(statement.annotation)
         for function in methods(home.node, "__init__"):
-            given = [a for a in function.args.args if a.arg == "config"]
-            name = _annotated_config(given[0].annotation) if given else ""
+            arguments = [a for a in function.args.args if a.arg == "config"]
+            name = _annotated_config(arguments[0].annotation) if arguments else ""
             if name:
                 return name
     return ""
@@ -151,8 +151,8 @@ def _fields(view: ModuleView, home: ClassInModule) -> Fields:
 
 
 def _unknown(view: ModuleView, home: ClassInModule) -> set[str]:
-    known = {"object", "PushToHubMixin", "RotaryEmbeddingConfigMixin", "Generic"}
-    return {base for base in view.unknown_bases(home) if base.rpartition(".")[2] not in known}
+    plain_bases = {"object", "PushToHubMixin", "RotaryEmbeddingConfigMixin", "Generic"}
+    return {base for base in view.unknown_bases(home) if base.rpartition(".")[2] not in plain_bases}
 
 
 def _add_declared(node: ast.ClassDef, names: set[str], defaults: dict[str, ast.expr], parts: dict[str, str]) -> None:
@@ -209,7 +209,7 @@ def _field_findings(name: str, cls: str, before: Fields, after: Fields) -> Itera
         return
     old, new = before.defaults.get(name), after.defaults.get(name)
     if _is_literal(old) and _is_literal(new) and old is not None and new is not None and not is_same_code(old, new):
-        detail = f"its default is {shown(new)} instead of {shown(old)}"
+        detail = f"its default is {expression_text(new)} instead of {expression_text(old)}"
         yield Finding("changed", about, "field", detail, "review")
 
 

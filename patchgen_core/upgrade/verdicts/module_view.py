@@ -88,8 +88,8 @@ class ModuleView:
     @cached_property
     def module(self) -> Module:
         """The module with its scopes and calls."""
-        known = self.library.module(self.side.upstream.module) if self.library is not None else None
-        return known if known is not None and known.source is self.source else Module(self.source, self.name)
+        module = self.library.module(self.side.upstream.module) if self.library is not None else None
+        return module if module is not None and module.source is self.source else Module(self.source, self.name)
 
     @property
     def name(self) -> str:

@@ -140,14 +140,14 @@ class _OwnClass:
     views: tuple[ModuleView, ModuleView]
     lines: tuple[list[ClassInModule], list[ClassInModule]]
     reads: Reads
-    given: set[str]
+    patched_names: set[str]
 
     def attribute_findings(self) -> Iterator[Finding]:
         """Attributes and methods that the class no longer has, or that get another value than they did."""
         old, new = (view.unknown_bases(line[0]) for view, line in zip(self.views, self.lines))
         for name in dict.fromkeys((*self.reads.attributes, *self.reads.calls)):
             before, after = (_holder(line, name) for line in self.lines)
-            if name in self.given or before is None:
+            if name in self.patched_names or before is None:
                 continue
             about = f"{self.entry.cls}.{name}"
             if after is not None:
@@ -190,10 +190,10 @@ def self_findings(
         return
     lines = _line(entry, old, before[0]), _line(entry, new, after[0])
     reads = reads_of([function for _, function in entry.functions], entry.cls)
-    own = _OwnClass(entry, (old, new), lines, reads, _given(entry, patched, lines[1]))
+    own = _OwnClass(entry, (old, new), lines, reads, _patched_names(entry, patched, lines[1]))
     yield from own.attribute_findings()
     for method, calls in reads.calls.items():
-        yield from own.method_findings(method, "used", calls) if method not in own.given else ()
+        yield from own.method_findings(method, "used", calls) if method not in own.patched_names else ()
     for method, calls in reads.super_calls.items():
         yield from own.method_findings(method, "base", calls)
     constructors = [methods(node, "__init__") for node in (before[0], after[0])]
@@ -209,7 +209,7 @@ def _line(entry: PatchReplacement, view: ModuleView, node: ast.ClassDef) -> list
     return [own, *view.bases(own)]
 
 
-def _given(entry: PatchReplacement, patched: ConfigReplacements, line: list[ClassInModule]) -> set[str]:
+def _patched_names(entry: PatchReplacement, patched: ConfigReplacements, line: list[ClassInModule]) -> set[str]:
     """What patches give the class and its bases."""
     names = {home.node.name for home in line} | {entry.target_name.name}
     results: set[str] = set()

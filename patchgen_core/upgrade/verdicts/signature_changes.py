@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from patchgen_core.checks.contract.rules.call_site import Keywords
-from patchgen_core.syntax.forms import PROSE, body_form, form, is_same_code, listed, quoted, shown
+from patchgen_core.syntax.forms import PROSE, body_form, expression_text, form, is_same_code, listed, quoted
 from patchgen_core.syntax.nodes import Function
 from patchgen_core.syntax.scopes import Call
 from patchgen_core.syntax.signatures import Parameter, Signature, is_static, misfit, read_parameters, signature_of
@@ -75,11 +75,12 @@ def _differences(name: str, old: Parameter, new: Parameter) -> Iterator[str]:
     if old.kind != new.kind:
         yield f"takes '{name}' {_KINDS[new.kind]}"
     if old.default is None and new.default is not None:
-        yield f"gives '{name}' the default {shown(new.default)}"
+        yield f"gives '{name}' the default {expression_text(new.default)}"
     elif old.default is not None and new.default is None:
         yield f"requires '{name}'"
     elif old.default is not None and new.default is not None and not is_same_code(old.default, new.default):
-        yield f"has {shown(new.default)} as the default of '{name}' instead of {shown(old.default)}"
+        before, after = expression_text(old.default), expression_text(new.default)
+        yield f"has {after} as the default of '{name}' instead of {before}"
 
 
 # --- whether a replacement still fits ----------------------------------------------------------------
@@ -111,9 +112,11 @@ class ChangedCallee:
         """Why the replacement cannot take the new calls; empty when it can, or could not take the old ones either."""
         if self.ours is None:
             return ""
-        known = {self._reason(call, self.before) for call in old}
+        old_reasons = {self._reason(call, self.before) for call in old}
         reasons = [(call.owner, self._reason(call, self.after)) for call in new]
-        return next((f"'{owner or 'the module'}' {why}" for owner, why in reasons if why and why not in known), "")
+        return next(
+            (f"'{owner or 'the module'}' {why}" for owner, why in reasons if why and why not in old_reasons), ""
+        )
 
     def _reason(self, call: Call, theirs: Function) -> str:
         assert self.ours is not None

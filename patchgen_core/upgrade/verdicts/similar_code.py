@@ -98,8 +98,8 @@ def _moved_method(target_name: TargetName, old: ModuleView, new: ModuleView) -> 
     target = old.find(target_name)
     if target is None:
         return None
-    known = {f.name for node in old.classes(target_name.name) for f in all_methods(node)}
-    fresh = [f for node in new.classes(target_name.name) for f in all_methods(node) if f.name not in known]
+    method_names = {f.name for node in old.classes(target_name.name) for f in all_methods(node)}
+    fresh = [f for node in new.classes(target_name.name) for f in all_methods(node) if f.name not in method_names]
     similar = nearest(target.nodes[0], target.package, [(f.name, f, new.package) for f in fresh])
     return (f"{target_name.name}.{similar.name}", similar.percent) if similar is not None else None
 
@@ -139,12 +139,12 @@ def new_code_findings(
     patched: ConfigReplacements, old: ModuleView, new: ModuleView, moved_to: Collection[str] = ()
 ) -> dict[int, list[Finding]]:
     """New code that the reason of a patch may apply to, by the ``id`` of the patch that is most like it."""
-    known = {*patched.config.exclude, *(place.partition(".")[0] for place in (*patched.targets, *moved_to))}
+    names = {*patched.config.exclude, *(place.partition(".")[0] for place in (*patched.targets, *moved_to))}
     examples = [(entry, new.find(entry.target_name) or old.find(entry.target_name)) for entry in patched.patches]
     targets = [(entry, target) for entry, target in examples if target is not None]
     results: dict[int, list[Finding]] = {}
     for name, node, _ in new_definitions(old, new) if targets else ():
-        best = _most_alike(name, node, targets, new) if name not in known else None
+        best = _most_alike(name, node, targets, new) if name not in names else None
         if best is not None:
             entry, finding = best
             results.setdefault(id(entry.patch), []).append(finding)

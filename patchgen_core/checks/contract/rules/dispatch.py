@@ -53,8 +53,8 @@ def _around_forward(subject: Subject) -> Iterator[Finding]:
         if patch is None:
             continue
         for decorator in routers:
-            shown = f"@{ast.unparse(decorator)} on '{node.name}'"
-            message = f"'{dotted}' is patched, but {shown} {_ROUTERS[decorator_name(decorator)]}"
+            decorator_text = f"@{ast.unparse(decorator)} on '{node.name}'"
+            message = f"'{dotted}' is patched, but {decorator_text} {_ROUTERS[decorator_name(decorator)]}"
             declared = None if node.name in subject.patches else patch.patch.location
             yield Finding(message, _removal(subject, node, decorator), decorator, dotted, declared)
 
@@ -78,8 +78,8 @@ def _without_mark(subject: Subject, patch: PlannedPatch) -> Iterator[Finding]:
     for node in patch.nodes:
         gone = [d for d in node.decorator_list if decorator_name(d) not in own]
         for owner, taker in _takers(subject, node.name) if gone else ():
-            shown = f"@{ast.unparse(taker)} on '{owner.name}'"
-            message = f"{shown} gets a '{node.name}' without upstream's @{ast.unparse(gone[0])}"
+            decorator_text = f"@{ast.unparse(taker)} on '{owner.name}'"
+            message = f"{decorator_text} gets a '{node.name}' without upstream's @{ast.unparse(gone[0])}"
             hint = _removal(subject, owner, taker)
             if decorator_name(taker) != _TAKER:
                 hint += f" Or decorate the replacement of '{node.name}'."

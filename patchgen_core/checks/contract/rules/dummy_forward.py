@@ -198,10 +198,10 @@ class _Dummy:
 
     def _takes_stored_dtype(self, call: ast.Call) -> bool:
         """Whether a call makes a tensor of ``self.dtype``, or turns one into it."""
-        given = [keyword.value for keyword in call.keywords if keyword.arg == "dtype"]
+        dtypes = [keyword.value for keyword in call.keywords if keyword.arg == "dtype"]
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("to", "type"):
-            given += call.args
-        return any(self._is_own(value, "dtype") for node in given for value in self._values(node))
+            dtypes += call.args
+        return any(self._is_own(value, "dtype") for node in dtypes for value in self._values(node))
 
     def _cached(self) -> Iterator[ast.Attribute]:
         """The attributes of the model that hold inputs of a dummy forward; each once."""

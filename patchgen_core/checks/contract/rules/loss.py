@@ -253,8 +253,8 @@ def _is_labels(node: ast.AST) -> bool:
 
 def _is_loss(call: ast.Call, statement: ast.AST) -> bool:
     """Whether a call computes the loss: it is given labels, and it or its result is called a loss."""
-    given = [*call.args, *(keyword.value for keyword in call.keywords)]
-    if not any(isinstance(node, ast.Name) and "label" in node.id for value in given for node in ast.walk(value)):
+    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if not any(isinstance(node, ast.Name) and "label" in node.id for value in arguments for node in ast.walk(value)):
         return False
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = [last_name(call.func), *(node.id for t in targets for node in ast.walk(t) if isinstance(node, ast.Name))]

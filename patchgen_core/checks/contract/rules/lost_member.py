@@ -124,15 +124,15 @@ def _uses(subject: Subject, lost: dict[int, tuple[PlannedPatch, set[str]]]) -> I
                     yield Finding(message, hint, node, owner, patch.patch.location)
 
 
-def _never_run(subject: Subject, known: dict[str, Unreachable], owner: str, function: Function) -> set[int]:
+def _never_run(subject: Subject, unreachable: dict[str, Unreachable], owner: str, function: Function) -> set[int]:
     """The nodes of a method that never run, by what the ``__init__`` of its class sets."""
     name, _, method = owner.partition(".")
     cls = subject.inference.class_of(name) if method else None
     if cls is None:
         return set()
-    if name not in known:
-        known[name] = Unreachable(subject.inference, subject.callers, cls)
-    return known[name].nodes(function)
+    if name not in unreachable:
+        unreachable[name] = Unreachable(subject.inference, subject.callers, cls)
+    return unreachable[name].nodes(function)
 
 
 def _functions(subject: Subject) -> Iterator[tuple[str, Function]]:

@@ -49,12 +49,12 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         recorded = ours.recorded(replaced.dotted, replaced.node)
         set_later = {*recorded, *_set_later(replaced.node)}
-        compared, known = replaced, theirs
+        compared, upstream_outputs = replaced, theirs
         elsewhere = subject.from_elsewhere(replaced.dotted) if replaced.upstream is None else None
         if elsewhere is not None:
             compared = replace(replaced, upstream=elsewhere[1])
-            known = Outputs(elsewhere[0], Inference(elsewhere[0]), subject.library)
-        for construction, model, fields in _compare(compared, constructed, ours, known):
+            upstream_outputs = Outputs(elsewhere[0], Inference(elsewhere[0]), subject.library)
+        for construction, model, fields in _compare(compared, constructed, ours, upstream_outputs):
             lost = [field for field in fields if field not in set_later]
             if lost:
                 yield _describe_loss(replaced, construction, model, lost)
@@ -88,8 +88,8 @@ def _describe_loss(replaced: Replaced, construction: Construction, model: Constr
     names = ", ".join(f"'{name}'" for name in lost)
     message = f"'{replaced.dotted}' constructs '{construction.name}' without {names}, which {model.passed_by}"
     value = ast.unparse(model.fields[lost[0]])
-    shown = value if len(value) <= _SHOWN else "..."
-    hint = f"Pass what upstream passes, such as '{lost[0]}={shown}': who reads the field gets None."
+    value_text = value if len(value) <= _SHOWN else "..."
+    hint = f"Pass what upstream passes, such as '{lost[0]}={value_text}': who reads the field gets None."
     return Finding(message, hint, construction.call, replaced.dotted)
 
 

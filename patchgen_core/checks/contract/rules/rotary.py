@@ -107,7 +107,7 @@ class _Kernels:
 
     def __init__(self, subject: Subject, module: Module, depth: int = 0) -> None:
         self.subject, self.module, self.depth = subject, module, depth
-        self._known: dict[str, _Use | None] = {}
+        self._cache: dict[str, _Use | None] = {}
 
     def uses(self, function: Function) -> Iterator[_Use]:
         """The calls of a function that hand whole heads to a kernel."""
@@ -124,10 +124,10 @@ class _Kernels:
 
     def named(self, name: str) -> _Use | None:
         """The kernel behind a name of the module's top level."""
-        if name not in self._known:
-            self._known[name] = None
-            self._known[name] = self._behind(name)
-        return self._known[name]
+        if name not in self._cache:
+            self._cache[name] = None
+            self._cache[name] = self._behind(name)
+        return self._cache[name]
 
     def _called(self, function: ast.expr, scope: Scope) -> _Use | None:
         if isinstance(function, ast.Attribute) and function.attr == "apply":

@@ -47,7 +47,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         name = _name(subject.generated, slot)
         message = f"slot '{name}'" if name else "a slot"
-        message += f" asks for {_wanted(slot)}, for which no kernel is registered"
+        message += f" asks for {_requested_kernel(slot)}, for which no kernel is registered"
         yield Finding(message, _hint(slot, kernels), slot.call.node, slot.call.owner or name)
     for cls in sorted(unchecked):
         message = f"slots of '{cls}' are left out: what registers their kernels is not evident"
@@ -100,7 +100,7 @@ def _imported(subject: Subject, module: Module, name: str) -> tuple[str, str]:
     return subject.library.origin(absolute_module(statement, package), alias.name)
 
 
-def _wanted(slot: Slot) -> str:
+def _requested_kernel(slot: Slot) -> str:
     if slot.op == ANY:
         return f"the variant '{slot.variant}' of an op"
     return f"the op '{slot.op}'" + (f" in the variant '{slot.variant}'" if slot.variant != ANY else "")
