@@ -21,7 +21,7 @@ CRASH = "crash"
 
 
 @dataclass(frozen=True)
-class Known:
+class UpstreamDefect:
     """A defect that transformers itself has.
 
     Attributes:
@@ -37,14 +37,14 @@ class Known:
     why: str
 
 
-KNOWN = (
-    Known(
+UPSTREAM_DEFECTS = (
+    UpstreamDefect(
         "modeling_deberta",
         "PG202",
         "calls 'build_relative_position' and passes 3 arguments by position where 2 fit",
         "raises when relative_pos is None, which callers of the class may leave it",
     ),
-    Known(
+    UpstreamDefect(
         "modeling_llava_onevision",
         "PG202",
         "calls 'LlavaOnevisionModel.pack_image_features' and passes 'vision_feature_select_strategy'",
@@ -79,11 +79,11 @@ class SweepFinding:
     message: str
 
     @property
-    def known(self) -> Known | None:
+    def upstream_defect(self) -> UpstreamDefect | None:
         """The defect of transformers that it is about."""
         name = self.module.rpartition(".")[2]
-        fitting = (k for k in KNOWN if (k.module, k.code) == (name, self.code) and k.part in self.message)
-        return next(fitting, None)
+        defects = [d for d in UPSTREAM_DEFECTS if (d.module, d.code) == (name, self.code)]
+        return next((defect for defect in defects if defect.part in self.message), None)
 
     @property
     def is_literal(self) -> bool:
@@ -113,7 +113,7 @@ def examine(mode: str, project: Project, loaded: LoadedConfig, sources: SourceCa
 
 def unexpected(findings: Iterable[SweepFinding]) -> list[SweepFinding]:
     """What is neither a known defect of transformers nor true of any patch."""
-    return [entry for entry in findings if entry.known is None and not entry.is_literal]
+    return [entry for entry in findings if entry.upstream_defect is None and not entry.is_literal]
 
 
 def report(findings: Sequence[SweepFinding], files: int) -> str:
@@ -124,14 +124,14 @@ def report(findings: Sequence[SweepFinding], files: int) -> str:
     ]
     for code in sorted({entry.code for entry in wrong}):
         rows += [f"    {code}", *(f"        {entry}" for entry in wrong if entry.code == code)]
-    for known in KNOWN:
+    for defect in UPSTREAM_DEFECTS:
         places = [
             f"{entry.module.rpartition('.')[2]}:{entry.line} ({entry.mode})"
             for entry in findings
-            if entry.known == known
+            if entry.upstream_defect == defect
         ]
         if places:
-            rows.append(f"    {known.code} defect of transformers: {', '.join(places)}: {known.part}: {known.why}")
-    literal = Counter(entry.code for entry in findings if entry.is_literal and entry.known is None)
+            rows.append(f"    {defect.code} defect of transformers: {', '.join(places)}: {defect.part}: {defect.why}")
+    literal = Counter(entry.code for entry in findings if entry.is_literal and entry.upstream_defect is None)
     rows += [f"    {code} {count:,} times: {LITERAL[code]}" for code, count in sorted(literal.items())]
     return "\n".join(rows)

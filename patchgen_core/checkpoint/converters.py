@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 QWEN_RECIPES: Mapping[str, tuple[str, ...]] = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}
 
 _FUSED = re.compile(r"(?:.+\.)?experts\.(gate_up_proj|down_proj)")
-_SHOWN = 4
+_MOST = 4
 
 
 @dataclass
@@ -192,7 +192,7 @@ class PerExpertConverter:
         total = count * len(sources)
         return Problem(
             f"'{module}.{target}' is incomplete: {total - len(seen)} of {total} tensors of experts are missing,"
-            f" of expert {list_some(experts, _SHOWN)}",
+            f" of expert {list_some(experts, _MOST)}",
             hint="The checkpoint is damaged or partial: fetch all of its shards.",
         )
 

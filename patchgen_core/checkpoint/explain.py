@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import torch
 
-_SHOWN = 3
+_MOST = 3
 
 
 def differences(expected: Mapping[str, torch.Tensor], actual: Mapping[str, torch.Tensor]) -> list[str]:
@@ -23,8 +23,8 @@ def differences(expected: Mapping[str, torch.Tensor], actual: Mapping[str, torch
 
 def listed(texts: list[str]) -> str:
     """The first few of what is wrong, as one sentence."""
-    more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
-    return "; ".join(texts[:_SHOWN]) + more
+    more = f"; and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
+    return "; ".join(texts[:_MOST]) + more
 
 
 def _difference(name: str, expected: torch.Tensor, actual: torch.Tensor) -> list[tuple[float, str]]:

@@ -40,7 +40,7 @@ _DTYPES = {
 }
 _CASTABLE = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _ALWAYS_IGNORED = r"rotary_emb\.inv_freq"  # checkpoints of old held it; models compute it
-_SHOWN = 4
+_MOST = 4
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def target_of(model: nn.Module) -> LoadTarget:
     meta = [name for name, value in tensors.items() if value.is_meta]
     if meta:
         raise PatchgenError(
-            f"{len(meta)} of {len(tensors)} tensors of the model are on the meta device: {quote_some(meta, _SHOWN)}",
+            f"{len(meta)} of {len(tensors)} tensors of the model are on the meta device: {quote_some(meta, _MOST)}",
             hint="There is nothing to write into: build the model on a real device. 'with"
             " transformers.initialization.no_init_weights():' around it saves the time of initialising it. A sharded"
             " model gets memory for its parts by patchgen_core.runtime.parallel.materialize.",
@@ -231,8 +231,8 @@ def _refuse(target: LoadTarget, outputs: Mapping[str, LoadedTensor], twice: Sequ
                     " must be dequantized first.",
                 )
             )
-    if len(problems) > _SHOWN:
-        problems[_SHOWN - 1 :] = [Problem(f"{len(problems) - _SHOWN + 1} more tensors do not go together like these")]
+    if len(problems) > _MOST:
+        problems[_MOST - 1 :] = [Problem(f"{len(problems) - _MOST + 1} more tensors do not go together like these")]
     if problems:
         raise PatchgenError.from_problems(problems)
 
@@ -253,7 +253,7 @@ def missing_problem(model: nn.Module, missing: Sequence[str], unexpected: Sequen
     else:
         hint = did_you_mean(missing[0], unexpected)
     return Problem(
-        f"the checkpoint lacks {len(missing)} tensors of {type(model).__name__}: {quote_some(missing, _SHOWN)}",
+        f"the checkpoint lacks {len(missing)} tensors of {type(model).__name__}: {quote_some(missing, _MOST)}",
         hint=hint or "Fetch all shards. Was the model built with the checkpoint's configuration?",
     )
 
@@ -274,7 +274,7 @@ def unexpected_problem(
         )
     return Problem(
         f"the checkpoint has {len(unexpected)} tensors that {type(model).__name__} has not:"
-        f" {quote_some(unexpected, _SHOWN)}",
+        f" {quote_some(unexpected, _MOST)}",
         hint=hint,
     )
 

@@ -208,8 +208,7 @@ def _stub_value(namespace: Mapping[str, Any], name: str | None) -> StubValueErro
 
 
 def _stub_in_entry(entry: Any) -> StubValueError | None:
-    is_declaration = isinstance(entry, (Patch, ImportSpec, Helper))
-    values = {name: getattr(entry, name) for name in _DECLARED[type(entry)]} if is_declaration else {}
+    values = {name: getattr(entry, name) for name in _DECLARED.get(type(entry), ())}
     for name in ("replacement", "definition"):
         if is_stub(values.get(name)):
             path = stub_path(values[name])

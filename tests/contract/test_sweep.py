@@ -164,7 +164,7 @@ imported for real: b.modeling_b, config 'own': it iterates over b.C
     )
 
 
-DEBERTA = sweep_findings.KNOWN[0]
+DEBERTA = sweep_findings.UPSTREAM_DEFECTS[0]
 FINDINGS = [
     SweepFinding("none", DEBERTA.code, f"a.{DEBERTA.module}", 7, f"upstream's own: 'x' {DEBERTA.part}: it takes (y)"),
     SweepFinding("own", DEBERTA.code, f"a.{DEBERTA.module}", 9, f"'x' {DEBERTA.part}: it takes (y)"),
@@ -216,7 +216,7 @@ def test_command_fails_for_findings_that_are_not_known(
     arguments = ["--files", "modeling_deberta", "--jobs", "1"]
     assert main(arguments) == 0
     assert f"PG202 defect of transformers: {DEBERTA.module}:" in capsys.readouterr().out
-    monkeypatch.setattr(sweep_findings, "KNOWN", ())
+    monkeypatch.setattr(sweep_findings, "UPSTREAM_DEFECTS", ())
     assert main(arguments) == 1
     assert "(c) contracts: 2 findings to look into in 1 files" in capsys.readouterr().out
 

@@ -31,8 +31,8 @@ from tools.mutation.code import code_mutants
 from tools.mutation.correct import ROOT, own_text
 from tools.mutation.forks import Task, judge_all
 from tools.mutation.gate_judge import Gate, Outcome
-from tools.mutation.known import EQUIVALENT, UNSEEN, Why, explain
 from tools.mutation.mutant import CodeMutant
+from tools.mutation.survivors import EQUIVALENT, UNSEEN, Why, explain
 
 GOAL = 95.0
 _RUN = re.compile(r"(?<!ForQuestionAnswering)\.forward$")

@@ -15,7 +15,7 @@ from patchgen_core.syntax.nodes import FUNCTIONS, Function, all_methods, inside,
 from patchgen_core.syntax.signatures import instance_name
 
 _REGISTERING = frozenset(["register_buffer", "register_parameter", "add_module", "register_module"])
-_KNOWN = frozenset(["super", "isinstance", "hasattr", "getattr", "setattr", "type", "print", "id", "len"])
+_BUILTIN_READERS = frozenset(["super", "isinstance", "hasattr", "getattr", "setattr", "type", "print", "id", "len"])
 _UPSTREAM = """
 class Attention:
     def __init__(self, config):
@@ -59,7 +59,7 @@ def _hands_itself_on(subject: Subject, name: str) -> bool:
         return False
     instance = instance_name(function)
     for call in (node for node in inside(function) if isinstance(node, ast.Call)):
-        is_known = not isinstance(call.func, ast.Name) or call.func.id in _KNOWN
+        is_known = not isinstance(call.func, ast.Name) or call.func.id in _BUILTIN_READERS
         if not is_known and any(isinstance(a, ast.Name) and a.id == instance for a in call.args):
             return True
     return False

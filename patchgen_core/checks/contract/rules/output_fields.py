@@ -16,7 +16,7 @@ _BRANCHED = frozenset(["loss", "logits"])
 """Fields that one way through a function may leave out when another one passes them: training, or generation."""
 
 _MOST_MATCHED = 4
-_SHOWN = 60
+_LONGEST_VALUE = 60
 _UPSTREAM = """
 from dataclasses import dataclass
 
@@ -88,7 +88,7 @@ def _describe_loss(replaced: Replaced, construction: Construction, model: Constr
     names = ", ".join(f"'{name}'" for name in lost)
     message = f"'{replaced.dotted}' constructs '{construction.name}' without {names}, which {model.passed_by}"
     value = ast.unparse(model.fields[lost[0]])
-    value_text = value if len(value) <= _SHOWN else "..."
+    value_text = value if len(value) <= _LONGEST_VALUE else "..."
     hint = f"Pass what upstream passes, such as '{lost[0]}={value_text}': who reads the field gets None."
     return Finding(message, hint, construction.call, replaced.dotted)
 

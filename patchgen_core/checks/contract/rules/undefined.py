@@ -11,7 +11,7 @@ from patchgen_core.syntax.index import assigned_names, bound_name
 from patchgen_core.syntax.module import Module
 from patchgen_core.syntax.nodes import DEFINITIONS, statements
 
-_KNOWN = frozenset(
+_PREDEFINED = frozenset(
     [*dir(builtins), "__name__", "__file__", "__doc__", "__package__", "__path__", "__spec__", "__class__"]
 )
 _HINT = "Import it with config.add_import, copy it with config.add_helper, or assign it in a post-import block."
@@ -31,7 +31,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look for names that nothing binds, and for those bound below the line that needs them at import."""
     module = subject.generated
     taken_out = {*subject.plan.excluded, *subject.plan.dropped}
-    for name in sorted(set(module.uses) - module.bound - _KNOWN - taken_out) if "*" not in module.bound else ():
+    for name in sorted(set(module.uses) - module.bound - _PREDEFINED - taken_out) if "*" not in module.bound else ():
         owners = set()
         for use in module.uses[name]:
             if use.moment != "annotation" and use.owner not in owners:
@@ -49,7 +49,7 @@ def _too_early(subject: Subject, module: Module) -> Iterator[Finding]:
     early = [(name, use) for name, uses in module.uses.items() for use in uses if use.moment == "import"]
     for name, use in early:
         line = bound.get(name, 0)
-        if use.node.lineno < line and name not in _KNOWN:
+        if use.node.lineno < line and name not in _PREDEFINED:
             user = f"'{use.owner}'" if use.owner else "the module"
             message = f"{user} needs '{name}' when it is imported, but line {line} is the first that binds it"
             hint = "Add the helper with add_helper_after, below what it needs, or quote the annotation."

@@ -15,7 +15,7 @@ UNSEEN: Why = "not seen by the gate"
 
 
 @dataclass(frozen=True)
-class Known:
+class SurvivorKind:
     """A kind of defect that survives.
 
     Attributes:
@@ -48,29 +48,33 @@ _CACHE = "A cache of keys and values is for generation."
 _DEVICE = "All checks run on one device, which is no NPU."
 _DTYPE = "All towers of the toys have one dtype."
 _ENCODED = "Only generate() passes what the towers made before."
+_MESSAGE = "A message in the log is no result."
 _SAME = "It is the default."
-KNOWN: tuple[Known, ...] = (
-    Known(EQUIVALENT, "nonzero() of a vector gives one column.", "experts_forward", r"expert_idx\[0\]", "_idx[-1]"),
-    Known(NO_INPUT, _EMPTY, "experts_forward", "num_classes=", "one_hot(top_k_index)"),
-    Known(NO_INPUT, _SENTINEL, "experts_forward", r"num_classes=self\.num_experts \+ 1"),
-    Known(NO_INPUT, _SENTINEL, "experts_forward", "^continue$"),
-    Known(NO_INPUT, _SENTINEL, "experts_forward", r"^if expert_idx == self\.num_experts:$", "if False"),
-    Known(NO_INPUT, _ACTIVATION, "mlp_forward", r"^if self\.config\.hidden_act not in", "if False"),
-    Known(NO_INPUT, _DEFAULT, "apply_rotary_pos_emb", r", unsqueeze_dim=unsqueeze_dim\)", "cos, sin)"),
-    Known(NO_INPUT, _CACHE, "forward", r"^past_key_values=past_key_values,$"),
-    Known(NO_INPUT, _CACHE, "forward", r"^past_key_values=(transformer_)?outputs\.past_key_values,$"),
-    Known(NO_INPUT, _DEVICE, "forward", r'device\.type == "npu"'),
-    Known(NO_INPUT, _DEVICE, "forward", r"torch\.arange\(.*, device=", "torch.arange("),
-    Known(NO_INPUT, _DEVICE, "forward", r"device=inputs_embeds\.device", "device=input_ids.device"),
-    Known(NO_INPUT, _DTYPE, "forward", r"dummy_forward\(\)\.to\("),
-    Known(NO_INPUT, _ENCODED, "model_forward", r"if mm_encoder_outputs is not None else \{\}", "if False else {}"),
-    Known(EQUIVALENT, _SAME, "of", r'^mode="bilinear",$'),
+_COLUMN = "nonzero() of a vector gives one column."
+SURVIVOR_KINDS: tuple[SurvivorKind, ...] = (
+    SurvivorKind(EQUIVALENT, _COLUMN, "experts_forward", r"expert_idx\[0\]", "_idx[-1]"),
+    SurvivorKind(NO_INPUT, _EMPTY, "experts_forward", "num_classes=", "one_hot(top_k_index)"),
+    SurvivorKind(NO_INPUT, _SENTINEL, "experts_forward", r"num_classes=self\.num_experts \+ 1"),
+    SurvivorKind(NO_INPUT, _SENTINEL, "experts_forward", "^continue$"),
+    SurvivorKind(NO_INPUT, _SENTINEL, "experts_forward", r"^if expert_idx == self\.num_experts:$", "if False"),
+    SurvivorKind(NO_INPUT, _ACTIVATION, "mlp_forward", r"^if self\.config\.hidden_act not in", "if False"),
+    SurvivorKind(NO_INPUT, _DEFAULT, "apply_rotary_pos_emb", r", unsqueeze_dim=unsqueeze_dim\)", "cos, sin)"),
+    SurvivorKind(NO_INPUT, _CACHE, "forward", r"^past_key_values=past_key_values,$"),
+    SurvivorKind(NO_INPUT, _CACHE, "forward", r"^past_key_values=(transformer_)?outputs\.past_key_values,$"),
+    SurvivorKind(NO_INPUT, _DEVICE, "forward", r'device\.type == "npu"'),
+    SurvivorKind(NO_INPUT, _DEVICE, "", r"torch_npu\."),
+    SurvivorKind(NO_INPUT, _DEVICE, "forward", r"torch\.arange\(.*, device=", "torch.arange("),
+    SurvivorKind(NO_INPUT, _DEVICE, "forward", r"device=inputs_embeds\.device", "device=input_ids.device"),
+    SurvivorKind(NO_INPUT, _DTYPE, "forward", r"dummy_forward\(\)\.to\("),
+    SurvivorKind(NO_INPUT, _ENCODED, "model_forward", r"^mm_encoder_outputs = .* is not None else \{\}$", "else {}"),
+    SurvivorKind(EQUIVALENT, _MESSAGE, "forward", r"^logging\.get_logger\(__name__\)\.warning_once\(", "pass"),
+    SurvivorKind(EQUIVALENT, _SAME, "of", r'^mode="bilinear",$'),
 )
 
 
 def explain(mutant: CodeMutant) -> tuple[Why, str]:
     """Why a mutant survives."""
-    for known in KNOWN:
-        if known.fits(mutant):
-            return known.why, known.reason
+    for kind in SURVIVOR_KINDS:
+        if kind.fits(mutant):
+            return kind.why, kind.reason
     return UNSEEN, ""
