@@ -140,6 +140,8 @@ class ServiceSettings:
         folder: where the service has its database and files; absolute.
         database: URL of the database; empty for SQLite in the folder.
         public_url: how browsers and forges reach the service; empty for its host and port.
+        host_names: other names that it answers to, such as the one that its workers know; the environment separates
+            them with commas.
         workers: how many runs are carried out at once by this process; 0 leaves them to other machines.
         isolation: ``auto`` takes what works of ``bubblewrap`` and ``podman``, in this order.
         index_url: the package index that is asked for releases, and that environments are installed from.
@@ -152,6 +154,7 @@ class ServiceSettings:
     port: int = 8765
     database: str = ""
     public_url: str = ""
+    host_names: tuple[str, ...] = ()
     workers: int = 1
     isolation: str = "auto"
     index_url: str = _PACKAGE_INDEX
@@ -277,7 +280,8 @@ class _Reader:
             if text and wanted == "int" and not re.fullmatch(r"\d{1,9}", text):
                 self.problems.append(Problem(f"the environment's {variable} must be a whole number, not {text!r}"))
             elif text:
-                values[key] = int(text) if wanted == "int" else text
+                texts = tuple(filter(None, (part.strip() for part in text.split(","))))
+                values[key] = int(text) if wanted == "int" else texts if wanted.startswith("tuple") else text
         return values
 
     def read_repositories(self, tables: Any) -> tuple[RepositorySettings, ...]:

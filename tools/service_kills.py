@@ -55,7 +55,8 @@ _FILES = {
     "acme/models/toy/modeling_toy.py": "class Norm:\n    def forward(self, x):\n        return x\n",
 }
 _CHECKS = ["drift", "contract"]
-_SECONDS_TO_FINISH = 120
+_SECONDS_TO_FINISH = 600
+_SECONDS_TO_START = 120
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,15 @@ class WorkProcess:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=Path(__file__).parents[1])
 
+    def wait_until_working(self) -> float:
+        """Wait until it says so for the first time; returns how many seconds that took."""
+        start = time.monotonic()
+        while "working" not in self._log.read_text(encoding="utf-8"):
+            if time.monotonic() > start + _SECONDS_TO_START:
+                raise TimeoutError("the process does not start")
+            time.sleep(0.05)
+        return time.monotonic() - start
+
     @property
     def pid(self) -> int:
         """Its number."""
@@ -197,6 +207,7 @@ def kill_at_random(
     process = WorkProcess(folder / "service", url)
     (folder / "service").mkdir()
     process.start()
+    longest += process.wait_until_working()  # else a slow machine would be killed at its start alone
     for number in range(kills):
         begin(transactions, repository, sha, number)
         time.sleep(chance.uniform(0.05, longest))

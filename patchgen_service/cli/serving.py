@@ -165,9 +165,8 @@ def open_site(settings: ServiceSettings, work: Work | None = None) -> Site:
     engine = open_database(settings.database_url)
     upgrade_database(engine)
     public = urlsplit(settings.public_url)
-    hosts = (
-        frozenset(filter(None, (*LOOPBACK, public.hostname))) if settings.is_local or public.hostname else frozenset()
-    )
+    names = filter(None, (*LOOPBACK, public.hostname, *settings.host_names))
+    hosts = frozenset(names if settings.is_local or public.hostname else ())
     return Site(
         settings,
         secrets,

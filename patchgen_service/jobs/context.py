@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from patchgen_service.store import Store
 LOG = logging.getLogger("patchgen.jobs")
 _FIRST_WAIT, _LONGEST_WAIT = 0.1, 5.0
 _SECONDS_WITHOUT_DATABASE = 600.0
+_JUMP_SECONDS, _SECONDS_AFTER_JUMP = 30.0, 300.0
 
 Answer = TypeVar("Answer")
 
@@ -34,6 +36,27 @@ Answer = TypeVar("Answer")
 def read_clock() -> datetime:
     """Now, in UTC."""
     return datetime.now(timezone.utc)
+
+
+class SteadyClock:
+    """Whether the clock has run evenly for a while: else what it says of the time since something is not trusted."""
+
+    def __init__(self) -> None:
+        self._last: tuple[datetime, float] | None = None
+        self._jumped = -math.inf
+
+    def was_steady(self, now: datetime, monotonic: float) -> bool:
+        """Whether it has not jumped in the last minutes; to be asked every second or so.
+
+        A machine that slept has a clock that jumped.
+        """
+        if self._last is not None:
+            passed, elapsed = (now - self._last[0]).total_seconds(), monotonic - self._last[1]
+            if abs(passed - elapsed) > _JUMP_SECONDS:
+                LOG.warning("the clock has jumped by %.0f seconds", passed - elapsed)
+                self._jumped = monotonic
+        self._last = (now, monotonic)
+        return monotonic - self._jumped > _SECONDS_AFTER_JUMP
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,7 +19,7 @@ from patchgen_service.forges.api import ForgeError
 from patchgen_service.git.errors import GitError
 from patchgen_service.jobs.bisecting import bisect_releases
 from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
-from patchgen_service.jobs.context import LOG, JobContext
+from patchgen_service.jobs.context import LOG, JobContext, SteadyClock
 from patchgen_service.jobs.deliveries import DeliveryHandler
 from patchgen_service.jobs.engine import Engine, Handler, Interrupted
 from patchgen_service.jobs.housekeeping import tidy_folder
@@ -106,6 +107,7 @@ class Jobs:
         self._thread = threading.Thread(target=self._tick_until_stopped, name="clock of the jobs", daemon=True)
         self._is_started = threading.Event()
         self._heard: datetime | None = None
+        self._steady = SteadyClock()
         self._submitted: set[str] = set()
 
     # --- its life ---
@@ -264,7 +266,12 @@ class Jobs:
     # --- runs that nobody carries out any more ---
 
     def _end_lost_runs(self, now: datetime) -> None:
-        """End runs that were not heard of for long: those whose job is over, and those whose worker is gone."""
+        """End runs that were not heard of for long: those whose job is over, and those whose worker is gone.
+
+        When the clock has jumped, others first have the time to be heard of.
+        """
+        if not self._steady.was_steady(now, time.monotonic()):
+            return
         silent = self._context.change(lambda session: [run.id for run in silent_runs(session, now - _SILENT)])
         for run_id in silent:
             if self._context.change(lambda session, run=run_id: self._end_if_lost(session, run, now)):  # type: ignore[misc]

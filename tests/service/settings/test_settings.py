@@ -71,9 +71,11 @@ def test_the_environment_wins_over_the_file_and_the_command_line_over_both(tmp_p
         "PATCHGEN_LIMITS_SECONDS": "5",
         "PATCHGEN_MAIL_PASSWORD": "hidden",
         "PATCHGEN_SOMETHING_ELSE": "1",
+        "PATCHGEN_HOST_NAMES": "patchgen, service,",
     }
     settings = read(tmp_path, EXAMPLE, environment, port=7, host=None)
     assert (settings.host, settings.port, settings.limits.seconds) == ("10.0.0.1", 7, 5)
+    assert settings.host_names == ("patchgen", "service")
     assert settings.mail.password == "hidden"
     assert "hidden" not in repr(settings)
 
