@@ -103,11 +103,12 @@ def check(folder: Path, database: str, seconds: int) -> bool:
         begin = time.perf_counter()
         statuses, waits = asyncio.run(flood(service.url, seconds))
         flooded = time.perf_counter() - begin
+        accepted = statuses.count(202)
+        print(f"{'PostgreSQL' if database else 'SQLite'}: {accepted} of {len(statuses)} accepted in {flooded:.1f} s")
+        slow = waits[int(len(waits) * 0.99)]
+        print(f"answered in {waits[len(waits) // 2]:.3f} s (median), {slow:.3f} s (99 %)", flush=True)
         runs = wait_until_handled(site)
         handled = time.perf_counter() - begin
-    accepted = statuses.count(202)
-    print(f"{'PostgreSQL' if database else 'SQLite'}: {accepted} of {len(statuses)} accepted in {flooded:.1f} s")
-    print(f"answered in {waits[len(waits) // 2]:.3f} s (median), {waits[int(len(waits) * 0.99)]:.3f} s (99 %)")
     print(f"{runs} runs begun; the last {handled:.1f} s after the first delivery", flush=True)
     return accepted == len(statuses) == runs
 

@@ -63,7 +63,9 @@ class DeliveryHandler:
             self._told.clear()
             try:
                 while not context.stopping.is_set() and (seconds := self._handle_some()):
-                    context.stopping.wait(seconds)
+                    if self._told.is_set():  # more come at this moment, and are to be stored first
+                        self._told.clear()
+                        context.stopping.wait(seconds)
             except Exception:
                 LOG.exception("deliveries could not be handled")
 

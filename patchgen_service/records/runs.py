@@ -196,9 +196,10 @@ def superseded_runs(session: Session, run_id: str) -> Sequence[Run]:
 
 
 def silent_runs(session: Session, before: datetime) -> Sequence[Run]:
-    """Unfinished runs of which nothing has been heard since then."""
+    """Unfinished runs of which nothing has been heard since then, but for those that wait to be carried out here."""
     last = Run.heard.is_not(None) & (Run.heard < before) | Run.heard.is_(None) & (Run.created < before)
-    return session.scalars(select(Run).where(Run.status.in_(UNFINISHED), last).order_by(Run.number)).all()
+    waits = (Run.status == "pending") & (Run.token == "")
+    return session.scalars(select(Run).where(Run.status.in_(UNFINISHED), last, ~waits).order_by(Run.number)).all()
 
 
 def lock_run(session: Session, run_id: str) -> Run:

@@ -205,13 +205,15 @@ def test_expected_items_of_projects_are_counted_once(sqlite_team: Team) -> None:
 
 def test_runs_that_are_not_heard_of_are_known(sqlite_team: Team) -> None:
     team = sqlite_team
-    silent, alive, waiting = team.begin("a" * 40, "one"), team.begin("a" * 40, "two"), team.begin("a" * 40, "three")
+    silent, alive, pushed = (team.begin("a" * 40, branch) for branch in ("one", "two", "three"))
+    team.begin("a" * 40, "waits to be carried out")
     team.start(silent)
     team.start(alive)
     ended = team.run("a" * 40, branch="four")
     later = team.now + timedelta(hours=2)
     with team.transactions() as session:
         hear_from_run(session, alive.id, later)
+        make_run_token(session, pushed.id)
         quiet = [run.id for run in silent_runs(session, later - timedelta(minutes=30))]
-    assert quiet == [silent.id, waiting.id]
+    assert quiet == [silent.id, pushed.id]
     assert ended.id not in quiet
