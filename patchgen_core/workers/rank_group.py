@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -36,7 +36,7 @@ class RankState:
 
     Attributes:
         has_answered: whether it had done its part.
-        frames: its Python stack, the innermost frame first; empty where that is not known.
+        frames: its Python stack, or where it raised, the innermost frame first; empty where that is not known.
         output: the last that it wrote.
     """
 
@@ -178,6 +178,7 @@ class RankGroup:
         if ended:
             return RanksFailed(ended[0], _how(self._ranks[ended[0]].exitcode or 0), states)
         rank = min(errors, key=lambda rank: errors[rank].time)
+        states[rank] = replace(states[rank], frames=errors[rank].frames)
         return RanksFailed(rank, f"fails: {errors[rank].text}", states)
 
     def _states(self, answers: dict[int, Any], with_stacks: bool) -> list[RankState]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import summarize_error
 from patchgen_core.workers.generated_modules import import_generated_modules_from_text
+from patchgen_core.workers.stacks import Frame
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -37,10 +38,16 @@ class Rank:
 
 @dataclass(frozen=True)
 class RankError:
-    """An exception that a rank raised, and when, in nanoseconds of the clock that all ranks share."""
+    """An exception that a rank raised.
+
+    Attributes:
+        time: when, in nanoseconds of the clock that all ranks share.
+        frames: where, the innermost first.
+    """
 
     text: str
     time: int
+    frames: tuple[Frame, ...] = ()
 
 
 def serve_rank(number: int, size: int, handler: str, folder: str, requests: Connection[Any, Any]) -> None:
@@ -61,8 +68,13 @@ def serve_rank(number: int, size: int, handler: str, folder: str, requests: Conn
             when = time.monotonic_ns()
             traceback.print_exc()
             sys.stderr.flush()
-            answer = pickle.dumps(RankError(summarize_error(error), when))
+            answer = pickle.dumps(RankError(summarize_error(error), when, _frames_of(error)))
         requests.send_bytes(answer)
+
+
+def _frames_of(error: BaseException) -> tuple[Frame, ...]:
+    stack = traceback.extract_tb(error.__traceback__)
+    return tuple(Frame(one.filename, one.lineno or 0, one.name) for one in reversed(stack))
 
 
 def _redirect(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Llama by op slots: upstream's code stays, and a kernel takes over where one is bound.
+"""Llama by op slots: upstream's code stays, and a kernel takes over where one is bound. Ranks may share its sequences.
 
 Where nothing is bound, the generated module runs upstream's own lines. The dense models of the zoo have the same
 norm, MLP, rotary embedding and heads: they import these patches.
@@ -22,7 +22,17 @@ config = PatchConfig(
     description="Llama with op slots for GPU training",
 )
 
+SEQUENCE_PARALLEL = (
+    "check_position_ids",
+    "reduce_loss",
+    "sequence_parallel_attention",
+    "slice_position_embeddings",
+    "whole_sequence_like",
+)
+"""What the patches for sequence parallelism call, of ``patchgen_core.runtime.parallel``."""
+
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))
 config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
 config.add_post_import_block(
     """
@@ -107,8 +117,124 @@ def llama_apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
 
 
 # ================================================================
+# Patch: LlamaAttention.forward
+# 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+# ================================================================
+@config.override_method("LlamaAttention.forward", description="Sequence parallel attention")
+def llama_attention_forward(
+    self,
+    hidden_states: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,
+    attention_mask: torch.Tensor | None = None,
+    past_key_values: Cache | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    input_shape = hidden_states.shape[:-1]
+    hidden_shape = (*input_shape, -1, self.head_dim)
+
+    query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+
+    cos, sin = position_embeddings
+    query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
+
+    if past_key_values is not None:
+        key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
+
+    attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+        self.config._attn_implementation, eager_attention_forward
+    )
+    # --- Patch.1 ---
+    attention_interface = sequence_parallel_attention(attention_interface)
+    # --- Patch.1 ---
+
+    attn_output, attn_weights = attention_interface(
+        self,
+        query_states,
+        key_states,
+        value_states,
+        attention_mask,
+        dropout=0.0 if not self.training else self.attention_dropout,
+        scaling=self.scaling,
+        **kwargs,
+    )
+
+    attn_output = attn_output.reshape(*input_shape, -1).contiguous()
+    attn_output = self.o_proj(attn_output)
+    return attn_output, attn_weights
+
+
+# ================================================================
+# Patch: LlamaModel.forward
+# 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+# ================================================================
+@config.override_method("LlamaModel.forward", description="Positions and masks of whole sequences")
+def llama_model_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    use_cache: bool | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> BaseModelOutputWithPast:
+    if (input_ids is None) ^ (inputs_embeds is not None):
+        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+
+    if inputs_embeds is None:
+        inputs_embeds: torch.Tensor = self.embed_tokens(input_ids)
+
+    if use_cache and past_key_values is None:
+        past_key_values = DynamicCache(config=self.config)
+
+    # --- Patch.1 ---
+    check_position_ids(position_ids, inputs_embeds)
+    # --- Patch.1 ---
+    if position_ids is None:
+        past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
+        position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
+        position_ids = position_ids.unsqueeze(0)
+
+    causal_mask = create_causal_mask(
+        config=self.config,
+        # --- Patch.1 ---
+        inputs_embeds=whole_sequence_like(inputs_embeds),
+        # --- Patch.1 ---
+        attention_mask=attention_mask,
+        past_key_values=past_key_values,
+        position_ids=position_ids,
+    )
+
+    hidden_states = inputs_embeds
+    position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
+    # --- Patch.1 ---
+    position_embeddings = slice_position_embeddings(position_embeddings)
+    # --- Patch.1 ---
+
+    for decoder_layer in self.layers[: self.config.num_hidden_layers]:
+        hidden_states = decoder_layer(
+            hidden_states,
+            attention_mask=causal_mask,
+            position_embeddings=position_embeddings,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            **kwargs,
+        )
+
+    hidden_states = self.norm(hidden_states)
+    return BaseModelOutputWithPast(
+        last_hidden_state=hidden_states,
+        past_key_values=past_key_values,
+    )
+
+
+# ================================================================
 # Patch: LlamaForCausalLM.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
 @config.override_method("LlamaForCausalLM.forward", description="Op slot for the loss")
 def llama_for_causal_lm_forward(
@@ -154,6 +280,15 @@ def llama_for_causal_lm_forward(
         logits = self.lm_head(hidden_states)
         if labels is not None:
             loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+    # --- Patch.2 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.2 ---
 
     return CausalLMOutputWithPast(
         loss=loss,

@@ -5,15 +5,20 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.qwen2.qwen2_gpu_patch_gen_config --diff
 """
 
+import torch
 from patchgen import PatchConfig
+from transformers.modeling_flash_attention_utils import FlashAttentionKwargs
+from transformers.processing_utils import Unpack
 
 from zoo.llama.llama_gpu_patch_gen_config import (
+    SEQUENCE_PARALLEL,
     llama_apply_rotary_pos_emb,
     llama_for_causal_lm_forward,
     llama_for_sequence_classification_forward,
     llama_mlp_forward,
     llama_rms_norm_forward,
 )
+from zoo.qwen3.qwen3_gpu_patch_gen_config import qwen3_model_forward
 
 config = PatchConfig(
     source_module="transformers.models.qwen2.modeling_qwen2",
@@ -22,6 +27,7 @@ config = PatchConfig(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))
 config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
 config.add_import("transformers.utils", names=["logging"])
 config.add_post_import_block(
@@ -59,4 +65,62 @@ config.override_method(
     replacement=llama_for_sequence_classification_forward,
     name_map=QWEN2,
     description="Op slot for the loss of sequence classification",
+)
+
+
+# ================================================================
+# Patch: Qwen2Attention.forward
+# 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+# ================================================================
+@config.override_method("Qwen2Attention.forward", description="Sequence parallel attention")
+def qwen2_attention_forward(
+    self,
+    hidden_states: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor],
+    attention_mask: torch.Tensor | None,
+    past_key_values: Cache | None = None,
+    **kwargs: Unpack[FlashAttentionKwargs],
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    input_shape = hidden_states.shape[:-1]
+    hidden_shape = (*input_shape, -1, self.head_dim)
+
+    query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+
+    cos, sin = position_embeddings
+    query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
+
+    if past_key_values is not None:
+        key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
+
+    attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+        self.config._attn_implementation, eager_attention_forward
+    )
+    # --- Patch.1 ---
+    attention_interface = sequence_parallel_attention(attention_interface)
+    # --- Patch.1 ---
+
+    attn_output, attn_weights = attention_interface(
+        self,
+        query_states,
+        key_states,
+        value_states,
+        attention_mask,
+        dropout=0.0 if not self.training else self.attention_dropout,
+        scaling=self.scaling,
+        sliding_window=self.sliding_window,  # main diff with Llama
+        **kwargs,
+    )
+
+    attn_output = attn_output.reshape(*input_shape, -1).contiguous()
+    attn_output = self.o_proj(attn_output)
+    return attn_output, attn_weights
+
+
+config.override_method(
+    "Qwen2Model.forward",
+    replacement=qwen3_model_forward,
+    name_map={"Qwen3": "Qwen2"},
+    description="Positions and masks of whole sequences",
 )

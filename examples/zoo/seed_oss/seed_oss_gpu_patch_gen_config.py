@@ -5,12 +5,17 @@ Where nothing is bound, the generated module runs upstream's own lines.
     patchgen zoo.seed_oss.seed_oss_gpu_patch_gen_config --diff
 """
 
+import torch
 from patchgen import PatchConfig
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
 
 from zoo.llama.llama_gpu_patch_gen_config import (
+    SEQUENCE_PARALLEL,
     llama_apply_rotary_pos_emb,
     llama_for_causal_lm_forward,
     llama_for_sequence_classification_forward,
+    llama_model_forward,
     llama_rms_norm_forward,
 )
 
@@ -21,6 +26,7 @@ config = PatchConfig(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))
 config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
 config.add_import("transformers.utils", names=["logging"])
 config.add_post_import_block(
@@ -76,4 +82,63 @@ config.override_method(
     replacement=llama_for_sequence_classification_forward,
     name_map={"Llama": "SeedOss"},
     description="Op slot for the loss of sequence classification",
+)
+
+
+# ================================================================
+# Patch: SeedOssAttention.forward
+# 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+# ================================================================
+@config.override_method("SeedOssAttention.forward", description="Sequence parallel attention")
+def seed_oss_attention_forward(
+    self,
+    hidden_states: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor],
+    attention_mask: torch.Tensor | None,
+    past_key_values: Cache | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    input_shape = hidden_states.shape[:-1]
+    hidden_shape = (*input_shape, -1, self.head_dim)
+
+    query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+
+    cos, sin = position_embeddings
+    query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
+
+    if past_key_values is not None:
+        key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
+
+    attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+        self.config._attn_implementation, eager_attention_forward
+    )
+    # --- Patch.1 ---
+    attention_interface = sequence_parallel_attention(attention_interface)
+    # --- Patch.1 ---
+
+    attn_output, attn_weights = attention_interface(
+        self,
+        query_states,
+        key_states,
+        value_states,
+        attention_mask,
+        dropout=0.0 if not self.training else self.attention_dropout,
+        scaling=self.scaling,
+        **kwargs,
+    )
+
+    attn_output = attn_output.reshape(*input_shape, -1).contiguous()
+    attn_output = self.o_proj(attn_output)
+    attn_output = nn.functional.dropout(attn_output, p=self.residual_dropout, training=self.training)
+
+    return attn_output, attn_weights
+
+
+config.override_method(
+    "SeedOssModel.forward",
+    replacement=llama_model_forward,
+    name_map={"Llama": "SeedOss"},
+    description="Positions and masks of whole sequences",
 )

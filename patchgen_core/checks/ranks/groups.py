@@ -69,8 +69,8 @@ def explain_failure(failure: RanksFailed, doing: str, cannot: str) -> Problem:
     as "applying the plan", and else with ``cannot``: "the plan cannot be applied"."""
     ranks = f"on {len(failure.states)} ranks"
     if failure.rank is not None:
-        output = failure.states[failure.rank].output
-        return Problem(f"{cannot} {ranks}: rank {failure.rank} {failure.how}", excerpt=output)
+        state = failure.states[failure.rank]
+        return Problem(f"{cannot} {ranks}: rank {failure.rank} {failure.how}", _place(state), excerpt=state.output)
     place = next((place for state in failure.states if (place := _place(state)) is not None), None)
     outputs = (state.output for state in failure.states if state.output)
     excerpt = "\n".join([*_standing(failure.states), *outputs])

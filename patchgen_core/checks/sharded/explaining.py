@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from patchgen_core.checks.sharded.request import ShardedRequest
 from patchgen_core.checks.sharded.results import Comparison
-from patchgen_core.errors import Problem, quote_some
+from patchgen_core.errors import Problem, list_some, quote_some
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import GRADIENT
 from patchgen_core.models.run_comparison import ComparedRuns, Difference
@@ -59,7 +59,9 @@ def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None) -
 
 
 def _describe(d: Difference) -> str:
-    if " instead of " in d.shape or d.shape == "none":
+    if d.shape.startswith("none "):
+        return f"there is no {d.name}"
+    if " instead of " in d.shape:
         return f"{d.name} has the shape {d.shape}"
     return f"{d.name}, relative error {d.relative:.1e}, allowed {d.allowed:.1e}"
 
@@ -69,21 +71,24 @@ def _describe_factors(compared: Comparison, differences: list[Difference]) -> It
     by_factor: dict[str, list[str]] = {}
     for difference in differences:
         factor = compared.factor_of(difference)
-        if factor and not math.isclose(factor, 1.0, rel_tol=_CLOSE):
-            by_factor.setdefault(name_factor(factor, compared.mesh), []).append(difference.name)
+        if not factor or math.isclose(factor, 1.0, rel_tol=_CLOSE):
+            continue
+        named = name_factor(factor, compared.mesh)
+        if named or difference.shape != "[]":  # one number is always a multiple of another
+            by_factor.setdefault(f"{factor:.3g} x {named}".strip(), []).append(difference.name)
     for text, names in by_factor.items():
-        yield f"{text} what one process has: {quote_some(names, _NAMES_SHOWN)}."
+        yield f"{text} what one process has: {list_some(names, _NAMES_SHOWN)}."
 
 
 def name_factor(factor: float, mesh: Mesh) -> str:
-    """A factor, and the sizes of the mesh that it may be, such as ``2 x (dp_size or ep_size)``."""
+    """The sizes of a mesh that a factor may be, such as ``(dp_size or ep_size)``; empty for none."""
     sizes = {"dp_size": mesh.dp, "sp_size": mesh.sp, "ep_size": mesh.ep, "the number of ranks": mesh.ranks}
     sizes = {name: size for name, size in sizes.items() if size > 1}
     for form, power in (("{}", 1.0), ("1 / {}", -1.0)):
         names = [name for name, size in sizes.items() if math.isclose(factor, size**power, rel_tol=_CLOSE)]
         if names:
-            return f"{factor:.3g} x ({form.format(' or '.join(names))})"
-    return f"{factor:.3g} x"
+            return f"({form.format(' or '.join(names))})"
+    return ""
 
 
 def _find_first(layers: Comparison, is_backward: bool) -> str:
@@ -99,9 +104,11 @@ def _find_first(layers: Comparison, is_backward: bool) -> str:
 
 
 def _first_backward(runs: ComparedRuns) -> str:
-    return next((d.name for d in runs.backward() if not d.is_right), "")
+    return next((d.name for d in runs.backward() if d.name and not d.is_right), "")  # "" is the loss of a rank
 
 
 def _module(runs: ComparedRuns, path: str) -> str:
     kind = runs.kind(path)
+    if not path:
+        return f"the model itself ({kind})"
     return f"'{path}' ({kind})" if kind else f"'{path}'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -93,9 +93,11 @@ class Comparison:
         for number, batch in enumerate(self.batches):
             first = number % self.mesh.dp * self.mesh.sp
             parts = [trained.layers[batch.name] for trained in self.ranks[first : first + self.mesh.sp]]
-            eager = self.eager.layers[batch.name]
-            merged = _merge_layers(parts, eager, batch, self.mesh)
-            yield batch.name, ComparedRuns(merged, eager, self.truth.layers[batch.name], self.multiple)
+            eager, truth = self.eager.layers[batch.name], self.truth.layers[batch.name]
+            runs = [_merge_layers(parts, eager, batch, self.mesh), eager, truth]
+            if self.mesh.sp > 1 and "attention_mask" in batch.inputs:
+                runs = [_without_padding(run, batch.inputs["attention_mask"]) for run in runs]
+            yield batch.name, ComparedRuns(runs[0], runs[1], runs[2], self.multiple)
 
     def tables(self, head: str) -> list[Table]:
         """All figures, where something differs."""
@@ -109,11 +111,10 @@ class Comparison:
         values: dict[str, Tensor | None] = {}
         for rank, trained in enumerate(self.ranks):
             values |= {_loss_name(name, rank): loss for name, loss in trained.losses.items()}
-            values |= {_logits_name(name, rank): logits for name, logits in trained.logits.items()}
-        for name, logits in [(n, v) for n, v in values.items() if n.startswith(_LOGITS)]:
-            whole = self.eager.logits[name[len(_LOGITS) + 1 :].partition("'")[0]]
-            start, length = self._slice_of(whole, int(name.rpartition(" ")[2]), _present(logits))
-            values[name] = _present(logits)[:, :length] if start >= 0 else logits
+            for name, logits in trained.logits.items():
+                start, length = self._slice_of(self.eager.logits[name], rank, logits)
+                own = logits[:, :length] if start >= 0 else logits
+                values[_logits_name(name, rank)] = self._without_padding(name, own, start)
         return values | self._common_values(self.ranks[0])
 
     def _values_of_one(self, trained: Trained, ours: Mapping[str, Tensor | None]) -> dict[str, Tensor | None]:
@@ -123,7 +124,8 @@ class Comparison:
                 values[_loss_name(name, rank)] = trained.losses[name]
                 whole = trained.logits[name]
                 start, length = self._slice_of(whole, rank, own.logits[name])
-                values[_logits_name(name, rank)] = whole[:, start : start + length] if start >= 0 else whole
+                part = whole[:, start : start + length] if start >= 0 else whole
+                values[_logits_name(name, rank)] = self._without_padding(name, part, start)
         return values | {name: v for name, v in self._common_values(trained).items() if name in ours}
 
     def _slice_of(self, whole: Tensor, rank: int, own: Tensor) -> tuple[int, int]:
@@ -135,6 +137,15 @@ class Comparison:
         start = rank % self.mesh.sp * own_length
         return start, max(0, min(own_length, length - start))
 
+    def _without_padding(self, batch: str, logits: Tensor, start: int) -> Tensor:
+        """Logits of a slice with zeros for padding: a token that sees none attends to all that there are, and that are
+        more where sequences are padded for the ranks."""
+        mask = next(one.inputs.get("attention_mask") for one in self.batches if one.name == batch)
+        if self.mesh.sp == 1 or start < 0 or mask is None or mask.shape[0] != logits.shape[0]:
+            return logits
+        seen: Tensor = mask[:, start : start + logits.shape[1], None]
+        return logits * seen.to(logits.dtype)
+
     def _common_values(self, trained: Trained) -> dict[str, Tensor | None]:
         """The gradients and parameters of all ranks. A gradient of zeros is the same as none: it is what a tower gives
         to take part in what ranks exchange."""
@@ -145,20 +156,12 @@ class Comparison:
         return values | {f"{name} after {STEPS} steps": value for name, value in trained.parameters.items()}
 
 
-_LOGITS = "logits of "
-
-
 def _loss_name(batch: str, rank: int) -> str:
     return f"loss of '{batch}' on rank {rank}"
 
 
 def _logits_name(batch: str, rank: int) -> str:
-    return f"{_LOGITS}'{batch}' on rank {rank}"
-
-
-def _present(value: Tensor | None) -> Tensor:
-    assert value is not None
-    return value
+    return f"logits of '{batch}' on rank {rank}"
 
 
 def _row(d: Difference) -> tuple[str, ...]:
@@ -185,6 +188,20 @@ def _merge_layers(parts: Sequence[Run], eager: Run, batch: ToyBatch, mesh: Mesh)
             if value is not None:
                 into[name] = value
     return merged
+
+
+def _without_padding(run: Run, mask: Tensor) -> Run:
+    """A run in which modules give zeros for padding."""
+
+    def hide(value: Tensor) -> Tensor:
+        for seen in (mask, mask.flatten()):
+            if value.shape[: seen.dim()] == seen.shape:
+                return value * seen.view(*seen.shape, *[1] * (value.dim() - seen.dim())).to(value.dtype)
+        return value
+
+    layers = {name: hide(value) for name, value in run.layers.items()}
+    gradients = {name: hide(value) for name, value in run.layer_gradients.items()}
+    return replace(run, layers=layers, layer_gradients=gradients)
 
 
 def _merge(slices: Sequence[Tensor], whole: Tensor, rows: int, length: int) -> Tensor | None:

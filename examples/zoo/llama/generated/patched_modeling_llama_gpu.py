@@ -13,6 +13,10 @@
 #        Op slot for the rotary embedding
 #    - method_override: LlamaMLP.forward
 #        Op slot for SwiGLU
+#    - method_override: LlamaAttention.forward
+#        Sequence parallel attention
+#    - method_override: LlamaModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: LlamaForCausalLM.forward
 #        Op slot for the loss
 #    - method_override: LlamaForSequenceClassification.forward (added)
@@ -22,7 +26,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of LlamaRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of LlamaAttention
 #
-#  Fingerprint: format=1 upstream=97296b66ed59 config=a0a6112ffc17 output=46b67bf4f9e9
+#  Fingerprint: format=1 upstream=97296b66ed59 config=01cc4a810218 output=805e40109211
 # ==============================================================================
 # Copyright 2022 EleutherAI and the HuggingFace Inc. team. All rights reserved.
 #
@@ -46,6 +50,13 @@ from collections.abc import Callable
 
 import torch
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -272,6 +283,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] LlamaAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class LlamaAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -298,6 +314,10 @@ class LlamaAttention(nn.Module):
             config.num_attention_heads * self.head_dim, config.hidden_size, bias=config.attention_bias
         )
 
+    # ================================================================
+    # Patch: LlamaAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -322,6 +342,9 @@ class LlamaAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -401,6 +424,11 @@ class LlamaPreTrainedModel(PreTrainedModel):
     }
 
 
+# ======================================================================
+# [MODIFIED CLASS] LlamaModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class LlamaModel(LlamaPreTrainedModel):
     def __init__(self, config: LlamaConfig):
@@ -419,6 +447,10 @@ class LlamaModel(LlamaPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: LlamaModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -441,6 +473,9 @@ class LlamaModel(LlamaPreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -448,7 +483,9 @@ class LlamaModel(LlamaPreTrainedModel):
 
         causal_mask = create_causal_mask(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -456,6 +493,9 @@ class LlamaModel(LlamaPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -499,6 +539,7 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: LlamaForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -545,6 +586,15 @@ class LlamaForCausalLM(LlamaPreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

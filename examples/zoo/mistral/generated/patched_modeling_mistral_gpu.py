@@ -11,8 +11,12 @@
 #        Op slot for SwiGLU
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: MistralAttention.forward
+#        Sequence parallel attention
 #    - method_override: MistralRMSNorm.forward
 #        Op slot for RMSNorm
+#    - method_override: MistralModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: MistralForCausalLM.forward
 #        Op slot for the loss
 #    - method_override: MistralForSequenceClassification.forward (added)
@@ -22,7 +26,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of MistralRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of MistralAttention
 #
-#  Fingerprint: format=1 upstream=9f31fd39f156 config=41ac575af3f1 output=efa71f85825e
+#  Fingerprint: format=1 upstream=9f31fd39f156 config=ae0c48d8493d output=c44e5316bbb2
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/mistral/modular_mistral.py.
@@ -34,6 +38,13 @@ from collections.abc import Callable
 
 import torch
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -178,6 +189,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] MistralAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class MistralAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -195,6 +211,10 @@ class MistralAttention(nn.Module):
         self.v_proj = nn.Linear(config.hidden_size, config.num_key_value_heads * self.head_dim, bias=False)
         self.o_proj = nn.Linear(config.num_attention_heads * self.head_dim, config.hidden_size, bias=False)
 
+    # ================================================================
+    # Patch: MistralAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -219,6 +239,9 @@ class MistralAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -377,6 +400,11 @@ class MistralRotaryEmbedding(nn.Module):
         return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)
 
 
+# ======================================================================
+# [MODIFIED CLASS] MistralModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class MistralModel(MistralPreTrainedModel):
     def __init__(self, config: MistralConfig):
@@ -395,6 +423,10 @@ class MistralModel(MistralPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: MistralModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -417,6 +449,9 @@ class MistralModel(MistralPreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -425,7 +460,9 @@ class MistralModel(MistralPreTrainedModel):
         mask_function = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
         causal_mask = mask_function(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -433,6 +470,9 @@ class MistralModel(MistralPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -475,6 +515,7 @@ class MistralForCausalLM(MistralPreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: MistralForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -521,6 +562,15 @@ class MistralForCausalLM(MistralPreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -11,8 +11,12 @@
 #        Op slot for SwiGLU
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Qwen2Attention.forward
+#        Sequence parallel attention
 #    - method_override: Qwen2RMSNorm.forward
 #        Op slot for RMSNorm
+#    - method_override: Qwen2Model.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen2ForCausalLM.forward
 #        Op slot for the loss
 #    - method_override: Qwen2ForSequenceClassification.forward (added)
@@ -22,7 +26,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen2RMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2Attention
 #
-#  Fingerprint: format=1 upstream=3ff580592df1 config=c04c99ecfd1a output=e66ca2b62380
+#  Fingerprint: format=1 upstream=3ff580592df1 config=eb437ccef3bf output=72b764443d99
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2/modular_qwen2.py.
@@ -34,6 +38,13 @@ from collections.abc import Callable
 
 import torch
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -225,6 +236,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2Attention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen2Attention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -244,6 +260,10 @@ class Qwen2Attention(nn.Module):
         self.o_proj = nn.Linear(config.num_attention_heads * self.head_dim, config.hidden_size, bias=False)
         self.sliding_window = config.sliding_window if self.layer_type == "sliding_attention" else None
 
+    # ================================================================
+    # Patch: Qwen2Attention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -268,6 +288,9 @@ class Qwen2Attention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -381,6 +404,11 @@ class Qwen2PreTrainedModel(PreTrainedModel):
     }
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2Model
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class Qwen2Model(Qwen2PreTrainedModel):
     def __init__(self, config: Qwen2Config):
@@ -400,6 +428,10 @@ class Qwen2Model(Qwen2PreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen2Model.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -422,6 +454,9 @@ class Qwen2Model(Qwen2PreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -432,7 +467,9 @@ class Qwen2Model(Qwen2PreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.1 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
@@ -447,6 +484,9 @@ class Qwen2Model(Qwen2PreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers[: self.config.num_hidden_layers]):
             hidden_states = decoder_layer(
@@ -490,6 +530,7 @@ class Qwen2ForCausalLM(Qwen2PreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: Qwen2ForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -536,6 +577,15 @@ class Qwen2ForCausalLM(Qwen2PreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

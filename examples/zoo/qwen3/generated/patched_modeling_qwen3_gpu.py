@@ -13,6 +13,10 @@
 #        Op slot for SwiGLU
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Qwen3Attention.forward
+#        Sequence parallel attention
+#    - method_override: Qwen3Model.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen3ForCausalLM.forward
 #        Op slot for the loss
 #    - method_override: Qwen3ForSequenceClassification.forward (added)
@@ -22,7 +26,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3RMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3Attention
 #
-#  Fingerprint: format=1 upstream=eba96e372032 config=2b683ea6800f output=e54344dae99e
+#  Fingerprint: format=1 upstream=eba96e372032 config=1a30c6c6d87b output=4650dcbd76f9
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3/modular_qwen3.py.
@@ -48,6 +52,13 @@ from collections.abc import Callable
 
 import torch
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -272,6 +283,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3Attention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen3Attention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -302,6 +318,10 @@ class Qwen3Attention(nn.Module):
         self.k_norm = Qwen3RMSNorm(self.head_dim, eps=config.rms_norm_eps)  # thus post q_norm does not need reshape
         self.sliding_window = config.sliding_window if self.layer_type == "sliding_attention" else None
 
+    # ================================================================
+    # Patch: Qwen3Attention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -326,6 +346,9 @@ class Qwen3Attention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -406,6 +429,11 @@ class Qwen3PreTrainedModel(PreTrainedModel):
     }
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3Model
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class Qwen3Model(Qwen3PreTrainedModel):
     def __init__(self, config: Qwen3Config):
@@ -425,6 +453,10 @@ class Qwen3Model(Qwen3PreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3Model.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -447,6 +479,9 @@ class Qwen3Model(Qwen3PreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -457,7 +492,9 @@ class Qwen3Model(Qwen3PreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.1 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
@@ -472,6 +509,9 @@ class Qwen3Model(Qwen3PreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers[: self.config.num_hidden_layers]):
             hidden_states = decoder_layer(
@@ -515,6 +555,7 @@ class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: Qwen3ForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -561,6 +602,15 @@ class Qwen3ForCausalLM(Qwen3PreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

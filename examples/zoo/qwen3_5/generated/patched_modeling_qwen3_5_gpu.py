@@ -50,7 +50,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5RMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5GatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=1a475c45d900 config=6a08118f5745 output=32377e4dc96d
+#  Fingerprint: format=1 upstream=1a475c45d900 config=fd6297215a0d output=ef21aeeed36e
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5/modular_qwen3_5.py.
@@ -80,6 +80,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import reduce_loss
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -1989,6 +1990,7 @@ class Qwen3_5ForCausalLM(Qwen3_5PreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: Qwen3_5ForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -2035,6 +2037,15 @@ class Qwen3_5ForCausalLM(Qwen3_5PreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -13,6 +13,10 @@
 #        Op slot for SwiGLU
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: SeedOssAttention.forward
+#        Sequence parallel attention
+#    - method_override: SeedOssModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: SeedOssForCausalLM.forward
 #        Op slot for the loss
 #    - method_override: SeedOssForSequenceClassification.forward (added)
@@ -21,7 +25,7 @@
 #  Decorators dropped:
 #    - @use_kernel_forward_from_hub('RMSNorm') of SeedOssRMSNorm
 #
-#  Fingerprint: format=1 upstream=2611e82dfcea config=0c2f7df9f709 output=32ca7bd3bac6
+#  Fingerprint: format=1 upstream=2611e82dfcea config=3592685cf84c output=a643cf5a7347
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/seed_oss/modular_seed_oss.py.
@@ -48,6 +52,13 @@ from collections.abc import Callable
 import torch
 import torch.nn as nn
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
@@ -226,6 +237,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] SeedOssAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class SeedOssAttention(nn.Module):
     def __init__(self, config: SeedOssConfig, layer_idx: int):
         super().__init__()
@@ -254,6 +270,10 @@ class SeedOssAttention(nn.Module):
 
         self.residual_dropout = config.residual_dropout
 
+    # ================================================================
+    # Patch: SeedOssAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -278,6 +298,9 @@ class SeedOssAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -406,6 +429,11 @@ class SeedOssRotaryEmbedding(nn.Module):
         return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)
 
 
+# ======================================================================
+# [MODIFIED CLASS] SeedOssModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class SeedOssModel(SeedOssPreTrainedModel):
     def __init__(self, config: SeedOssConfig):
@@ -424,6 +452,10 @@ class SeedOssModel(SeedOssPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: SeedOssModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -446,6 +478,9 @@ class SeedOssModel(SeedOssPreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -453,7 +488,9 @@ class SeedOssModel(SeedOssPreTrainedModel):
 
         causal_mask = create_causal_mask(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -461,6 +498,9 @@ class SeedOssModel(SeedOssPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -504,6 +544,7 @@ class SeedOssForCausalLM(SeedOssPreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: SeedOssForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -550,6 +591,15 @@ class SeedOssForCausalLM(SeedOssPreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,
