@@ -103,9 +103,18 @@ def to_hub_layout(
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:
-    """All of a tensor; where ranks share it, a collective operation."""
+    """All of a tensor; where ranks share it, a collective operation.
+
+    FSDP splits the parts that a plan made, along the mesh dimensions before the plan's. So these are gathered first.
+    """
     if is_sharded(tensor):
-        tensor = tensor.full_tensor()  # type: ignore[attr-defined]
+        from torch.distributed.tensor import DTensor, Replicate
+
+        assert isinstance(tensor, DTensor)
+        for dim in range(tensor.device_mesh.ndim):
+            placements = [Replicate()] * (dim + 1) + list(tensor.placements[dim + 1 :])
+            tensor = tensor.redistribute(placements=placements)
+        tensor = tensor.to_local()
     return tensor
 
 

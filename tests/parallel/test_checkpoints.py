@@ -111,17 +111,19 @@ def test_each_rank_loads_its_own_parts_and_what_is_saved_is_the_same(ranks, tmp_
     assert sum(read) <= whole
 
 
-def load_unevenly(name: str, hub: Path, sizes: dict[str, int]) -> None:
+def load_unevenly(name: str, hub: Path, out: Path, sizes: dict[str, int]) -> None:
     reference = make_model(name, torch.bfloat16)
     model = make_sharded(reference, **sizes)
     load_state_dict_streaming(model, hub, create_checkpoint_tensor_converter(model))
     assert_same(model, reference)
+    to_hub_layout(model, out)
+    assert files_of(out) == files_of(hub)
 
 
-@pytest.mark.parametrize("name", ["Qwen3MoeForCausalLM", "LlamaForCausalLM"])
-def test_parameters_that_do_not_divide_by_the_ranks_are_loaded(ranks, tmp_path, name):
+@pytest.mark.parametrize("name", ["Qwen3MoeForCausalLM", "GemmaForCausalLM"])
+def test_parameters_that_do_not_divide_by_the_ranks_or_are_tied_are_loaded_and_saved(ranks, tmp_path, name):
     to_hub_layout(make_model(name, torch.bfloat16), tmp_path / "hub")
-    ranks(3, load_unevenly, name, tmp_path / "hub", {"ep_size": 1})
+    ranks(3, load_unevenly, name, tmp_path / "hub", tmp_path / "out", {"ep_size": 1})
 
 
 class Doubling(PerExpertConverter):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from patchgen_core.runtime.parallel import (
     slice_batch,
     slice_position_embeddings,
     use_parallel_state,
+    whole_sequence_like,
 )
 
 LENGTH = 8
@@ -71,13 +73,19 @@ def make_model(kind: str, implementation: str = "eager") -> nn.Module:
 
 
 def split_sequences(model: Any) -> None:
-    """What a patched model does: attention and position embeddings of transformers, for slices."""
+    """What a patched model does: attention, masks and position embeddings of transformers, for slices."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.masking_utils import create_causal_mask
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     def attend(*args: Any, **kwargs: Any) -> Any:
         return sequence_parallel_attention(sdpa_attention_forward)(*args, **kwargs)
 
+    def make_mask(*args: Any, inputs_embeds: Tensor, **kwargs: Any) -> Any:
+        return create_causal_mask(*args, inputs_embeds=whole_sequence_like(inputs_embeds), **kwargs)
+
+    modeling = sys.modules[type(model).__module__]
+    modeling.create_causal_mask = make_mask  # type: ignore[attr-defined]
     ALL_ATTENTION_FUNCTIONS.register("sdpa", attend)
     model.model.rotary_emb.register_forward_hook(lambda module, args, output: slice_position_embeddings(output))
 
@@ -151,6 +159,32 @@ def compare_training(
 def test_a_dense_model_trains_as_on_one_process(ranks, sizes):
     count = sizes.get("dp_size", 1) * sizes.get("sp_size", 1)
     ranks(count, compare_training, "llama", sizes)
+
+
+def packed() -> None:
+    reference = make_model("llama")
+    model = copy.deepcopy(reference)
+    ids = torch.randint(1, 32, (1, 7))
+    batch = {"input_ids": ids, "labels": ids, "position_ids": torch.tensor([[0, 1, 2, 3, 0, 1, 2]])}
+    expected = reference(**batch, use_cache=False).loss
+    apart = reference(input_ids=ids[:, 4:], use_cache=False).logits
+    state = init_parallel_state(sp_size=2)
+    split_sequences(model)
+    parallelize(model, state)
+    sliced = slice_batch(batch)
+    output = model(**sliced, use_cache=False)
+    if state.sp_rank == 1:
+        torch.testing.assert_close(output.logits[:, :3], apart)
+    loss = reduce_loss(output.loss, sliced["shift_labels"])
+    torch.testing.assert_close(loss, expected)
+    expected.backward()
+    loss.backward()
+    for one, other in zip(reference.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(full(other.grad), one.grad)
+
+
+def test_packed_sequences_of_a_length_that_does_not_divide_train_as_on_one_process(ranks):
+    ranks(2, packed)
 
 
 @pytest.mark.parametrize(
