@@ -8,7 +8,7 @@ import pytest
 
 from patchgen_core.checks.contract.parity_rules import PARITY_RULES
 from patchgen_core.checks.contract.rule import Example, Rule
-from patchgen_core.checks.contract.run import wanted_codes
+from patchgen_core.checks.contract.run import selected_codes
 from patchgen_core.checks.parity.findings import judge, unknown_heads, unknown_implementations
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.result import CheckResult
@@ -33,7 +33,7 @@ OTHER = "return self.down_proj(self.up_proj(x))"
 def judged(work: Workspace, text: str, preamble: str = PREAMBLE, **more: str) -> CheckResult:
     verdict = compare(work, text, preamble=preamble, **more)
     config = work.load().config
-    codes = wanted_codes(work.project, work.models / CONFIG, work.project.module_name(work.models / CONFIG))
+    codes = selected_codes(work.project, work.models / CONFIG, work.project.module_name(work.models / CONFIG))
     return judge(verdict, config.allowed, codes)
 
 

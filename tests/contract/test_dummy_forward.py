@@ -164,7 +164,8 @@ def test_a_result_without_gradients_is_found(work: Workspace, body: str, decorat
 
 
 def test_an_input_may_be_without_gradients(work: Workspace) -> None:
-    body = "x = torch.zeros(1).detach()\nout = self(x, grid=self.grid.data)\nreturn out.sum() * 0"
+    body = "with torch.no_grad():\n    x = torch.zeros(1).detach() + torch.arange(1)\n"
+    body += "out = self(x, grid=self.grid.data)\nreturn out.sum() * 0"
     assert messages(work, body) == []
 
 

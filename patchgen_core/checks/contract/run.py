@@ -71,7 +71,7 @@ def _check_codes(entries: Iterable[str], where: str, location: Location | None =
             raise PatchgenError(f"{where}: there is no rule '{entry}'", location, _nearest(entry))
 
 
-def wanted_codes(project: Project, path: Path, label: str) -> frozenset[str]:
+def selected_codes(project: Project, path: Path, label: str) -> frozenset[str]:
     """The codes of all rules that a project wants for one config, by its settings."""
     left_out = [*project.ignore, *_ignored(project, path, label)]
     codes = [rule.code for rule in EVERY_RULE if _is_selected(rule.code, project.select)]

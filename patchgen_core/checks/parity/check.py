@@ -11,7 +11,7 @@ from pathlib import Path
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.contract.library import Library
 from patchgen_core.checks.contract.parity_codes import UNUSED
-from patchgen_core.checks.contract.run import wanted_codes
+from patchgen_core.checks.contract.run import selected_codes
 from patchgen_core.checks.model_process.check import ModelCheck, model_process
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.model_process.texts import read_generated_texts
@@ -175,7 +175,7 @@ def compare_model(
     )
     result = process.run(_FUNCTION, artifact.path.name, request)
     path = Path(config.location.file)
-    codes = wanted_codes(project, path, project.module_name(path))
+    codes = selected_codes(project, path, project.module_name(path))
     if UNUSED in codes and request.offered[:1] == (implementation,):  # once for all implementations
         unknown = unknown_implementations(config.tolerances, request.offered)
         unknown += unknown_heads(config.tolerances, _CLASS.findall(text))

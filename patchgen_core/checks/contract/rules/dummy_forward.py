@@ -110,12 +110,20 @@ class _Dummy:
 
     def _cuts(self) -> Iterator[ast.AST]:
         """Where the parameters lose their part in what is returned."""
-        managers = [item.context_expr for n in ast.walk(self.function) if isinstance(n, ast.With) for item in n.items]
-        contexts = [*self.function.decorator_list, *managers]
-        yield from (node for node in contexts if decorator_name(node) in _WITHOUT_GRADIENT)
+        yield from (node for node in self.function.decorator_list if decorator_name(node) in _WITHOUT_GRADIENT)
+        for block in (node for node in ast.walk(self.function) if isinstance(node, ast.With)):
+            managers = [item.context_expr for item in block.items]
+            runs_model = any(isinstance(node, ast.Call) and self._is_model(node.func) for node in ast.walk(block))
+            yield from (node for node in managers if runs_model and decorator_name(node) in _WITHOUT_GRADIENT)
         for statement in (node for node in ast.walk(self.function) if isinstance(node, ast.Return)):
             parts = [part for value in _parts(statement.value) for v in self._values(value) for part in _parts(v)]
             yield from (part for part in parts if isinstance(part, ast.Attribute) and part.attr in _CUTTING)
+
+    def _is_model(self, node: ast.expr) -> bool:
+        """Whether an expression is the model itself, or a part or method of it."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id == self._self
 
     # --- shapes ------------------------------------------------------------------------------------
 
