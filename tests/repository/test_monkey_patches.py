@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tools.monkey_patches.__main__ import main
 from tools.monkey_patches.names import Upstream, read_trees
 from tools.monkey_patches.reading import Reading, read_patches
 
+ROOT = Path(__file__).parents[2]
 MODELING = """
 from torch import nn
 
@@ -159,16 +160,14 @@ def test_what_is_no_patch_of_a_modeling_file_is_counted_apart(folders: tuple[Pat
     assert reading.left_out == {"of something else": 1, "no plain function": 1, "not run with that version": 1}
 
 
-def test_rules_run_over_configs_that_replace_the_same(
-    folders: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rules_run_over_configs_that_replace_the_same(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    """In a process of its own: one that has imported the installed transformers finds no other."""
     package, upstream = folders
-    monkeypatch.setattr(sys, "path", list(sys.path))
     read(folders, "def apply():\n    ToyMLP.forward = mlp_forward\n    ToyNorm.forward = norm_forward\napply()\n")
-    assert main([str(package), "--upstream", str(upstream), "-o", str(tmp_path / "out")]) == 0
+    command = [sys.executable, "-m", "tools.monkey_patches", package, "--upstream", upstream, "-o", tmp_path / "out"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     (config,) = (tmp_path / "out").rglob("*_patch_gen_config.py")
     text = config.read_text(encoding="utf-8")
     assert 'config.add_import("acme.forwards", names=["SCALE"])' in text
-    printed = capsys.readouterr().out
-    assert "PG201 'ToyMLP.forward' drops the parameter 'mask' of upstream's" in printed
-    assert "2 patches in 1 configs; {('PG201', 'error'): 1}" in printed
+    assert "PG201 'ToyMLP.forward' drops the parameter 'mask' of upstream's" in done.stdout
+    assert "2 patches in 1 configs; {('PG201', 'error'): 1}" in done.stdout
