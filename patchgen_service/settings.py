@@ -78,11 +78,13 @@ class GithubAppSettings:
     Attributes:
         id: the app's id, or its client id.
         private_key: path of the PEM file with its private key, from the service's folder.
+        webhook_secret: what its webhooks are signed with; best kept in the environment.
         url: the root of its GitHub.
     """
 
     id: str = ""
     private_key: str = ""
+    webhook_secret: str = field(default="", repr=False)
     url: str = "https://github.com"
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
+from functools import partial
 
 from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
@@ -16,12 +17,16 @@ from starlette.routing import Route
 
 from patchgen_service.database.tables import Repository
 from patchgen_service.forges.delivery import Delivery, Ignored, Refused
+from patchgen_service.forges.github.client import api_url
 from patchgen_service.forges.webhooks import LARGEST, read_delivery
 from patchgen_service.records.deliveries import NewDelivery, store_deliveries
 from patchgen_service.web.rates import RateLimit
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import LARGEST_KEY
 
+Reading = Delivery | Ignored | Refused
+Reader = Callable[[Mapping[str, str], bytes], tuple[int, Reading]]
+"""What gives the repository that a delivery is of, and what it asks for."""
 _MOST_AT_ONCE = 200
 _HANDLED = ("push", "pull_request", "rerun", "approve", "closed")
 
@@ -61,17 +66,28 @@ class Inbox:
 
 async def receive(request: Request) -> Response:
     """Take a webhook of a repository: 202 once it is stored."""
-    site: Site = request.app.state.site
+    repository_id = min(request.path_params["repository"], LARGEST_KEY)
+    return await _take(request, str(repository_id), partial(_read, request.app.state.site, repository_id))
+
+
+async def receive_app(request: Request) -> Response:
+    """Take a webhook of the app on GitHub, which has one address for all repositories: it names whose it is.
+
+    GitHub tells of pressed buttons here alone.
+    """
+    return await _take(request, "app", partial(_read_app, request.app.state.site))
+
+
+async def _take(request: Request, place: str, read: Reader) -> Response:
     inbox: Inbox = request.app.state.inbox
-    repository_id: int = request.path_params["repository"]
-    key = f"{request.client.host if request.client else ''}/{repository_id}"
+    key = f"{request.client.host if request.client else ''}/{place}"
     wrong: RateLimit = request.app.state.limits.wrong_signatures
     if wrong.is_used_up(key, time.monotonic()):
         return _answer(429, "Too many deliveries with a wrong signature.")
     body = await _read_body(request)
     if body is None:
         return _answer(413, f"A delivery has at most {LARGEST >> 20} MiB.", {"connection": "close"})
-    reading = await run_in_threadpool(_read, site, repository_id, dict(request.headers), body)
+    repository_id, reading = await run_in_threadpool(read, dict(request.headers), body)
     if isinstance(reading, Refused):
         if reading.status in (401, 404):
             wrong.take(key, time.monotonic())
@@ -96,15 +112,30 @@ async def _read_body(request: Request) -> bytes | None:
     return b"".join(parts)
 
 
-def _read(site: Site, repository_id: int, headers: Mapping[str, str], body: bytes) -> Delivery | Ignored | Refused:
+def _read(site: Site, repository_id: int, headers: Mapping[str, str], body: bytes) -> tuple[int, Reading]:
     query = select(Repository.webhook_secret, Repository.is_active, Repository.branches)
     with site.readings() as session:
-        row = session.execute(query.where(Repository.id == min(repository_id, LARGEST_KEY))).one_or_none()
+        row = session.execute(query.where(Repository.id == repository_id)).one_or_none()
     encrypted, is_active, branches = row or ("", False, [])
-    secret = site.secrets.decrypt(encrypted)
-    reading = read_delivery(headers, body, secret)
+    reading = read_delivery(headers, body, site.secrets.decrypt(encrypted))
+    return repository_id, _judge(reading, is_active, branches) if isinstance(reading, Delivery) else reading
+
+
+def _read_app(site: Site, headers: Mapping[str, str], body: bytes) -> tuple[int, Reading]:
+    app = site.settings.github_app
+    reading = read_delivery(headers, body, app.webhook_secret)
     if not isinstance(reading, Delivery):
-        return reading
+        return 0, reading
+    query = select(Repository).where(Repository.name == reading.repository, Repository.forge == "github")
+    with site.readings() as session:
+        repository = session.scalar(query)
+    if repository is None or api_url(repository.forge_url) != api_url(app.url):
+        return 0, Ignored(reading.delivery, f"The service does not have the repository '{reading.repository}'.")
+    return repository.id, _judge(reading, repository.is_active, repository.branches)
+
+
+def _judge(reading: Delivery, is_active: bool, branches: Sequence[str]) -> Reading:
+    """What a delivery asks for, in a repository that is active or not, and runs some branches."""
     if not is_active:
         return Ignored(reading.delivery, "This repository is paused.")
     if reading.kind == "push" and not any(fnmatchcase(reading.branch, pattern) for pattern in branches):
@@ -124,4 +155,7 @@ def _answer(status: int, sentence: str, headers: Mapping[str, str] | None = None
     return JSONResponse({"detail": sentence}, status, headers)
 
 
-ROUTES = [Route("/hooks/{repository:int}", receive, methods=["POST"])]
+ROUTES = [
+    Route("/hooks/{repository:int}", receive, methods=["POST"]),
+    Route("/hooks/github-app", receive_app, methods=["POST"]),
+]
