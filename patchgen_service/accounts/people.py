@@ -114,9 +114,9 @@ def sign_in_by_forge(
         forge: as :func:`name_provider` calls it.
         identity: the number that the forge gave to the account: logins change hands.
     """
-    known = find_linked_person(session, forge, identity)
-    if known is not None:
-        return known if known.is_active else None
+    person = find_linked_person(session, forge, identity)
+    if person is not None:
+        return person if person.is_active else None
     wanted = _check_name(name)
     free = next(
         candidate

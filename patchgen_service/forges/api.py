@@ -93,8 +93,8 @@ def _host(url: str) -> str:
 
 
 def _explain(answer: httpx.Response) -> ForgeError:
-    status, said = answer.status_code, answer.text[:300].strip()
-    message = f"{answer.url.host} answered {status}{f': {said}' if said else ''}"
+    status, text = answer.status_code, answer.text[:300].strip()
+    message = f"{answer.url.host} answered {status}{f': {text}' if text else ''}"
     if status == 429 or (status == 403 and _is_limited(answer)):
         return ForgeError("limited", message, _read_wait(answer))
     if status >= 500 or status == 408:

@@ -60,8 +60,8 @@ class IssuesClient:
         )
         ours = (answer for answer in answers if answer.context == status.context)
         if (newest := max(ours, key=lambda answer: answer.id, default=None)) is not None:
-            told = (newest.state or newest.status, newest.description, newest.target_url)
-            if told == (status.state, description, status.url):
+            last = (newest.state or newest.status, newest.description, newest.target_url)
+            if last == (status.state, description, status.url):
                 return str(newest.id)
         content = {
             "state": status.state,

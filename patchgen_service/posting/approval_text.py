@@ -29,15 +29,15 @@ def describe_approvals(detail: RunDetail, base_url: str, patch: str) -> list[str
 
 def _describe(approval: ApprovalLine) -> str:
     who = f"Approved by {markdown.escape(one_line(approval.person))}"
-    said = markdown.escape(one_line(approval.message, 300))
+    message = markdown.escape(one_line(approval.message, 300))
     if approval.state == "committed":
         return f"{who}: committed as {markdown.code(approval.sha[:10])}."
     if approval.state == "proposed":
-        return f"{who}. The branch takes no push of the service, so that a pull request carries it: {said}"
+        return f"{who}. The branch takes no push of the service, so that a pull request carries it: {message}"
     if approval.state == "patch":
-        return f"{who}: {said}. Its author applies this patch with `git am`."
+        return f"{who}: {message}. Its author applies this patch with `git am`."
     if approval.state == "refused":
-        return f"{who}, but nothing was committed: {said}."
+        return f"{who}, but nothing was committed: {message}."
     return f"{who}; it is being carried out."
 
 

@@ -65,14 +65,14 @@ def propose_release(workshop: Workshop, client: ForgeClient, work: ReleaseWork, 
     """
     branch = f"{_BRANCH}{work.version}"
     workshop.mirror.fetch()
-    known = client.find_pull_request(branch, base)
+    earlier = client.find_pull_request(branch, base)
     if not work.files:
         state: ProposalState = "nothing" if work.rest else "on main"
-        if known is not None and known.is_open:
-            client.close_pull_request(known.number, _closing_body(work, base))
-        return Proposal(state, known.url if known is not None else "")
-    if known is not None and not known.is_open and not known.is_merged:
-        return Proposal("declined", known.url)
+        if earlier is not None and earlier.is_open:
+            client.close_pull_request(earlier.number, _closing_body(work, base))
+        return Proposal(state, earlier.url if earlier is not None else "")
+    if earlier is not None and not earlier.is_open and not earlier.is_merged:
+        return Proposal("declined", earlier.url)
     _push(workshop, work, branch, now)
     request = client.open_pull_request(branch, base, _title(work), release_body(work))
     for older in _find_older(workshop, client, work, base):

@@ -86,7 +86,7 @@ def upgrade_repository(order: RunOrder, mirror: Mirror, place: Workplace) -> Upg
     """Upgrade the projects of a commit to the release that the order names, in a box and a worktree of its own.
 
     Raises:
-        UpgradeFailed: nothing can be said of the release.
+        UpgradeFailed: nothing can be told of the release.
         GitError: the commit cannot be had.
     """
     folder = place.work / order.run
@@ -158,8 +158,8 @@ def _upgrade_project(
         last = " / ".join(exit.tail.strip().splitlines()[-3:])
         raise UpgradeFailed(f"The upgrade of '{project}' gave no report{': ' + last if last else ''}.") from None
     if report.applied is None:
-        said = "; ".join(problem.message for problem in report.errors) or f"it ended with code {exit.code}"
-        raise UpgradeFailed(f"The upgrade of '{project}' came to nothing: {said}.")
+        reason = "; ".join(problem.message for problem in report.errors) or f"it ended with code {exit.code}"
+        raise UpgradeFailed(f"The upgrade of '{project}' came to nothing: {reason}.")
     return report
 
 

@@ -49,18 +49,18 @@ class GithubClient(IssuesClient):
         Annotations are added request by request; those that GitHub has are not sent again.
         """
         place, content = f"{self.path}/check-runs", _describe(check_run)
-        known = self._find(check_run)
-        if known is None:
+        answer = self._find(check_run)
+        if answer is None:
             body = {**content, "head_sha": check_run.sha, "external_id": check_run.run}
-            known = self.api.ask("POST", place, _CheckRun, _with_output(body, check_run, 0))
+            answer = self.api.ask("POST", place, _CheckRun, _with_output(body, check_run, 0))
             sent = MOST_ANNOTATIONS
         else:
-            sent = known.output.annotations_count
-            self.api.ask("PATCH", f"{place}/{known.id}", object, _with_output(content, check_run, sent))
+            sent = answer.output.annotations_count
+            self.api.ask("PATCH", f"{place}/{answer.id}", object, _with_output(content, check_run, sent))
             sent += MOST_ANNOTATIONS
         for start in range(sent, len(check_run.annotations), MOST_ANNOTATIONS):
-            self.api.ask("PATCH", f"{place}/{known.id}", object, _with_output(content, check_run, start))
-        return str(known.id)
+            self.api.ask("PATCH", f"{place}/{answer.id}", object, _with_output(content, check_run, start))
+        return str(answer.id)
 
     def put_commit_comment(self, sha: str, body: str, marker: str, remote: str) -> str:
         """See :class:`~patchgen_service.forges.client.ForgeClient`."""
@@ -69,8 +69,8 @@ class GithubClient(IssuesClient):
     def _find(self, check_run: CheckRun) -> _CheckRun | None:
         place = f"{self.path}/commits/{check_run.sha}/check-runs"
         query: dict[str, str | int] = {"check_name": check_run.name, "filter": "all", "per_page": 100}
-        answer = self.api.ask("GET", place, _CheckRuns, **query)
-        return next((known for known in answer.check_runs if known.external_id == check_run.run), None)
+        answers = self.api.ask("GET", place, _CheckRuns, **query)
+        return next((answer for answer in answers.check_runs if answer.external_id == check_run.run), None)
 
 
 def api_url(url: str) -> str:

@@ -60,8 +60,8 @@ class GitlabClient:
         answers = self.api.ask("GET", place, list[_CommitStatus], name=status.context, per_page=100)
         ours = (answer for answer in answers if answer.name == status.context)
         newest = max(ours, key=lambda answer: answer.id, default=None)
-        told = (newest.status, newest.description, newest.target_url) if newest is not None else None
-        if newest is not None and told == (state, description, status.url):
+        last = (newest.status, newest.description, newest.target_url) if newest is not None else None
+        if newest is not None and last == (state, description, status.url):
             return str(newest.id)
         content = {"state": state, "name": status.context, "description": description, "target_url": status.url}
         try:

@@ -102,8 +102,8 @@ class ForgeServer:
             return 401, {"message": "'Expiration time' claim ('exp') is too far in the future"}
         if path.endswith("/installation"):
             return (200, {"id": INSTALLATION}) if self.is_installed else (404, {"message": "Not Found"})
-        wanted = f"/api/v3/app/installations/{INSTALLATION}/access_tokens"
-        if path != wanted or content != {"repositories": ["models"]}:
+        place = f"/api/v3/app/installations/{INSTALLATION}/access_tokens"
+        if path != place or content != {"repositories": ["models"]}:
             return 422, {"message": "There is at least one repository that does not exist"}
         grant = f"ghs_{len(self.grants)}"
         self.grants[grant] = self.now() + timedelta(hours=1)
@@ -162,12 +162,12 @@ class ForgeServer:
         return 201, status
 
     def _list_check_runs(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
-        shown = []
+        check_runs = []
         for check_run in self.check_runs:
             if check_run["head_sha"] == sha and check_run["name"] == query["check_name"]:
                 count = len(check_run["annotations"])
-                shown.append({**check_run, "output": {**check_run["output"], "annotations_count": count}})
-        return 200, {"total_count": len(shown), "check_runs": shown}
+                check_runs.append({**check_run, "output": {**check_run["output"], "annotations_count": count}})
+        return 200, {"total_count": len(check_runs), "check_runs": check_runs}
 
     def _add_check_run(self, query: dict[str, str], content: Any) -> tuple[int, Any]:
         self.check_runs.append({"id": len(self.check_runs) + 1, "annotations": [], "output": {}})
@@ -192,14 +192,14 @@ class ForgeServer:
         return 201, self.comments[-1]
 
     def _edit_comment(self, query: dict[str, str], content: Any, comment: str) -> tuple[int, Any]:
-        for known in self.comments:
-            if known["id"] == int(comment):
-                known["body"] = content["body"]
-                return 200, known
+        for entry in self.comments:
+            if entry["id"] == int(comment):
+                entry["body"] = content["body"]
+                return 200, entry
         return 404, {"message": "Not Found"}
 
     def _list_commit_comments(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
-        return self._page([known for known in self.commit_comments if known["commit_id"] == sha], query)
+        return self._page([entry for entry in self.commit_comments if entry["commit_id"] == sha], query)
 
     def _add_commit_comment(self, query: dict[str, str], content: Any, sha: str) -> tuple[int, Any]:
         self.commit_comments.append({"id": len(self.commit_comments) + 1, "commit_id": sha, **content})
@@ -211,9 +211,9 @@ class ForgeServer:
 
     def _list_requests(self, query: dict[str, str], content: Any) -> tuple[int, Any]:
         is_all = query.get("state", "all") == "all"
-        is_open = [known for known in self.pull_requests[::-1] if is_all or known["state"] in ("open", "opened")]
+        is_open = [entry for entry in self.pull_requests[::-1] if is_all or entry["state"] in ("open", "opened")]
         for key in ("source_branch", "target_branch"):
-            is_open = [known for known in is_open if key not in query or known[key] == query[key]]
+            is_open = [entry for entry in is_open if key not in query or entry[key] == query[key]]
         return self._page(is_open, query)
 
     def _add_request(self, query: dict[str, str], content: Any) -> tuple[int, Any]:

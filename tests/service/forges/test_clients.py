@@ -121,21 +121,21 @@ def test_a_pull_request_is_found_and_closed(server):
     client.open_pull_request("patchgen/fix", "main", "Regenerate", "One file.")
     for number in range(60):
         client.open_pull_request(f"other/{number}", "main", "Other", "Text.")
-    found = client.find_pull_request("patchgen/fix", "main")
-    assert found is not None
-    assert (found.number, found.is_open, found.is_merged) == (1, True, False)
+    request = client.find_pull_request("patchgen/fix", "main")
+    assert request is not None
+    assert (request.number, request.is_open, request.is_merged) == (1, True, False)
     client.close_pull_request(1, "It is on main.")
-    found = client.find_pull_request("patchgen/fix", "main")
-    assert found is not None
-    assert (found.is_open, found.is_merged) == (False, False)
-    request = server.pull_requests[0]
-    assert (request.get("body") or request["description"]) == "It is on main."
+    request = client.find_pull_request("patchgen/fix", "main")
+    assert request is not None
+    assert (request.is_open, request.is_merged) == (False, False)
+    entry = server.pull_requests[0]
+    assert (entry.get("body") or entry["description"]) == "It is on main."
     words = {"github": ("closed", "merged_at", "2026-11-23"), "gitlab": ("merged", "x", 1)}
     state, key, value = words.get(server.forge, ("closed", "merged", True))
-    request.update({"state": state, key: value})
-    found = client.find_pull_request("patchgen/fix", "main")
-    assert found is not None
-    assert (found.is_open, found.is_merged) == (False, True)
+    entry.update({"state": state, key: value})
+    request = client.find_pull_request("patchgen/fix", "main")
+    assert request is not None
+    assert (request.is_open, request.is_merged) == (False, True)
 
 
 def test_annotations_come_by_the_fifty_and_once(github):

@@ -100,10 +100,10 @@ def test_who_may_not_approve_is_told_in_a_comment(posting_team: PostingTeam, for
         assert _press(posting_team, run, _button(forge)) == DeliveryAnswer()
         posting_team.send()
     assert _count(posting_team) == 0
-    told = [comment["body"] for comment in forge.comments if "pressed *Approve*" in comment["body"]]
-    assert len(told) == 1
-    assert reason in told[0]
-    assert "@ada pressed *Approve* for [run 1](https://gate.example.org/runs/" in told[0]
+    refusals = [comment["body"] for comment in forge.comments if "pressed *Approve*" in comment["body"]]
+    assert len(refusals) == 1
+    assert reason in refusals[0]
+    assert "@ada pressed *Approve* for [run 1](https://gate.example.org/runs/" in refusals[0]
 
 
 def test_on_a_push_the_comment_is_on_the_commit(posting_team: PostingTeam, forge) -> None:
@@ -121,8 +121,8 @@ def test_other_files_than_were_shown_are_not_approved(posting_team: PostingTeam,
     button = _button(forge)
     with posting_team.team.transactions() as session:
         keep_file(session, posting_team.team.store, run.id, "generated", "models/toy.py", b"evil", NOW)
-    for shown in (button, "", button[:3]):
-        assert _press(posting_team, run, shown, delivery=f"press {shown}") == DeliveryAnswer()
+    for digest in (button, "", button[:3]):
+        assert _press(posting_team, run, digest, delivery=f"press {digest}") == DeliveryAnswer()
     posting_team.send()
     assert "no longer those that were shown" in forge.comments[-1]["body"]
     assert _count(posting_team) == 0

@@ -265,8 +265,8 @@ def test_the_author_of_a_fork_applies_the_patch_with_git_am(desk: Desk, tmp_path
     assert not (desk.origin.clone / "models" / "gone.py").exists()
     body = comment_body(detail, "https://gate.example.org", patch.read_text())
     assert f"https://gate.example.org/runs/{approval.run_id}/files/{use.digest}?name=approved.patch" in body
-    shown = MarkdownIt().render(body)
-    assert "+new\n" in shown
+    page = MarkdownIt().render(body)
+    assert "+new\n" in page
     assert len(comment_body(detail, "https://gate.example.org", "x" * 60_000)) < 10_000
 
 
