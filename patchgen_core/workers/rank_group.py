@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.rank_loop import OUTPUT, STACK, RankError, serve_rank
-from patchgen_core.workers.stacks import Frame, read_frames
+from patchgen_core.workers.stacks import CRASH, Frame, read_frames
 from patchgen_core.workers.worker import search_path
 
 if TYPE_CHECKING:
@@ -184,10 +184,12 @@ class RankGroup:
     def _states(self, answers: dict[int, Any], with_stacks: bool) -> list[RankState]:
         if with_stacks:
             self._dump_stacks()
-        return [
-            RankState(rank, rank in answers, read_frames(self._read(STACK, rank)), self._output(rank))
-            for rank in range(self.size)
-        ]
+        return [self._state(rank, rank in answers) for rank in range(self.size)]
+
+    def _state(self, rank: int, has_answered: bool) -> RankState:
+        output, _, crash = self._read(OUTPUT, rank).partition(CRASH)
+        stack = self._read(STACK, rank) or crash
+        return RankState(rank, has_answered, read_frames(stack), output[-_OUTPUT_SHOWN:].strip())
 
     def _dump_stacks(self) -> None:
         if not hasattr(signal, "SIGUSR1"):
@@ -202,9 +204,6 @@ class RankGroup:
             if all(sizes) and sizes == before:
                 return
             time.sleep(0.1)
-
-    def _output(self, rank: int) -> str:
-        return self._read(OUTPUT, rank)[-_OUTPUT_SHOWN:].strip()
 
     def _read(self, name: str, rank: int) -> str:
         assert self._folder is not None

@@ -8,6 +8,8 @@ import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+CRASH = "Fatal Python error"
+"""What the report of a crash begins with, whose stack follows."""
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 _DISTRIBUTED = os.path.join("torch", "distributed") + os.sep
 _COLLECTIVES = ("distributed_c10d.py", "_functional_collectives.py")

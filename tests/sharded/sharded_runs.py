@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
+from typing import Any
 
 from patchgen_core.checks.model_process.request import ModelRequest
 from patchgen_core.checks.result import CheckResult
@@ -22,9 +23,9 @@ _COUNT = itertools.count()
 Change = tuple[str, str]
 
 
-def compare(model: str, mesh: str, *changes: Change, time_limit: float = 120.0, plan: str = "") -> CheckResult:
+def compare(model: str, mesh: str, *changes: Change, time_limit: float = 120.0, **toy_config: Any) -> CheckResult:
     """What the check says of a model of the zoo whose generated text is changed: what stands there once, and what
-    stands there instead. ``plan`` is a module with a plan in place of the model's own."""
+    stands there instead. ``toy_config`` has fields of its configuration that are others."""
     path = ZOO / model / "generated" / f"patched_modeling_{model}_gpu.py"
     text = path.read_text(encoding="utf-8")
     for old, new in changes:
@@ -41,7 +42,8 @@ def compare(model: str, mesh: str, *changes: Change, time_limit: float = 120.0, 
         text=text if changes else None,
         mesh=find_mesh(mesh),
         declared=CONFIG,
-        plan=plan or own_plan,
+        plan=own_plan,
+        toy_config=toy_config or None,
         settings=ShardedSettings(time_limit=time_limit),
     )
     return check_request(ModelRequest("", "cpu", (), subject))

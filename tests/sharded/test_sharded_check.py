@@ -36,7 +36,7 @@ def test_ranks_that_hang_are_told_with_the_collective_and_the_line_of_each() -> 
     result = compare("llama", "fsdp2", (MLP, IMPORT + stuck + MLP), time_limit=6)
     (problem,) = result.errors
     assert problem.message == "training LlamaForCausalLM on 2 ranks takes over 6 s"
-    assert "rank 0 waits in barrier, " in problem.excerpt
+    assert "rank 0 is in barrier, " in problem.excerpt
     assert "in forward" in problem.excerpt
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,9 @@ def explain_failure(failure: RanksFailed, doing: str, cannot: str) -> Problem:
     ranks = f"on {len(failure.states)} ranks"
     if failure.rank is not None:
         state = failure.states[failure.rank]
-        return Problem(f"{cannot} {ranks}: rank {failure.rank} {failure.how}", _place(state), excerpt=state.output)
+        standing = _standing([state]) if failure.how.startswith("is killed") and state.frames else ()
+        excerpt = "\n".join(filter(None, [*standing, state.output]))
+        return Problem(f"{cannot} {ranks}: rank {failure.rank} {failure.how}", _place(state), excerpt=excerpt)
     place = next((place for state in failure.states if (place := _place(state)) is not None), None)
     outputs = (state.output for state in failure.states if state.output)
     excerpt = "\n".join([*_standing(failure.states), *outputs])
@@ -82,7 +84,7 @@ def _place(state: RankState) -> Location | None:
     return Location(frame.file, frame.line) if frame is not None else None
 
 
-def _standing(states: tuple[RankState, ...]) -> Iterator[str]:
+def _standing(states: Sequence[RankState]) -> Iterator[str]:
     """A line for each rank: what it waits for, and on which line."""
     for state in states:
         if state.has_answered:
@@ -92,5 +94,5 @@ def _standing(states: tuple[RankState, ...]) -> Iterator[str]:
             yield f"rank {state.rank} does not say where it stands"
             continue
         collective, frame = find_collective(state.frames), find_own_frame(state.frames) or state.frames[0]
-        doing = f"waits in {collective}" if collective else "stands"
+        doing = f"is in {collective}" if collective else "stands"
         yield f"rank {state.rank} {doing}, {Location(frame.file, frame.line)}, in {frame.function}"

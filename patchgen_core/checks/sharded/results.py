@@ -13,7 +13,7 @@ from patchgen_core.checks.result import RIGHT, TENSORS, Table
 from patchgen_core.checks.sharded.task import STEPS, Trained
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.model_run import GRADIENT, NORM, Run
-from patchgen_core.models.run_comparison import ComparedRuns, Difference, compare_runs
+from patchgen_core.models.run_comparison import ComparedRuns, Difference, compare_runs, path_of
 from patchgen_core.project.meshes import Mesh
 
 _COLUMNS = ("tensor", "shape", "relative", "allowed", "verdict")
@@ -150,8 +150,7 @@ class Comparison:
         """The gradients and parameters of all ranks. A gradient of zeros is the same as none: it is what a tower gives
         to take part in what ranks exchange."""
         gradients = {n: v if v is not None and bool(v.any()) else None for n, v in trained.gradients.items()}
-        norms = [value.double().norm() for value in gradients.values() if value is not None]
-        values: dict[str, Tensor | None] = {NORM: torch.stack(norms).norm() if norms else None}
+        values: dict[str, Tensor | None] = {NORM: trained.norm}
         values |= {f"{GRADIENT}{name}": value for name, value in gradients.items()}
         return values | {f"{name} after {STEPS} steps": value for name, value in trained.parameters.items()}
 
@@ -184,6 +183,8 @@ def _merge_layers(parts: Sequence[Run], eager: Run, batch: ToyBatch, mesh: Mesh)
         (gradients, eager.layer_gradients, merged.layer_gradients),
     ):
         for name, slices in kept.items():
+            if mesh.ep > 1 and f"{path_of(name)} (2)" in eager.layers:  # inside of experts, which have other tokens
+                continue
             value = _merge(slices, whole[name], rows, length) if len(slices) == len(parts) else None
             if value is not None:
                 into[name] = value

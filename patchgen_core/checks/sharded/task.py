@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from patchgen_core.models.batches import ToyBatch
@@ -63,6 +64,7 @@ class Trained:
     Attributes:
         losses, logits: of each batch of the first step that it ran, by the batch's name. Of sequences that are split,
             each rank tells those of its slice.
+        norm: that of all gradients, as a trainer finds it out before it clips them.
         gradients: of every parameter, after the first step's batches, whole; on the first rank alone. None for a
             parameter that got none.
         parameters: after the last step, whole; on the first rank alone.
@@ -73,6 +75,7 @@ class Trained:
 
     losses: dict[str, Tensor] = field(default_factory=dict)
     logits: dict[str, Tensor] = field(default_factory=dict)
+    norm: Tensor = field(default_factory=lambda: torch.zeros(()))
     gradients: dict[str, Tensor | None] = field(default_factory=dict)
     parameters: dict[str, Tensor] = field(default_factory=dict)
     layers: dict[str, Run] = field(default_factory=dict)

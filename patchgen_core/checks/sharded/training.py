@@ -22,6 +22,7 @@ from patchgen_core.models.toy_models import auto_models, build_model, forget_pos
 from patchgen_core.project.meshes import Mesh
 from patchgen_core.runtime.parallel import (
     ParallelState,
+    clip_gradients,
     init_parallel_state,
     parallelize,
     slice_batch,
@@ -120,7 +121,10 @@ class _Trainer:
             trained.unrepeated = tuple(self._repeat(trained))
         gradients = {name: p.grad for name, p in self.parameters.items() if p.requires_grad}
         trained.without_gradient = tuple(name for name, value in gradients.items() if value is None)
-        for name in self._names_on_all_ranks(gradients):
+        names = list(self._names_on_all_ranks(gradients))
+        if len(names) == len(gradients):
+            trained.norm = _whole(clip_gradients(self.parameters.values()))
+        for name in names:
             value = gradients[name]
             trained.gradients[name] = None if value is None else _whole(value)
 
