@@ -142,23 +142,6 @@ def test_cross_entropy_is_upstreams(dtype: torch.dtype, items: int | None) -> No
     )
 
 
-@pytest.mark.parametrize("mask", [None, torch.tensor([[1, 1, 0], [1, 0, 0]])])
-def test_load_balancing_loss_is_upstreams(mask: Tensor | None) -> None:
-    from transformers.models.qwen3_moe.modeling_qwen3_moe import load_balancing_loss_func
-
-    layers = tuple(drawn(torch.float32, 6, 5) for _ in range(3))
-    ours = eager("moe_load_balancing_loss")(layers, 5, 2, mask)
-    theirs = load_balancing_loss_func(layers, 5, 2, mask)
-    torch.testing.assert_close(ours, theirs)
-    torch.testing.assert_close(torch.autograd.grad(ours, layers), torch.autograd.grad(theirs, layers))
-
-
-@pytest.mark.parametrize("logits", [None, (), torch.zeros(6, 5), (torch.zeros(6, 4),)])
-def test_a_load_balancing_loss_of_nothing_is_refused(logits: Any) -> None:
-    with pytest.raises(PatchgenError, match="router logits"):
-        eager("moe_load_balancing_loss")(logits, 5, 2)
-
-
 def experts(dtype: torch.dtype, tokens: int = 6, hidden: int = 12, inner: int = 6) -> dict[str, Any]:
     return {
         "hidden_states": drawn(dtype, tokens, hidden),

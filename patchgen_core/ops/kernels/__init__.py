@@ -1,7 +1,7 @@
 """The kernels that are registered from the start.
 
 Each op has one calling convention for all its implementations of a variant, which the eager function documents:
-:mod:`patchgen_core.ops.kernels.eager`, :mod:`patchgen_core.ops.kernels.moe` and :mod:`patchgen_core.ops.losses`.
+:mod:`patchgen_core.ops.kernels.eager`, :mod:`patchgen_core.ops.losses`, and the modules of the mixtures of experts.
 Nothing that a kernel needs is imported before it is first bound.
 """
 
@@ -18,10 +18,11 @@ _NEEDS: dict[str, tuple[HardwareRequirement | None, tuple[str, ...]]] = {
     "grouped_mm": (HardwareRequirement("cuda", (8, 0), or_cpu=True), ("torch>=2.10",)),
     "liger_kernel": (HardwareRequirement("cuda", interpretable=True), ("liger_kernel>=0.8.5", "triton")),
     "npu": (HardwareRequirement("npu"), ("torch_npu",)),
+    "scatter_add": (None, ()),
 }
 """The device and the packages that kernels need, by name."""
 
-_FUSED_RANKS = {"grouped_mm": 1, "liger_kernel": 1, "npu": 2}
+_FUSED_RANKS = {"grouped_mm": 1, "liger_kernel": 1, "npu": 2, "scatter_add": 1}
 
 
 def _load(path: str) -> Kernel:
@@ -88,8 +89,14 @@ DEFAULTS: tuple[KernelSpec, ...] = (
     _make_spec(
         "eager",
         "moe_load_balancing_loss/standard",
-        ".eager:moe_load_balancing_loss",
+        ".moe_losses:eager_load_balancing_loss",
         "load-balancing loss of routers, as upstream",
+    ),
+    _make_spec(
+        "scatter_add",
+        "moe_load_balancing_loss/standard",
+        ".moe_losses:scatter_add_load_balancing_loss",
+        "load-balancing loss of routers that counts experts in place",
     ),
     _make_spec("eager", "moe_experts/standard", ".moe:eager_experts", "a loop over experts, as upstream"),
     _make_spec(

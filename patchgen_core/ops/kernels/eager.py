@@ -7,8 +7,6 @@ overwrites what it is given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -85,43 +83,6 @@ def cross_entropy_loss(
     label is ``ignore_index``.
     """
     return cross_entropy(logits, labels, ignore_index, num_items_in_batch)
-
-
-def moe_load_balancing_loss(
-    router_logits: Sequence[Tensor], num_experts: int, top_k: int, attention_mask: Tensor | None = None
-) -> Tensor:
-    """``moe_load_balancing_loss/standard``: the Switch Transformer's, as Mixtral and Qwen3-MoE have it.
-
-    The share of all assignments that each expert gets times its mean probability, summed over experts, times their
-    number; over the tokens of all layers together. A scalar tensor of float32.
-
-    Args:
-        router_logits: one tensor [T, E] for each layer.
-        attention_mask: [B, S] with B * S = T; tokens where it is 0 are not counted.
-
-    Raises:
-        PatchgenError: there are no router logits (upstream returns the number 0 then), or they are of other
-            experts.
-    """
-    if isinstance(router_logits, Tensor) or not router_logits:
-        what = "one tensor" if isinstance(router_logits, Tensor) else repr(router_logits)
-        hint = "Run the model with output_router_logits=True, and pass what it returns as router_logits."
-        raise PatchgenError(f"the load-balancing loss takes the router logits of every layer, not {what}", None, hint)
-    device = router_logits[0].device
-    mask = None if attention_mask is None else widen(attention_mask.reshape(-1).to(device))
-    counts, probabilities, tokens = [], [], []
-    for logits in router_logits:
-        if logits.dim() != 2 or logits.shape[1] != num_experts:
-            raise PatchgenError(f"router logits have shape {tuple(logits.shape)}, not (tokens, {num_experts})")
-        routing = F.softmax(logits.to(device), dim=-1)
-        chosen = F.one_hot(routing.topk(top_k, dim=-1).indices, num_experts).sum(dim=1)
-        weight = widen(torch.ones_like(routing[:, 0])) if mask is None else mask
-        counts.append((chosen * weight[:, None]).sum(dim=0))
-        probabilities.append((widen(routing) * weight[:, None]).sum(dim=0))
-        tokens.append(weight.sum())
-    total = torch.stack(tokens).sum()
-    share, probability = torch.stack(counts).sum(dim=0) / total, torch.stack(probabilities).sum(dim=0) / total
-    return torch.sum(share * probability) * num_experts
 
 
 def check_rotary(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int) -> None:
