@@ -212,3 +212,26 @@ def test_a_generated_model_compiles_whole(zoo_on_path, counter):
         losses.append(float(fast.detach()))
     assert len(set(losses)) == 3
     assert counter.frame_count == 3
+
+
+@pytest.mark.parametrize("model_type", ["qwen3_moe", "gpt_oss"])
+def test_a_mixture_of_experts_compiles_whole_with_fused_kernels(zoo_on_path, counter, model_type):
+    from patchgen_core.models.toy_config import toy_config_for
+
+    module = importlib.import_module(f"zoo.{model_type}.generated.patched_modeling_{model_type}_gpu")
+    prefix = {"qwen3_moe": "Qwen3Moe", "gpt_oss": "GptOss"}[model_type]
+    model = getattr(module, f"{prefix}ForCausalLM")(toy_config_for(model_type))
+    names = ("moe_experts", "moe_load_balancing_loss")
+    bindings = bind_ops(model, {f"{name}_implementation": "fused" for name in names})
+    assert {one.implementation for one in bindings} == {"grouped_mm", "scatter_add", "eager"}
+    run = compiled(model, counter)
+    ids = torch.arange(18).reshape(2, 9)
+    results = []
+    for each in (model, run):
+        model.zero_grad()
+        loss = each(input_ids=ids, labels=ids, use_cache=False, output_router_logits=True).loss
+        loss.backward()
+        gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
+        results.append((loss.detach(), gradients))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+    assert counter.frame_count == 1

@@ -79,6 +79,16 @@ class TestFused:
         slot.bind("fused")
         assert (slot.implementation, slot(2)) == ("fast", 6)
 
+    def test_the_same_kernel_by_another_name_is_no_rebinding(self, module):
+        register("liger_kernel", triple, fused_rank=1)
+        model = module.Net()
+        for target in (module, model):
+            for config in ("liger_kernel", {"scale_implementation": "liger"}, FUSED, "fused"):
+                assert warned(bind_ops, target, config) == []
+        ((category, text),) = warned(bind_ops, module, "double")
+        assert category is RuntimeWarning
+        assert "are bound anew (scale/standard: liger_kernel -> double)" in text
+
     def test_of_the_experts_it_is_the_grouped_matrix_multiply(self):
         assert KERNEL_REGISTRY.choose("moe_experts", "fused") == "grouped_mm"
 
