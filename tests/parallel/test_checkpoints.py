@@ -25,6 +25,7 @@ from patchgen_core.runtime.parallel import (
     materialize,
     parallelize,
     save_training_state,
+    training_state,
 )
 
 LAYOUTS = {
@@ -225,3 +226,27 @@ def test_training_goes_on_from_the_newest_complete_step(ranks, tmp_path, name):
     for key, value in expected[0].items():
         assert again[0][key].tobytes() == value.tobytes(), key
         torch.testing.assert_close(torch.tensor(other[0][key]), torch.tensor(value))
+
+
+def interrupted(folder: Path) -> None:
+    model, optimizer = start("LlamaForCausalLM")
+    save_training_state(folder, 1, model, optimizer)
+    kept = files_of(folder / "step-1")
+
+    def save(state: object, checkpoint_id: Path) -> None:
+        checkpoint_id.mkdir(parents=True, exist_ok=True)
+        (checkpoint_id / "__0_0.distcp").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_state, "save", save)
+        with pytest.raises(KeyboardInterrupt):
+            save_training_state(folder, 2, model, optimizer)
+    assert files_of(folder / "step-1") == kept
+    assert load_training_state(folder, model, optimizer) == (1, {})
+    save_training_state(folder, 2, model, optimizer)
+    assert sorted(path.name for path in folder.iterdir()) == ["step-1", "step-2"]
+
+
+def test_an_interrupted_save_leaves_the_steps_before_it_whole(ranks, tmp_path):
+    ranks(2, interrupted, tmp_path)

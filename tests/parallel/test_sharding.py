@@ -127,10 +127,16 @@ def full(tensor: Tensor) -> Tensor:
 
 
 def compare_training(
-    kind: str, sizes: dict[str, int], plan: ParallelPlan | None = None, implementation: str = "eager"
+    kind: str,
+    sizes: dict[str, int],
+    plan: ParallelPlan | None = None,
+    implementation: str = "eager",
+    recomputes: bool = False,
 ) -> None:
     reference = make_model(kind, implementation)
-    model = copy.deepcopy(reference)
+    model: Any = copy.deepcopy(reference)
+    if recomputes:
+        model.train().gradient_checkpointing_enable()
     state = init_parallel_state(**sizes)
     if state.sp_enabled:
         split_sequences(model)
@@ -198,6 +204,10 @@ def test_a_mixture_trains_as_on_one_process(ranks, count, sizes):
 
 def test_experts_with_biases_and_no_room_for_other_ranks_experts_train_as_on_one_process(ranks):
     ranks(2, compare_training, "gpt_oss", {"ep_size": 2}, GPT_OSS_PLAN)
+
+
+def test_activations_may_be_computed_again_in_the_backward(ranks):
+    ranks(2, compare_training, "qwen3_moe", {"sp_size": 2, "ep_size": 2}, PLAN, "eager", True)
 
 
 def test_grouped_experts_work_on_a_ranks_own_weights(ranks):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from patchgen_core.runtime.parallel.attention import sequence_parallel_attention
     from patchgen_core.runtime.parallel.batches import slice_batch
-    from patchgen_core.runtime.parallel.materialize import materialize
+    from patchgen_core.runtime.parallel.memory import materialize
     from patchgen_core.runtime.parallel.positions import (
         check_position_ids,
         slice_position_embeddings,
@@ -83,7 +83,7 @@ _HOMES = {
     "get_parallel_state": "state",
     "init_parallel_state": "state",
     "load_training_state": "training_state",
-    "materialize": "materialize",
+    "materialize": "memory",
     "pad_cu_seqlens": "sequence",
     "parallelize": "sharding",
     "reduce_loss": "reduction",
