@@ -23,7 +23,7 @@ class SurvivorKind:
         reason: the explanation.
         function: what the names of the functions end with.
         old: a pattern that is found in what is changed, rows without their indent.
-        new: what the line has afterwards; empty for whatever is done to it.
+        new: a pattern that is found in what stands there afterwards; empty for whatever is done to it.
     """
 
     why: Why
@@ -37,7 +37,9 @@ class SurvivorKind:
         rows = mutant.diff.split("\n")
         before = "\n".join(row[1:].strip() for row in rows if row.startswith("-"))
         after = "\n".join(row[1:].strip() for row in rows if row.startswith("+"))
-        return mutant.function.endswith(self.function) and bool(re.search(self.old, before)) and self.new in after
+        return mutant.function.endswith(self.function) and bool(
+            re.search(self.old, before) and re.search(self.new, after)
+        )
 
 
 _SENTINEL = "Only expert parallelism routes tokens to the index behind the last expert: they are for another rank."
@@ -53,21 +55,24 @@ _SAME = "It is the default."
 _COLUMN = "nonzero() of a vector gives one column."
 SURVIVOR_KINDS: tuple[SurvivorKind, ...] = (
     SurvivorKind(EQUIVALENT, _COLUMN, "experts_forward", r"expert_idx\[0\]", "_idx[-1]"),
-    SurvivorKind(NO_INPUT, _EMPTY, "experts_forward", "num_classes=", "one_hot(top_k_index)"),
+    SurvivorKind(NO_INPUT, _EMPTY, "experts_forward", "num_classes=", r"one_hot\(top_k_index\)"),
     SurvivorKind(NO_INPUT, _SENTINEL, "experts_forward", r"num_classes=self\.num_experts \+ 1"),
     SurvivorKind(NO_INPUT, _SENTINEL, "experts_forward", "^continue$"),
     SurvivorKind(NO_INPUT, _SENTINEL, "experts_forward", r"^if expert_idx == self\.num_experts:$", "if False"),
     SurvivorKind(NO_INPUT, _ACTIVATION, "mlp_forward", r"^if self\.config\.hidden_act not in", "if False"),
-    SurvivorKind(NO_INPUT, _DEFAULT, "apply_rotary_pos_emb", r", unsqueeze_dim=unsqueeze_dim\)", "cos, sin)"),
+    SurvivorKind(NO_INPUT, _DEFAULT, "apply_rotary_pos_emb", r", unsqueeze_dim=unsqueeze_dim\)", r"cos, sin\)"),
     SurvivorKind(NO_INPUT, _CACHE, "forward", r"^past_key_values=past_key_values,$"),
     SurvivorKind(NO_INPUT, _CACHE, "forward", r"^past_key_values=(transformer_)?outputs\.past_key_values,$"),
     SurvivorKind(NO_INPUT, _DEVICE, "forward", r'device\.type == "npu"'),
     SurvivorKind(NO_INPUT, _DEVICE, "", r"torch_npu\."),
-    SurvivorKind(NO_INPUT, _DEVICE, "forward", r"torch\.arange\(.*, device=", "torch.arange("),
-    SurvivorKind(NO_INPUT, _DEVICE, "forward", r"device=inputs_embeds\.device", "device=input_ids.device"),
-    SurvivorKind(NO_INPUT, _DTYPE, "forward", r"dummy_forward\(\)\.to\("),
-    SurvivorKind(NO_INPUT, _ENCODED, "model_forward", r"^mm_encoder_outputs = .* is not None else \{\}$", "else {}"),
+    SurvivorKind(NO_INPUT, _DEVICE, "forward", r"torch\.arange\(.*, device=", r"torch\.arange\("),
+    SurvivorKind(NO_INPUT, _DEVICE, "forward", r"device=inputs_embeds\.device", r"device=input_ids\.device"),
+    SurvivorKind(NO_INPUT, _DTYPE, "forward", r"dummy_forward\(\)\.to\(", r"(dummy_forward\(\)|torch\.\w+\))$"),
+    SurvivorKind(
+        NO_INPUT, _ENCODED, "model_forward", r"^mm_encoder_outputs = .* is not None else \{\}$", r"else \{\}"
+    ),
     SurvivorKind(EQUIVALENT, _MESSAGE, "forward", r"^logging\.get_logger\(__name__\)\.warning_once\(", "pass"),
+    SurvivorKind(EQUIVALENT, _MESSAGE, "", r"^logger\.(info|warning_once)\("),
     SurvivorKind(EQUIVALENT, _SAME, "of", r'^mode="bilinear",$'),
 )
 

@@ -15,7 +15,20 @@ _NO_GRADIENT = (
     *("ids", "mask", "labels", "index", "idx", "pos", "keep", "key_values", "embeds"),
     *("cos", "sin", "freqs", "emb", "dim", "has_kernel"),
 )
-_NEW = ("zeros", "zeros_like", "ones", "ones_like", "empty", "full", "arange", "nonzero", "one_hot", "argmax", "where")
+_NEW = (
+    "tensor",
+    "zeros",
+    "zeros_like",
+    "ones",
+    "ones_like",
+    "empty",
+    "full",
+    "arange",
+    "nonzero",
+    "one_hot",
+    "argmax",
+    "where",
+)
 
 
 def dropped_statements(scope: Scope) -> Iterator[Edit]:
@@ -74,6 +87,7 @@ def cut_gradients(scope: Scope) -> Iterator[Edit]:
             is_output = "Output" in ast.unparse(getattr(node, "annotation", node.value))
             yield from [] if is_output else _detached(scope, node.value)
             is_computed = any(isinstance(one, (ast.Call, ast.BinOp)) for one in ast.walk(node.value))
+            is_computed &= not _target(node).endswith(_NO_GRADIENT)
             yield from _without_gradient(scope, node) if is_computed and _has_gradient(node.value) else []
         elif isinstance(node, ast.Return) and node.value is not None:
             for value in node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]:
@@ -86,6 +100,10 @@ def cut_gradients(scope: Scope) -> Iterator[Edit]:
         elif isinstance(node, ast.Call) and _takes_tensors(node):
             for value in [*node.args, *(k.value for k in node.keywords if k.arg is not None)]:
                 yield from _detached(scope, value)
+
+
+def _target(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> str:
+    return ast.unparse(node.targets[-1] if isinstance(node, ast.Assign) else node.target)
 
 
 def _takes_tensors(call: ast.Call) -> bool:
