@@ -152,6 +152,7 @@ def test_the_button_of_another_repositorys_run_does_nothing(posting_team: Postin
     run = _drift(posting_team, pull_request=5)
     with posting_team.team.transactions() as session:
         other = make_repository(session, "mallory/models", forge="github", forge_url=forge.url)
+        set_role(session, find_person(session, "ada"), other, "admin", "tests", NOW)
         delivery = Delivery("d", "approve", run=run.id, approves=_button(forge), actor="ada", actor_id="42")
         assert answer_delivery(session, other, delivery, URL, NOW) == DeliveryAnswer()
     assert _count(posting_team) == 0
