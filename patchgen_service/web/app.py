@@ -6,6 +6,7 @@ from http import HTTPStatus
 from threading import Lock
 
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -63,7 +64,7 @@ def build_app(site: Site) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[Middleware(SecureResponses, site.hosts, site.is_secure, forges)],
-        exception_handlers={HTTPException: show_error, Exception: show_failure},
+        exception_handlers={HTTPException: show_error, OperationalError: show_unavailable, Exception: show_failure},
     )
     app.state.site = site
     app.state.limits = Limits()
@@ -107,6 +108,14 @@ def show_failure(request: Request, error: Exception) -> Response:
     """A page that says that this is the service's own fault."""
     sentence = "The service failed to answer. What happened is in its log."
     return render(request, "error.html", 500, title="Something broke", sentence=sentence)
+
+
+def show_unavailable(request: Request, error: Exception) -> Response:
+    """A page that says that the database cannot be written or reached now, such as when the disk is full."""
+    sentence = "The service cannot get at its database now, or its disk is full. Try again in a minute."
+    response = render(request, "error.html", 503, title="Not now", sentence=sentence)
+    response.headers["Retry-After"] = "30"
+    return response
 
 
 def show_health(request: Request) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import OperationalError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -28,6 +29,7 @@ def build_api(site: Site) -> FastAPI:
     api.include_router(acting.router)
     api.include_router(proposing.router)
     api.add_exception_handler(RequestValidationError, show_invalid)
+    api.add_exception_handler(OperationalError, show_unavailable)
     return api
 
 
@@ -36,3 +38,8 @@ def show_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     problems = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
     return JSONResponse({"detail": "The call is not as it must be.", "errors": problems}, 422)
+
+
+def show_unavailable(request: Request, error: Exception) -> Response:
+    """That the database cannot be written or reached now; the call may be made again."""
+    return JSONResponse({"detail": "The service cannot get at its database now."}, 503, {"Retry-After": "30"})
