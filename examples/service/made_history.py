@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import json
 import math
 import random
 from collections.abc import Iterator, Mapping
@@ -156,7 +157,21 @@ class History:
             if "rc" in version:
                 red += [(word, "drift") for word in ("qwen3_gpu", "llama", "mistral", "seed_oss")]
                 red += [("qwen2_5_vl", "import"), ("qwen3_vl_moe", "import")]
-            self.run(repository, cause, at + timedelta(minutes=20), self.main_baseline, red)
+            run = self.run(repository, cause, at + timedelta(minutes=20), self.main_baseline, red)
+            if "rc" in version:
+                self.add_study(run, at)
+
+    def add_study(self, run: Run, at: datetime) -> None:
+        """What the upgrade says of the last release: what it changed below patches, and which it made needless."""
+        gone = {"kind": "gone", "about": "transformers.masking_utils.create_masks_for_generate"}
+        gone["detail"] = "the module no longer imports it"
+        configs = {item.config: item.path for item in self.items if "qwen" in item.path}
+        changes = [{"config": config, "path": path, **gone} for config, path in configs.items()]
+        path = "zoo/llama/llama_gpu_patch_gen_config.py"
+        needless = {"config": "zoo.llama.llama_gpu_patch_gen_config", "target": "LlamaForCausalLM.forward"}
+        needless |= {"path": path, "line": 52, "reason": "upstream does what the patch does: delete the patch"}
+        study = {"version": run.transformers, "needless": [needless], "changes": changes, "notes": []}
+        keep_file(self.session, self.store, run.id, "report", "./upgrade.json", json.dumps(study).encode(), at)
 
     def make_surroundings(self, repository: Repository, people: list[Person]) -> None:
         """Approvals, posts, a worker and what people did."""

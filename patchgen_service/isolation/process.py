@@ -240,6 +240,7 @@ def _read(process: subprocess.Popen[bytes], watch: _Watch, take_line: Callable[[
         selector.register(process.stdout, selectors.EVENT_READ, False)
         selector.register(process.stderr, selectors.EVENT_READ, True)
         while selector.get_map():
+            is_over = process.poll() is not None  # asked first: what it wrote until then is there to be read
             ready = selector.select(_EVERY)
             for key, _ in ready:
                 data = os.read(key.fd, _CHUNK)
@@ -251,5 +252,5 @@ def _read(process: subprocess.Popen[bytes], watch: _Watch, take_line: Callable[[
                     *lines, rest = (rest + data).split(b"\n")
                     for line in lines:
                         take_line(line)
-            if not ready and process.poll() is not None:
+            if not ready and is_over:
                 return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
@@ -11,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from patchgen_service.database.tables import Release, Repository
+from patchgen_service.database.tables import Release, Repository, Trigger
 from patchgen_service.git.errors import GitError
 from patchgen_service.jobs.branches import begin_here, head_cause
 from patchgen_service.jobs.context import LOG, JobContext
@@ -20,6 +21,8 @@ from patchgen_service.records.machines import ReleaseFacts, note_releases
 PACKAGE = "transformers"
 _TIMEOUT = 30.0
 _LARGEST = 64 << 20
+_BEGIN_WITHIN = timedelta(days=7)
+"""For so long runs with a release are begun that could not be before."""
 
 
 class IndexProblem(Exception):
@@ -56,31 +59,48 @@ def _read_release(text: str, files: list[Mapping[str, Any]]) -> ReleaseFacts | N
 
 
 def watch_releases(context: JobContext) -> list[str]:
-    """Begin a run of each repository's default branch with each release that is new; returns their ids.
+    """Begin a run of each repository's default branch with each release that is new to it; returns their ids.
 
-    What the index has when it is asked for the first time is remembered and is not new. A release that was withdrawn
-    is not run with. An IndexProblem where the index cannot be asked; it is asked again later.
+    What the index has when it is asked for the first time is remembered and is not new, nor is what came before the
+    repository was added. A release that was withdrawn is not run with. What could not be begun, because the
+    repository cannot be reached, is begun by a later call within a week. An IndexProblem where the index cannot be
+    asked.
     """
     facts = read_releases(context.settings.index_url)
 
-    def note(session: Session) -> tuple[list[str], list[Repository]]:
-        is_first = not session.scalar(select(func.count()).select_from(Release))
-        fresh = [
-            release.version for release in note_releases(session, facts, context.clock()) if not release.is_yanked
-        ]
-        repositories = session.scalars(select(Repository).where(Repository.is_active).order_by(Repository.id)).all()
-        return ([] if is_first else fresh), list(repositories)
+    def note(session: Session) -> list[tuple[Repository, list[str]]]:
+        note_releases(session, facts, context.clock())
+        active = session.scalars(select(Repository).where(Repository.is_active).order_by(Repository.id)).all()
+        return [(repository, _due_versions(session, repository, context.clock())) for repository in active]
 
-    versions, repositories = context.change(note)
-    return list(_begin_runs(context, versions, repositories))
+    return [run for repository, versions in context.change(note) for run in _begin_runs(context, repository, versions)]
 
 
-def _begin_runs(context: JobContext, versions: list[str], repositories: list[Repository]) -> Iterator[str]:
-    for repository in repositories if versions else []:
-        for version in versions:
-            try:
-                cause = head_cause(context, repository, "release", f"release-{PACKAGE}-{version}", version)
-            except GitError as error:
-                LOG.warning("no run of %s with %s %s: %s", repository.name, PACKAGE, version, error)
-                continue
-            yield begin_here(context, repository.id, cause)
+def _due_versions(session: Session, repository: Repository, now: datetime) -> list[str]:
+    """The releases that a repository has yet to be run with, the oldest first."""
+    first = select(func.min(Release.seen)).scalar_subquery()
+    since = max(repository.created, now - _BEGIN_WITHIN)
+    new = select(Release.version).where(Release.seen > first, Release.seen >= since, ~Release.is_yanked)
+    versions = {_delivery(version): version for version in session.scalars(new)}
+    begun = select(Trigger.delivery).where(
+        Trigger.repository_id == repository.id, Trigger.kind == "release", Trigger.received >= since - _BEGIN_WITHIN
+    )
+    for delivery in session.scalars(begun):
+        versions.pop(delivery, None)
+    return sorted(versions.values(), key=Version)
+
+
+def _delivery(version: str) -> str:
+    return f"release-{PACKAGE}-{version}"
+
+
+def _begin_runs(context: JobContext, repository: Repository, versions: list[str]) -> Iterator[str]:
+    if not versions:
+        return
+    try:
+        cause = head_cause(context, repository, "release", "")
+    except GitError as error:
+        LOG.warning("no run of %s with %s %s: %s", repository.name, PACKAGE, ", ".join(versions), error)
+        return
+    for version in versions:
+        yield begin_here(context, repository.id, replace(cause, delivery=_delivery(version), transformers=version))

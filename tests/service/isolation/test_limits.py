@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import selectors
 import socket
 import sys
 import time
@@ -229,6 +230,26 @@ def test_command_that_is_to_stop_is_over_at_once(tmp_path: Path) -> None:
     assert (done.reason, done.message) == ("stopped", "It was stopped.")
     assert time.monotonic() - begun < 30
     assert processes_with(f"stop-{tmp_path.name}") == []
+
+
+def test_all_is_read_of_a_command_that_ends_while_this_process_gets_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote its last lines after it was looked whether there are any, and was gone a moment later."""
+
+    class SlowSelector(selectors.DefaultSelector):
+        is_first = True
+
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            if self.is_first:
+                self.is_first = False
+                time.sleep(3)
+                return []
+            return super().select(timeout)
+
+    monkeypatch.setattr(selectors, "DefaultSelector", SlowSelector)
+    done, lines = run_code(tmp_path, "for number in range(3): print(number)")
+    assert (done.code, lines) == (0, ["0", "1", "2"])
 
 
 def test_trusted_code_without_isolation_keeps_its_limits_and_sees_no_variable(tmp_path: Path) -> None:

@@ -258,13 +258,19 @@ def index() -> Iterator[Index]:
 
 def test_release_that_is_new_on_the_index_is_run_with(project: GitProject, shop: JobContext, index: Index) -> None:
     shop = dataclasses.replace(shop, settings=dataclasses.replace(shop.settings, index_url=index.url))
-    add_repository(shop, project)
+    repository = add_repository(shop, project)
     index.serve(v5_1_0=False, v5_2_0=False)
     assert watch_releases(shop) == [], "what was there before is not new"
     index.serve(v5_1_0=True, v5_2_0=False, v5_3_0rc1=False, v5_2_1=True)
     (run,) = watch_releases(shop)
     assert (read_run(shop, run).transformers, read_run(shop, run).branch) == ("5.3.0rc1", "main")
     assert watch_releases(shop) == []
+    index.serve(v5_1_0=True, v5_2_0=False, v5_3_0rc1=False, v5_2_1=True, v5_3_0=False)
+    set_url(shop, repository, str(project.folder / "nowhere"))
+    assert watch_releases(shop) == [], "the repository cannot be reached now"
+    set_url(shop, repository, str(project.folder))
+    (later,) = watch_releases(shop)
+    assert read_run(shop, later).transformers == "5.3.0"
     with shop.transactions() as session:
         releases = {row.version: (row.is_candidate, row.is_yanked) for row in session.scalars(select(Release))}
     assert releases == {
@@ -272,7 +278,13 @@ def test_release_that_is_new_on_the_index_is_run_with(project: GitProject, shop:
         "5.2.0": (False, False),
         "5.2.1": (False, True),
         "5.3.0rc1": (True, False),
+        "5.3.0": (False, False),
     }
+
+
+def set_url(shop: JobContext, repository: int, url: str) -> None:
+    with shop.transactions() as session:
+        session.get_one(Repository, repository).url = url
 
 
 @pytest.mark.parametrize(
