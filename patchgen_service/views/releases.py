@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from patchgen_core.checks.result import BAD
 from patchgen_core.upgrade.matrix.bisecting import Turn
 from patchgen_service.database.tables import Release, Repository, Result, Run
+from patchgen_service.database.words import UNFINISHED
 from patchgen_service.views.branch import ConfigKey
 from patchgen_service.views.lines import RunLine, Visible, is_visible, read_lines
 from patchgen_service.views.overview import NO_VERDICT, is_one_of
@@ -94,7 +95,8 @@ def known_releases(session: Session) -> tuple[str, ...]:
 
 def read_matrix(session: Session, repository: Repository) -> ReleaseMatrix:
     """The configs of a repository against the releases that it was run with."""
-    runs = sorted(_newest_runs(session, {repository.id}), key=lambda run: version_order(run.transformers))
+    ended = _newest_runs(session, {repository.id}, Run.status.not_in(UNFINISHED))
+    runs = sorted(ended, key=lambda run: version_order(run.transformers))
     statuses: dict[ConfigKey, dict[str, str]] = {}
     query = (
         select(Result.run_id, Result.project, Result.path, Result.config, worst_rank())
@@ -109,11 +111,11 @@ def read_matrix(session: Session, repository: Repository) -> ReleaseMatrix:
     return ReleaseMatrix(repository.id, repository.name, tuple(runs), tuple(rows), _causes(session, runs))
 
 
-def _newest_runs(session: Session, visible: Visible) -> list[RunLine]:
+def _newest_runs(session: Session, visible: Visible, *conditions: ColumnElement[bool]) -> list[RunLine]:
     newest = (
         select(Run.repository_id, func.max(Run.number))
         .join(Repository, Repository.id == Run.repository_id)
-        .where(Run.transformers != "", Run.status.not_in(NO_VERDICT), is_visible(visible))
+        .where(Run.transformers != "", Run.status.not_in(NO_VERDICT), is_visible(visible), *conditions)
         .group_by(Run.repository_id, Run.transformers)
     )
     return read_lines(session, is_one_of(newest))

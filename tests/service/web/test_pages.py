@@ -140,6 +140,8 @@ def test_releases_say_since_which_one_a_config_breaks(sqlite_team: Team, visitor
     row = page.partition("breaks since")[2]
     assert "or another" not in row
     assert "5.10.0" in row
+    sqlite_team.begin("b" * 40, kind="release", transformers="5.9.0")
+    assert words_of(visitor.get("/repositories/1/releases").text) == page, "what is not over hides nothing"
 
 
 def test_a_release_shows_patch_debt_and_what_upstream_changed(sqlite_team: Team, visitor: Visitor) -> None:
