@@ -29,7 +29,7 @@ def open_database(url: str) -> Engine:
     return create_engine(address.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
 
 
-def make_transactions(engine: Engine) -> Transactions:
+def make_transactions(engine: Engine, turns: Turns | None = None) -> Transactions:
     """What begins a transaction on ``engine``; objects stay readable after it.
 
     On SQLite, where one can write at a time, those of one process are let in in the order in which they come: the
@@ -38,11 +38,11 @@ def make_transactions(engine: Engine) -> Transactions:
     begin = sessionmaker(engine, expire_on_commit=False).begin
     if engine.dialect.name != "sqlite":
         return begin
-    turns = Turns()
+    own_turns = turns or Turns()
 
     @contextmanager
     def begin_in_turn() -> Iterator[Session]:
-        with turns.take(_WAIT_SECONDS), begin() as session:
+        with own_turns.take(_WAIT_SECONDS), begin() as session:
             yield session
 
     return begin_in_turn

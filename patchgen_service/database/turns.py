@@ -16,6 +16,11 @@ class Turns:
         self._is_taken = False
         self._waiting: deque[threading.Event] = deque()
 
+    @property
+    def queue_length(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
     @contextmanager
     def take(self, seconds: float) -> Iterator[bool]:
         """Wait for one's turn, and have it until the end; whether it came in time."""

@@ -47,6 +47,7 @@ _SENTENCES = {
 }
 """What error pages say, by status: a title and a sentence."""
 _PAGES = (overview, run, config, releases, proposals, posts, lists, actions, sign_in, forge_sign_in, settings, feeds)
+_API = "/api/v1"
 _YEAR = 31536000
 
 
@@ -58,7 +59,7 @@ def build_app(site: Site) -> Starlette:
         Route("/static/{name}", show_asset),
         *(route for page in _PAGES for route in page.ROUTES),
         *hooks.ROUTES,
-        Mount("/api/v1", LazyApi(site)),
+        Mount(_API, LazyApi(site)),
     ]
     forges = [forge.origin for forge in sign_in_forges(site.settings)]
     app = Starlette(
@@ -101,6 +102,8 @@ def show_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     title, sentence = _SENTENCES.get(error.status_code, ("That did not work", "The request could not be answered."))
     said = error.detail if error.detail and error.detail != HTTPStatus(error.status_code).phrase else sentence
+    if request.scope["path"].startswith(f"{_API}/"):  # with a line break in it, which no route matches
+        return JSONResponse({"detail": said}, error.status_code)
     return render(request, "error.html", error.status_code, title=title, sentence=said)
 
 

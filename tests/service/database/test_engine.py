@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from patchgen_service.database.engine import (
 from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.database.statements import insert_once
 from patchgen_service.database.tables import PeriodicTask
+from patchgen_service.database.turns import Turns
 
 
 def test_space_of_removed_rows_is_given_back(tmp_path: Path) -> None:
@@ -79,24 +81,24 @@ def test_a_time_without_its_zone_is_refused(engine: Engine) -> None:
         insert_once(session, PeriodicTask, name="a", done=NOW.replace(tzinfo=None))
 
 
-def test_who_writes_all_the_time_keeps_nobody_else_from_writing(tmp_path: Path) -> None:
-    engine = open_database(f"sqlite:///{tmp_path / 'test.sqlite'}")
-    upgrade_database(engine)
-    transactions = make_transactions(engine)
-    order, is_over = [], threading.Event()
+def test_threads_write_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    engine, turns = open_database(f"sqlite:///{tmp_path / 'test.sqlite'}"), Turns()
+    transactions = make_transactions(engine, turns)
+    order: list[int] = []
+    threads: list[threading.Thread] = []
 
-    def write_all_the_time() -> None:
-        while not is_over.is_set():
-            with transactions() as session:
-                insert_once(session, PeriodicTask, name="a", done=NOW)
-                order.append("a")
-                is_over.wait(0.01)
-
-    thread = threading.Thread(target=write_all_the_time)
-    thread.start()
-    for _ in range(20):
+    def write(number: int) -> None:
         with transactions():
-            order.append("b")
-    is_over.set()
-    thread.join()
-    assert "aaa" not in "".join(order).strip("a")
+            order.append(number)
+
+    deadline = time.monotonic() + 60
+    with transactions():
+        for number in range(4):
+            threads.append(threading.Thread(target=write, args=(number,)))
+            threads[-1].start()
+            while turns.queue_length <= number:
+                assert time.monotonic() < deadline, "it does not wait for its turn"
+                time.sleep(0.001)
+    for thread in threads:
+        thread.join()
+    assert order == [0, 1, 2, 3]

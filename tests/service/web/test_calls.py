@@ -93,3 +93,9 @@ def test_the_description_names_every_error(api: Visitor) -> None:
     for path, operations in paths.items():
         for method, operation in operations.items():
             assert {"401", "403", "404", "422"} <= operation["responses"].keys(), (method, path)
+
+
+def test_an_address_of_the_api_that_nothing_has_is_answered_as_the_api_does(visitor: Visitor) -> None:
+    for address in ("/api/v1/nothing", "/api/v1/runs/%0Ax"):
+        answer = visitor.get(address)
+        assert (answer.status_code, list(answer.json())) == (404, ["detail"])
