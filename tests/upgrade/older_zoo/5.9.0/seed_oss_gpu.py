@@ -1,0 +1,79 @@
+"""Seed-OSS by op slots: Llama's norm, rotary embedding and heads, and so Llama's patches; the MLP has dropout.
+
+Where nothing is bound, the generated module runs upstream's own lines.
+
+    patchgen zoo.seed_oss.seed_oss_gpu_patch_gen_config --diff
+"""
+
+from patchgen import PatchConfig
+
+from zoo.llama.llama_gpu_patch_gen_config import (
+    llama_apply_rotary_pos_emb,
+    llama_for_causal_lm_forward,
+    llama_for_sequence_classification_forward,
+    llama_rms_norm_forward,
+)
+
+config = PatchConfig(
+    source_module="transformers.models.seed_oss.modeling_seed_oss",
+    target_file="patched_modeling_seed_oss_gpu.py",
+    description="Seed-OSS with op slots for GPU training",
+)
+
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
+config.add_import("transformers.utils", names=["logging"])
+config.add_post_import_block(
+    """
+    slot_rms_norm = OpSlot("rms_norm", "standard")
+    slot_rotary_pos_emb = OpSlot("rotary_pos_emb", "full")
+    slot_swiglu_mlp = OpSlot("swiglu_mlp", "standard")
+    slot_causal_lm_loss = OpSlot("cross_entropy_loss", "causal")
+    slot_seq_cls_loss = OpSlot("cross_entropy_loss", "seq_cls")
+    """
+)
+
+# With kernels of the hub switched on, this would take the place of what is patched below.
+config.drop_decorators("SeedOssRMSNorm", "use_kernel_forward_from_hub")
+
+config.override_method(
+    "SeedOssRMSNorm.forward",
+    replacement=llama_rms_norm_forward,
+    name_map={"Llama": "SeedOss"},
+    description="Op slot for RMSNorm",
+)
+
+
+# ================================================================
+# Patch: SeedOssMLP.forward
+# 1. fused SiLU and product where a kernel is bound - dropout comes after it, as upstream
+# ================================================================
+@config.override_method("SeedOssMLP.forward", description="Op slot for SwiGLU")
+def seed_oss_mlp_forward(self, x):
+    # --- Patch.1 ---
+    if slot_swiglu_mlp.has_kernel:
+        if self.config.hidden_act not in ("silu", "swish"):
+            raise ValueError(f"slot_swiglu_mlp computes SwiGLU, and hidden_act is {self.config.hidden_act!r}")
+        down_proj = self.down_proj(slot_swiglu_mlp(self.gate_proj(x), self.up_proj(x)))
+    else:
+        # --- Patch.1 ---
+        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+    down_proj = nn.functional.dropout(down_proj, p=self.residual_dropout, training=self.training)
+    return down_proj
+
+
+config.replace_function(
+    "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+config.override_method(
+    "SeedOssForCausalLM.forward",
+    replacement=llama_for_causal_lm_forward,
+    name_map={"Llama": "SeedOss"},
+    description="Op slot for the loss",
+)
+config.override_method(
+    "SeedOssForSequenceClassification.forward",
+    replacement=llama_for_sequence_classification_forward,
+    name_map={"Llama": "SeedOss"},
+    description="Op slot for the loss of sequence classification",
+)
