@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _OUTPUT_SHOWN = 2000
 _SECONDS_FOR_STACKS = 3.0
 _SECONDS_TO_HEAR_OF_AN_END = 0.5
+_SECONDS_TO_END = 10.0
 
 
 @dataclass(frozen=True)
@@ -153,18 +154,30 @@ class RankGroup:
             for one in ready:
                 if waiting[one] not in answers and one is self._connections[waiting[one]]:
                     self._receive(waiting[one], answers, errors)
-            if errors:  # that of a rank whose peer has ended comes before the end is known here
-                connection.wait([process.sentinel for process in self._ranks], _SECONDS_TO_HEAR_OF_AN_END)
-            ended = [rank for rank, process in enumerate(self._ranks) if process.exitcode is not None]
+            if errors:  # one that it failed of may have ended, which is heard of a little later
+                self._hear_of_others(answers, errors)
+            ended = self._ended()
             if ended or errors:
                 raise self._failure(ended, answers, errors)
         return [answers[rank] for rank in range(self.size)]
+
+    def _hear_of_others(self, answers: dict[int, Any], errors: dict[int, RankError]) -> None:
+        others = {self._connections[r]: r for r in range(self.size) if r not in answers and r not in errors}
+        for one in connection.wait(list(others), _SECONDS_TO_HEAR_OF_AN_END):
+            self._receive(others[one], answers, errors)  # type: ignore[index]
+
+    def _ended(self) -> list[int]:
+        """The ranks that have ended; where one has, the others are given a moment to do so as well."""
+        if any(process.exitcode is not None for process in self._ranks):
+            for process in self._ranks:
+                process.join(_SECONDS_TO_HEAR_OF_AN_END)
+        return [rank for rank, process in enumerate(self._ranks) if process.exitcode is not None]
 
     def _receive(self, rank: int, answers: dict[int, Any], errors: dict[int, RankError]) -> None:
         try:
             answer = pickle.loads(self._connections[rank].recv_bytes())
         except (EOFError, OSError):  # its process has ended
-            self._ranks[rank].join(1)
+            self._ranks[rank].join(_SECONDS_TO_END)
             return
         if isinstance(answer, RankError):
             errors[rank] = answer
