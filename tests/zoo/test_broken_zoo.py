@@ -19,6 +19,7 @@ EDITS = [
     ('config.override_method(\n    "Qwen3RMSNorm', 'config.override_method(  # PG212\n    "Qwen3RMSNorm'),
     ('config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])\n', ""),
     ('config.add_import("transformers.utils", names=["logging"])\n', ""),
+    ('config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))\n', ""),
     ("from patchgen import", "import torch\nfrom torch import nn\nfrom patchgen import"),
 ]
 IMPORTED = """
