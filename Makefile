@@ -4,6 +4,9 @@ EXTRAS := parity,xdist,dev,service
 # the oldest that pyproject.toml allows: tests change from one ruff to the other
 OLDEST_RUFF := 0.12.0
 
+# one more than there are processors: tests wait for the processes that they start
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
@@ -16,17 +19,17 @@ test: .venv/installed  ## what every change must pass: the tests with the gate o
 	$(MAKE) --no-print-directory -j2 tests lint
 
 tests: .venv/installed browser server releases
-	$(BIN)/python -m pytest -p pytest_patchgen -n auto --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -p pytest_patchgen -n $(WORKERS) --dist worksteal -m "not slow"
 
 slow: .venv/installed browser server releases  ## the tests that take long, which make test leaves out
-	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow
 
 quick: .venv/installed browser server releases  ## the tests that take little
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 test-core: EXTRAS := xdist,dev,service
 test-core: .venv/installed server  ## what takes little and needs neither torch nor transformers
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not torch and not browser and not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not torch and not browser and not slow"
 
 browser: .venv/installed  ## a browser for the tests of the HTML reports: Debian's chromium where there is none
 	@there() { command -v chromedriver && for name in $(BROWSERS); do command -v $$name && return; done; }; \

@@ -55,6 +55,7 @@ print(json.dumps({
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_liger_for_gemma2(work: Workspace) -> None:
     """Generated, the module computes bit for bit what Liger's monkey patch computes."""
     result = adopt(work.project, "gemma2")
@@ -82,6 +83,7 @@ def test_what_liger_changes_for_the_whole_process_is_a_finding(work: Workspace) 
 
 
 @pytest.mark.torch
+@pytest.mark.slow
 def test_model_types_that_transformers_or_liger_lack(work: Workspace) -> None:
     with pytest.raises(
         PatchgenError, match=r"has no model type 'lama' with a modeling module\n  Did you mean 'llama'"

@@ -237,6 +237,7 @@ def test_what_the_optional_package_of_another_machine_lacks_is_skipped(copy: Cop
     assert code == 0
 
 
+@pytest.mark.slow
 def test_a_text_that_is_being_written_is_the_one_that_is_checked(copy: Copy) -> None:
     generated = f"generated/patched_modeling_{MODEL}_gpu.py"
     copy.edit(generated, "self.gate_up_proj = nn.Parameter(", "self.gate_up_proj_ = nn.Parameter(")

@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,15 @@ class Meddling(ParallelPlan):
 
 Meddler = Callable[[nn.Module, int], None]
 MEDDLERS: dict[str, Meddler] = {}
+OTHERS: list[BaseProcess] = []
+"""Ranks of other sizes, and other tests, that stay with this process."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_ranks_to_begin_with() -> None:
+    """End the ranks that another module's tests may have left for this one's plans."""
+    check_plan(Small, Meddling(SMALL.extra_parallel_plan), SmallConfig(meddle="a_rank_that_leaves"), time_limit=60)
+    OTHERS[:] = multiprocessing.active_children()
 
 
 def meddler(function: Meddler) -> Meddler:
@@ -53,7 +63,7 @@ def meddler(function: Meddler) -> Meddler:
 def meddled(meddle: Meddler, time_limit: float = 60.0) -> CheckResult:
     config = SmallConfig(meddle=meddle.__name__)
     verdict = check_plan(Small, Meddling(SMALL.extra_parallel_plan), config, time_limit=time_limit)
-    remaining = multiprocessing.active_children()
+    remaining = [process for process in multiprocessing.active_children() if process not in OTHERS]
     assert len(remaining) == (0 if is_ended(verdict) else 2)
     return verdict
 

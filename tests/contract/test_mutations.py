@@ -25,6 +25,7 @@ ZOO = ""
 MODELS = [ZOO, "llama", "qwen3_moe"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", sorted(BY_RULE))
 def test_95_of_100_defects_are_found(code: str) -> None:
     models = [*MODELS, "qwen3_vl_moe"] if code == "PG205" else MODELS

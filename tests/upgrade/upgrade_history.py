@@ -146,11 +146,13 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
     },
     "llama": {
         "apply_rotary_pos_emb": ROTARY,
+        "LlamaModel.forward": (TENSOR_HINTS,),
         "LlamaForCausalLM.forward": CAUSAL_LM,
         "LlamaForSequenceClassification.forward": INHERITED,
     },
     "mistral": {
         "apply_rotary_pos_emb": ROTARY,
+        "MistralModel.forward": (TENSOR_HINTS,),
         "MistralForCausalLM.forward": CAUSAL_LM,
         "MistralForSequenceClassification.forward": INHERITED,
     },
@@ -163,6 +165,7 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
     },
     "qwen2": {
         "apply_rotary_pos_emb": ROTARY,
+        "Qwen2Model.forward": (TENSOR_HINTS,),
         "Qwen2ForCausalLM.forward": CAUSAL_LM,
         "Qwen2ForSequenceClassification.forward": INHERITED,
     },
@@ -215,6 +218,7 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
     },
     "qwen3": {
         "apply_rotary_pos_emb": ROTARY,
+        "Qwen3Model.forward": (TENSOR_HINTS,),
         "Qwen3ForCausalLM.forward": CAUSAL_LM_WITH_TEXT,
         "Qwen3ForSequenceClassification.forward": INHERITED,
     },
@@ -310,6 +314,7 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
     },
     "seed_oss": {
         "apply_rotary_pos_emb": ROTARY,
+        "SeedOssModel.forward": (TENSOR_HINTS,),
         "SeedOssForCausalLM.forward": CAUSAL_LM_WITH_TEXT,
         "SeedOssForSequenceClassification.forward": INHERITED,
     },

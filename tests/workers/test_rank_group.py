@@ -65,15 +65,25 @@ HANDLERS = {function.__name__: function for function in (name_process, fail_on, 
 def group() -> Iterator[RankGroup]:
     with RankGroup(f"{__name__}:do", 3) as group:
         yield group
-    assert multiprocessing.active_children() == []
+        pids = pids_of(group)
+    assert not pids & pids_of_children()
+
+
+def pids_of(group: RankGroup) -> set[int]:
+    return {pid for *_, pid in group.ask(("name_process", None), LIMIT)}
+
+
+def pids_of_children() -> set[int | None]:
+    return {process.pid for process in multiprocessing.active_children()}
 
 
 def failure_of(group: RankGroup, request: tuple[str, Any], time_limit: float = LIMIT) -> RanksFailed:
-    start = time.monotonic()
+    pids, start = pids_of(group), time.monotonic()
+    assert pids <= pids_of_children()
     with pytest.raises(RanksFailed) as caught:
         group.ask(request, time_limit)
     assert time.monotonic() - start < LIMIT / 2
-    assert multiprocessing.active_children() == []
+    assert not pids & pids_of_children()
     return caught.value
 
 
