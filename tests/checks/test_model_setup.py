@@ -12,7 +12,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.project.table import load_project
 from tests.checks.acme_project import SETUP, SLOTS, Acme
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.fixture

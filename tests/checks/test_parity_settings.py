@@ -10,7 +10,7 @@ import pytest
 from patchgen_core.errors import PatchgenError
 from tests.checks.acme_project import CONFIG, SETUP, SLOTS, Acme
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 LATE_IMPORT = """
 @config.override_method("{target}.forward")

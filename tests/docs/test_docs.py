@@ -41,7 +41,7 @@ pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SLOW = ("adding-a-model.md", "command-line.md", "parallel.md", "runtime.md", "upgrading.md")
+SLOW = ("adding-a-model.md", "command-line.md", "parallel.md", "plugin.md", "runtime.md", "upgrading.md")
 BY_NAME = [pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in SLOW)) for page in PAGES]
 
 

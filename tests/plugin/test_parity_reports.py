@@ -14,7 +14,7 @@ from tests.conftest import Workspace
 from tests.plugin.conftest import environment, run
 from tests.plugin.support import section
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 PREAMBLE = """
 from patchgen import PatchConfig

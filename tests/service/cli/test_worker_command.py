@@ -116,6 +116,7 @@ def test_a_worker_shares_no_folder_with_its_service(
     assert not list((elsewhere / "work").glob("*"))
 
 
+@pytest.mark.slow
 def test_a_worker_waits_for_a_service_that_is_down(
     tmp_path: Path, git_project: GitProject, server: GitServer, variables: dict[str, str]
 ) -> None:
