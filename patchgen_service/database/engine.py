@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -15,6 +17,7 @@ Transactions = Callable[[], AbstractContextManager[Session]]
 """``with transactions() as session``: committed at its end, rolled back when it raises."""
 
 _WAIT_SECONDS = 30
+_SECONDS_BETWEEN_TRIES = 0.02
 _PAGES_AT_ONCE = 2000
 
 
@@ -76,7 +79,20 @@ def _set_up_sqlite(connection: Any, record: object) -> None:
     if not connection.execute("PRAGMA page_count").fetchone()[0]:
         pragmas.insert(1, "auto_vacuum=INCREMENTAL")  # later it would wait for writers, and change nothing
     for pragma in pragmas:
-        connection.execute(f"PRAGMA {pragma}").close()
+        _execute_patiently(connection, f"PRAGMA {pragma}")
+
+
+def _execute_patiently(connection: Any, statement: str) -> None:
+    """Execute a statement, and again while somebody else has the file: to change its journal SQLite does not wait."""
+    until = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            connection.execute(statement).close()
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > until:
+                raise
+        time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def _begin_writing(connection: Any) -> None:

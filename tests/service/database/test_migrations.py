@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -75,6 +77,23 @@ def test_several_that_upgrade_at_once_do_not_disturb_each_other(empty_url: str) 
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(upgrade, range(3)))
+
+
+def test_a_new_file_that_somebody_else_is_writing_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "service.sqlite"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    for statement in (
+        "CREATE TABLE other (id INTEGER)",
+        "BEGIN",
+        "SELECT * FROM other",
+        "INSERT INTO other VALUES (1)",
+    ):
+        other.execute(statement).fetchall()
+    timer = threading.Timer(0.5, other.execute, ("COMMIT",))
+    timer.start()
+    with open_database(f"sqlite:///{path}").connect() as connection:
+        assert connection.execute(text("SELECT id FROM other")).scalar() == 1
+    timer.join()
 
 
 def test_a_database_of_a_later_version_is_refused(empty: Engine) -> None:
