@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from patchgen_core.errors import Location, PatchgenError, Problem, closest, did_you_mean
+from patchgen_core.errors import Location, closest, did_you_mean
+from patchgen_core.project.subtable import Mismatch, check_subtable, find_reasons_mismatch
 
 DTYPES = ("float32", "bfloat16")
 """The dtypes that parity runs models in."""
@@ -49,18 +50,7 @@ def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> Pari
 
     A PatchgenError when it is no table, a key is unknown, or a value is of the wrong type.
     """
-    if not isinstance(table, Mapping):
-        raise PatchgenError("[tool.patchgen] parity must be a table", at("parity"))
-    problems = []
-    for key, value in table.items():
-        if key not in KEYS:
-            hint = did_you_mean(key, KEYS) or f"Known keys: {', '.join(KEYS)}."
-            problems.append(Problem(f"[tool.patchgen.parity] has no key '{key}'", at(key), hint))
-        elif wrong := _wrong(key, value, root):
-            message = f"[tool.patchgen.parity] {key} must be {wrong[0]}, not {value!r}"
-            problems.append(Problem(message, at(key), wrong[1]))
-    if problems:
-        raise PatchgenError.from_problems(problems)
+    check_subtable("parity", table, KEYS, lambda key, value: _find_mismatch(key, value, root), at)
     toy_root = table.get("toy_root")
     tolerance = tuple((key, float(value)) for key, value in table.get("tolerance", {}).items())
     return ParitySettings(
@@ -72,7 +62,7 @@ def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> Pari
     )
 
 
-def _wrong(key: str, value: Any, root: Path) -> tuple[str, str] | None:
+def _find_mismatch(key: str, value: Any, root: Path) -> Mismatch | None:
     """What a value must be, and a hint, when it is not that."""
     if key == "toy_root":
         fits = isinstance(value, str) and bool(value) and (root / value).is_dir()
@@ -82,8 +72,7 @@ def _wrong(key: str, value: Any, root: Path) -> tuple[str, str] | None:
         slip = next(filter(None, map(_slip, value)), "") if fits else ""
         return None if fits and not slip else ("a table of multiples, such as { bfloat16 = 6.0 }", slip)
     if key == "leave_out":
-        fits = isinstance(value, Mapping) and all(isinstance(why, str) and why.strip() for why in value.values())
-        return None if fits else ('a table of reasons, such as { "*ForQuestionAnswering" = "nobody trains it" }', "")
+        return find_reasons_mismatch(value, '{ "*ForQuestionAnswering" = "nobody trains it" }')
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         return "a list of strings", ""
     if key == "dtypes":

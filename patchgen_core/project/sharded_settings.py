@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
+from patchgen_core.errors import Location, did_you_mean
 from patchgen_core.project.meshes import NAMES
 from patchgen_core.project.parity_settings import HEAD_MARK
+from patchgen_core.project.subtable import Mismatch, check_subtable, find_reasons_mismatch
 
 KEYS = ("meshes", "leave_out", "tolerance", "time_limit")
 TOLERANCE = 4.0
@@ -47,18 +48,7 @@ def read_sharded_settings(table: Any, at: Callable[[str], Location]) -> ShardedS
 
     A PatchgenError when it is no table, a key is unknown, or a value is of the wrong type.
     """
-    if not isinstance(table, Mapping):
-        raise PatchgenError("[tool.patchgen] sharded must be a table", at("sharded"))
-    problems = []
-    for key, value in table.items():
-        if key not in KEYS:
-            hint = did_you_mean(key, KEYS) or f"Known keys: {', '.join(KEYS)}."
-            problems.append(Problem(f"[tool.patchgen.sharded] has no key '{key}'", at(key), hint))
-        elif wrong := _wrong(key, value):
-            message = f"[tool.patchgen.sharded] {key} must be {wrong[0]}, not {value!r}"
-            problems.append(Problem(message, at(key), wrong[1]))
-    if problems:
-        raise PatchgenError.from_problems(problems)
+    check_subtable("sharded", table, KEYS, _find_mismatch, at)
     meshes = table.get("meshes")
     return ShardedSettings(
         tuple(meshes) if meshes is not None else None,
@@ -68,7 +58,7 @@ def read_sharded_settings(table: Any, at: Callable[[str], Location]) -> ShardedS
     )
 
 
-def _wrong(key: str, value: Any) -> tuple[str, str] | None:
+def _find_mismatch(key: str, value: Any) -> Mismatch | None:
     """What a value must be, and a hint, when it is not that."""
     if key == "meshes":
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
@@ -76,7 +66,6 @@ def _wrong(key: str, value: Any) -> tuple[str, str] | None:
         odd = next((name for name in value if name not in NAMES), None)
         return (f"a list of some of {', '.join(NAMES)}", did_you_mean(odd, NAMES)) if odd is not None else None
     if key == "leave_out":
-        fits = isinstance(value, Mapping) and all(isinstance(why, str) and why.strip() for why in value.values())
-        return None if fits else ('a table of reasons, such as { "Qwen3_5*::*sp2" = "it needs the whole" }', "")
+        return find_reasons_mismatch(value, '{ "Qwen3_5*::*sp2" = "it needs the whole" }')
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf")
     return None if is_number else ("a positive number", "")
