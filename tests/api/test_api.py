@@ -163,6 +163,7 @@ def test_a_config_imports_only_the_dsl() -> None:
         "errors",
         "project",
         "project.parity_settings",
+        "project.subtable",
     )
     assert loaded == {f"patchgen_core.{name}" for name in names}
 
