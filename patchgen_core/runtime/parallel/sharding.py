@@ -13,6 +13,7 @@ from patchgen_core.errors import PatchgenError, closest
 from patchgen_core.parallel_plan.plan import ParallelPlan
 from patchgen_core.runtime.parallel.experts import find_experts, run_experts_in_parallel
 from patchgen_core.runtime.parallel.state import ParallelState, get_parallel_state
+from patchgen_core.runtime.parallel.unsplit_attention import check_attention
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -25,6 +26,7 @@ def parallelize(
     blocks: Collection[str] | None = None,
     mixed_precision: MixedPrecisionPolicy | None = None,
     reshard_after_forward: bool = True,
+    splits_sequences: bool = False,
 ) -> _Model:
     """Split a model's parameters over all ranks, in place. Every rank calls it with the same model.
 
@@ -40,14 +42,17 @@ def parallelize(
             its parts name in ``_no_split_modules``.
         mixed_precision: in which dtype the model computes and gradients are reduced.
         reshard_after_forward: whether parameters are given up between forward and backward.
+        splits_sequences: whether attention is known to work on slices of sequences, though its code does not show it.
 
     Raises:
-        PatchgenError: experts are to be split without a plan, the plan has a problem with this model, or ``blocks``
-            names no class of it.
+        PatchgenError: sequences are to be split and the model's attention exchanges nothing between ranks, experts
+            are to be split without a plan, the plan has a problem with this model, or ``blocks`` names no class of it.
     """
     state = state or get_parallel_state()
     if state.fsdp_mesh is None or not state.fsdp_enabled:
         return model
+    if state.sp_enabled and not splits_sequences:
+        check_attention(model)
     policy = mixed_precision or MixedPrecisionPolicy()
     modules = _find_blocks(model, blocks)
     if state.ep_enabled:
