@@ -32,6 +32,8 @@ class Delivery:
         run: the run whose button was pressed; the service's own id.
         approves: how the digest of the files begins that the button approves.
         digest: SHA-256 of what was received.
+        happened: when the pull request was changed last, by the forge's clock: in UTC, as ISO 8601 has it, so that
+            texts are in the order of times; empty where that is not told.
     """
 
     delivery: str
@@ -50,6 +52,7 @@ class Delivery:
     approves: str = ""
     actor_id: str = ""
     digest: str = ""
+    happened: str = ""
 
 
 @dataclass(frozen=True)

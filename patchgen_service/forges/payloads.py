@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime, timezone
 from typing import TypeVar
 
 import msgspec
@@ -11,6 +13,8 @@ from patchgen_service.git.mirror import branch_ref, check_sha
 
 HEADS = "refs/heads/"
 LONGEST_BRANCH = 500
+_FRACTION = re.compile(r"\.\d+| (?=[U+-])")
+"""What Python 3.10 does not read of a time: parts of a second, and the space before a zone."""
 Shape = TypeVar("Shape")
 
 
@@ -45,6 +49,16 @@ def read_sha(sha: str | None) -> str:
         return check_sha(sha)
     except GitError as error:
         raise PayloadError(str(error)) from None
+
+
+def read_time(text: str | None) -> str:
+    """A moment as ISO 8601 has it, in UTC and to the second; empty where it is none."""
+    plain = _FRACTION.sub("", (text or "").strip())
+    try:
+        moment = datetime.fromisoformat(plain.replace("UTC", "+00:00").replace("Z", "+00:00"))
+    except ValueError:
+        return ""
+    return moment.astimezone(timezone.utc).isoformat(timespec="seconds") if moment.tzinfo is not None else ""
 
 
 def clean_text(text: str | None) -> str:

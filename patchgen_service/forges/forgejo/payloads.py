@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from patchgen_service.forges.delivery import Delivery
-from patchgen_service.forges.payloads import HEADS, clean_text, decode, read_branch, read_sha
+from patchgen_service.forges.payloads import HEADS, clean_text, decode, read_branch, read_sha, read_time
 
 _RUN_ACTIONS = ("opened", "synchronized", "reopened")
 
@@ -58,6 +58,7 @@ class ForgejoRequest(Struct):
     head: ForgejoSide
     base: ForgejoSide
     title: str = ""
+    updated_at: str | None = None
 
 
 class ForgejoRequestEvent(Struct):
@@ -122,6 +123,7 @@ def _read_pull_request(body: bytes) -> Delivery | str:
         repository=event.repository.full_name,
         base=read_branch(base.ref),
         ref=f"refs/pull/{event.number}/head",
+        happened=read_time(event.pull_request.updated_at),
     )
 
 

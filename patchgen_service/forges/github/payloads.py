@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from patchgen_service.forges.delivery import Delivery
-from patchgen_service.forges.payloads import HEADS, clean_text, decode, read_branch, read_sha
+from patchgen_service.forges.payloads import HEADS, clean_text, decode, read_branch, read_sha, read_time
 
 APPROVE = "approve-"
 """What the identifier of the Approve button of a check run begins with; the digest of what was shown comes after."""
@@ -62,6 +62,7 @@ class PullRequestShape(Struct):
     head: Side
     base: Side
     title: str = ""
+    updated_at: str | None = None
 
 
 class PullRequestEvent(Struct):
@@ -153,6 +154,7 @@ def _read_pull_request(body: bytes) -> Delivery | str:
         event.repository.full_name,
         read_branch(base.ref),
         f"refs/pull/{event.number}/head",
+        happened=read_time(event.pull_request.updated_at),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from patchgen_service.forges.delivery import Delivery
-from patchgen_service.forges.payloads import HEADS, clean_text, decode, read_branch, read_sha
+from patchgen_service.forges.payloads import HEADS, clean_text, decode, read_branch, read_sha, read_time
 
 _CLOSED = ("close", "merge")
 
@@ -55,6 +55,7 @@ class MergeRequest(Struct):
     oldrev: str = ""
     title: str = ""
     source: GitlabProject | None = None
+    updated_at: str | None = None
 
 
 class MergeRequestEvent(Struct):
@@ -108,6 +109,7 @@ def _read_merge_request(body: bytes) -> Delivery | str:
         event.project.path_with_namespace,
         read_branch(request.target_branch),
         f"refs/merge-requests/{request.iid}/head",
+        happened=read_time(request.updated_at),
     )
 
 

@@ -88,7 +88,10 @@ _SAME = {"kind": "pull_request", "is_fork": False}
             },
         ),
         ("github-pull-request-opened", _SAME | {"branch": "changes", "pull_request": 2}),
-        ("github-pull-request-closed", {"kind": "closed", "branch": "changes", "pull_request": 2}),
+        (
+            "github-pull-request-closed",
+            {"kind": "closed", "branch": "changes", "pull_request": 2, "happened": "2019-05-15T15:21:18+00:00"},
+        ),
         ("github-check-run-rerequested", {"kind": "rerun", "run": "", "repository": "github/hello-world"}),
         ("github-ping", {"kind": "ping", "repository": "Octocoders/Hello-World"}),
         (
@@ -108,7 +111,7 @@ _SAME = {"kind": "pull_request", "is_fork": False}
             "gitlab-merge-request-opened",
             _SAME | {"branch": "test", "base": "main", "ref": "refs/merge-requests/1/head"},
         ),
-        ("gitlab-merge-request-closed", {"kind": "closed"}),
+        ("gitlab-merge-request-closed", {"kind": "closed", "happened": "2021-11-17T12:58:12+00:00"}),
         ("gitlab-merge-request-merged", {"kind": "closed"}),
         (
             "forgejo-push",
