@@ -34,9 +34,10 @@ from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.database.tables import Repository, Result, Run
 from patchgen_service.records.baselines import choose_baseline
 from patchgen_service.records.machines import EnvironmentFacts, set_environment
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.results import add_results
 from patchgen_service.records.retention import remove_old
-from patchgen_service.records.runs import RunCause, begin_run, end_run, start_run
+from patchgen_service.records.runs import end_run, start_run
 from patchgen_service.settings import Retention, ServiceSettings
 from patchgen_service.store import Store
 from patchgen_service.views.audit import read_audit

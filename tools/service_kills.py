@@ -30,7 +30,7 @@ from patchgen_service.database.words import UNFINISHED
 from patchgen_service.isolation.probe import find_isolation
 from patchgen_service.jobs.context import JobContext
 from patchgen_service.jobs.service import Jobs
-from patchgen_service.records.runs import RunCause, begin_run
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.secrets import open_secrets
 from patchgen_service.settings import ServiceSettings
 from patchgen_service.store import Store

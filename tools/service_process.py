@@ -51,5 +51,12 @@ class ServiceProcess:
         assert self.process.stdout is not None
         self.process.stdout.close()
 
+    @property
+    def processor_seconds(self) -> float:
+        """The processor time that it has taken so far, without that of its children."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def _command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "patchgen_core", "serve", "--data", str(self.folder), *arguments]

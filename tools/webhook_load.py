@@ -100,7 +100,7 @@ def check(folder: Path, database: str, seconds: int) -> bool:
     """Flood a new service on a database; whether each delivery was accepted, and handled once."""
     site, service = make_service(folder, database)
     with service:
-        begin = time.perf_counter()
+        begin, processor = time.perf_counter(), service.processor_seconds
         statuses, waits = asyncio.run(flood(service.url, seconds))
         flooded = time.perf_counter() - begin
         accepted = statuses.count(202)
@@ -109,7 +109,9 @@ def check(folder: Path, database: str, seconds: int) -> bool:
         print(f"answered in {waits[len(waits) // 2]:.3f} s (median), {slow:.3f} s (99 %)", flush=True)
         runs = wait_until_handled(site)
         handled = time.perf_counter() - begin
-    print(f"{runs} runs begun; the last {handled:.1f} s after the first delivery", flush=True)
+        spent = (service.processor_seconds - processor) / len(statuses)
+    print(f"{runs} runs begun; the last {handled:.1f} s after the first delivery")
+    print(f"{spent * 1000:.2f} ms of processor time for each delivery", flush=True)
     return accepted == len(statuses) == runs
 
 

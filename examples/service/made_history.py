@@ -18,8 +18,9 @@ from patchgen_core.errors import Location, Problem
 from patchgen_service.database.tables import Approval, Environment, Person, Post, Release, Repository, Run, Worker
 from patchgen_service.records.audit import write_audit
 from patchgen_service.records.files import keep_file
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.results import add_results
-from patchgen_service.records.runs import RunCause, begin_run, end_run, start_run
+from patchgen_service.records.runs import end_run, start_run
 from patchgen_service.store import Store
 from sqlalchemy import select
 from sqlalchemy.orm import Session

@@ -12,7 +12,7 @@ from patchgen_service.database.tables import Environment, Repository, Result, Ru
 from patchgen_service.database.words import COMPLETE, UNFINISHED
 from patchgen_service.jobs.context import JobContext
 from patchgen_service.jobs.releases import PACKAGE
-from patchgen_service.records.runs import RunCause, begin_run
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.views.releases import NO_ANSWER, known_releases
 from patchgen_service.views.severity import WORST_FIRST, worst_rank
 from patchgen_service.views.turns import narrow

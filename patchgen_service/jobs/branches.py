@@ -15,7 +15,7 @@ from patchgen_service.database.tables import Repository, Run, Trigger
 from patchgen_service.database.words import TriggerKind
 from patchgen_service.git.mirror import Mirror
 from patchgen_service.jobs.context import JobContext
-from patchgen_service.records.runs import MOVES_BRANCH, RunCause, begin_run
+from patchgen_service.records.new_runs import MOVES_BRANCH, RunCause, begin_run
 
 _LOOKS_BACK = timedelta(hours=24)
 """After a service was down for longer, a schedule goes on with its next time."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Protocol
 
 from sqlalchemy.exc import DBAPIError
@@ -12,11 +14,11 @@ from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Repository
 from patchgen_service.forges.delivery import Delivery
-from patchgen_service.jobs.context import LOG, JobContext
-from patchgen_service.posting.answering import DeliveryAnswer, answer_delivery
-from patchgen_service.records.deliveries import take_deliveries
+from patchgen_service.jobs.context import LOG, JobContext, is_passing
+from patchgen_service.posting.answering import DeliveryAnswer, answer_deliveries
+from patchgen_service.records.deliveries import StoredDelivery, mark_handled, take_deliveries
 
-_AT_ONCE = 25
+_AT_ONCE = 100
 """Of one transaction: whoever stores deliveries meanwhile waits for it."""
 _BEGUN_AT_ONCE = 3
 _LOOK_EVERY = 1.0
@@ -78,8 +80,9 @@ class DeliveryHandler:
         base_url = context.settings.base_url
         answers = context.change(lambda session: handle_deliveries(session, base_url, context.clock(), _AT_ONCE))
         count = len(answers)
-        if count <= _BEGUN_AT_ONCE:
-            for run_id in dict.fromkeys(answer.run for answer in answers if answer.run):
+        pending = dict.fromkeys(answer.run for answer in answers if answer.is_pending)
+        if len(pending) <= _BEGUN_AT_ONCE:
+            for run_id in pending:
                 self._actions.begin(run_id)
         for answer in answers:
             for run_id in answer.cancelled:
@@ -91,21 +94,35 @@ class DeliveryHandler:
 
 
 def handle_deliveries(session: Session, base_url: str, now: datetime, most: int) -> list[DeliveryAnswer]:
-    """Do what the oldest deliveries ask for, and return what came of each.
+    """Do what the oldest deliveries ask for, and return what came of each, by repository.
 
     One that cannot be handled is logged, and spoils no other.
     """
+    waiting = take_deliveries(session, most)
     answers = []
-    for stored in take_deliveries(session, most):
-        answer = DeliveryAnswer()
-        try:
-            with session.begin_nested():
-                repository = session.get_one(Repository, stored.repository_id)
-                answer = answer_delivery(session, repository, Delivery(**stored.content), base_url, now)
-        except DBAPIError:
-            raise
-        except Exception:
-            LOG.exception("the delivery %s of repository %s is not handled", stored.delivery, stored.repository_id)
-        stored.handled = now
-        answers.append(answer)
+    for repository_id, group in groupby(sorted(waiting, key=_repository_of), _repository_of):
+        answers += _answer_group(session, repository_id, list(group), base_url, now)
+    mark_handled(session, waiting, now)
     return answers
+
+
+def _answer_group(
+    session: Session, repository_id: int, group: Sequence[StoredDelivery], base_url: str, now: datetime
+) -> list[DeliveryAnswer]:
+    """What came of deliveries of a repository: of all of them together, or of one by one where that fails."""
+    try:
+        with session.begin_nested():
+            repository = session.get_one(Repository, repository_id)
+            deliveries = [Delivery(**stored.content) for stored in group]
+            return answer_deliveries(session, repository, deliveries, base_url, now)
+    except Exception as error:
+        if isinstance(error, DBAPIError) and is_passing(error):
+            raise
+        if len(group) > 1:
+            return [_answer_group(session, repository_id, [one], base_url, now)[0] for one in group]
+        LOG.exception("the delivery %s of repository %s is not handled", group[0].delivery, repository_id)
+        return [DeliveryAnswer()]
+
+
+def _repository_of(stored: StoredDelivery) -> int:
+    return stored.repository_id

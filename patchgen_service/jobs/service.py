@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from patchgen_service.database.tables import Approval, Repository, Run, Worker
 from patchgen_service.forges.api import ForgeError
 from patchgen_service.git.errors import GitError
+from patchgen_service.isolation.containers import remove_orphans
 from patchgen_service.jobs.bisecting import bisect_releases
 from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
 from patchgen_service.jobs.context import LOG, JobContext, SteadyClock
@@ -116,6 +117,8 @@ class Jobs:
         """Resume what an earlier process of this name left, and begin to work."""
         if self._context.settings.database_url.startswith("sqlite"):
             clear_work_folder(self._context.settings)
+        if self._context.isolation.kind == "podman" and (orphans := remove_orphans()):
+            LOG.warning("containers that an earlier process left are ended: %s", ", ".join(orphans))
         self._engine.start()
         self._resume_runs()
         self._thread.start()

@@ -22,7 +22,7 @@ from patchgen_service.git.writing import Author, commit_files, make_patch, push_
 from patchgen_service.posting.words import one_line, run_address
 from patchgen_service.records.approvals import digest_regenerated, end_approval, regenerated_files
 from patchgen_service.records.files import keep_file
-from patchgen_service.records.runs import begin_run, repeat_cause
+from patchgen_service.records.new_runs import begin_run, repeat_cause
 from patchgen_service.store import Store, StoreError
 
 RUN_TRAILER, DIGEST_TRAILER = "Patchgen-Run", "Patchgen-Digest"

@@ -17,6 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from patchgen_service.web import hooks
+from patchgen_service.web.inbox import Inbox
 from patchgen_service.web.pages import (
     actions,
     config,
@@ -54,11 +55,11 @@ _YEAR = 31536000
 def build_app(site: Site) -> Starlette:
     """The application over a service's data."""
     routes = [
+        *hooks.ROUTES,  # the first that are tried: they come by the hundred
         Route("/healthz", show_health),
         Route("/metrics", show_metrics),
         Route("/static/{name}", show_asset),
         *(route for page in _PAGES for route in page.ROUTES),
-        *hooks.ROUTES,
         Mount(_API, LazyApi(site)),
     ]
     forges = [forge.origin for forge in sign_in_forges(site.settings)]
@@ -69,7 +70,7 @@ def build_app(site: Site) -> Starlette:
     )
     app.state.site = site
     app.state.limits = Limits()
-    app.state.inbox = hooks.Inbox(site)
+    app.state.inbox = Inbox(site)
     return app
 
 

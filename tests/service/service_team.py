@@ -15,8 +15,9 @@ from patchgen_core.checks.result import CheckResult, pack
 from patchgen_service.database.engine import Transactions
 from patchgen_service.database.tables import Repository, Result, Run
 from patchgen_service.records.machines import EnvironmentFacts, set_environment
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.results import add_results
-from patchgen_service.records.runs import RunCause, begin_run, end_run, start_run
+from patchgen_service.records.runs import end_run, start_run
 from patchgen_service.store import Store
 
 

@@ -14,13 +14,12 @@ from patchgen_service.database.tables import Repository, Run
 from patchgen_service.records.approvals import ApprovalRefused, approve
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.machines import EnvironmentFacts, set_environment
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.repositories import add_repository
 from patchgen_service.records.results import add_results
 from patchgen_service.records.runs import (
-    RunCause,
     RunEnded,
     RunProblem,
-    begin_run,
     cancel_run,
     end_run,
     expect_items,

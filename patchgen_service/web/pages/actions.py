@@ -17,7 +17,8 @@ from starlette.routing import Route
 from patchgen_service.database.tables import ArtifactUse, Person, Repository, Run
 from patchgen_service.database.words import Role
 from patchgen_service.records.approvals import ApprovalRefused, approve
-from patchgen_service.records.runs import begin_run, cancel_run, repeat_cause
+from patchgen_service.records.new_runs import begin_run, repeat_cause
+from patchgen_service.records.runs import cancel_run
 from patchgen_service.store import StoreError
 from patchgen_service.views.lines import RunLine, read_line
 from patchgen_service.views.overview import read_branches

@@ -16,8 +16,9 @@ from service_team import Team
 from patchgen_core.cli.main import main
 from patchgen_service.database.engine import make_transactions, open_database
 from patchgen_service.database.tables import Repository, Run, Worker
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.results import read_result
-from patchgen_service.records.runs import RunCause, begin_run, start_run
+from patchgen_service.records.runs import start_run
 from patchgen_service.secrets import KEY_NAME
 from patchgen_service.store import Store
 from tools.service_process import ServiceProcess

@@ -18,8 +18,8 @@ from patchgen_service.database.engine import make_transactions, open_database
 from patchgen_service.database.tables import Run, Worker
 from patchgen_service.database.words import UNFINISHED
 from patchgen_service.records.files import list_files
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.results import read_result
-from patchgen_service.records.runs import RunCause, begin_run
 from patchgen_service.store import Store
 from tests.service.git.git_server import GitServer
 from tools.service_process import ServiceProcess

@@ -20,7 +20,8 @@ from patchgen_service.jobs.context import JobContext, SteadyClock
 from patchgen_service.jobs.run_job import RunJob
 from patchgen_service.jobs.service import Jobs
 from patchgen_service.records.files import list_files
-from patchgen_service.records.runs import RunCause, begin_run, start_run
+from patchgen_service.records.new_runs import RunCause, begin_run
+from patchgen_service.records.runs import start_run
 from patchgen_service.secrets import open_secrets
 from patchgen_service.settings import RunLimits, ServiceSettings
 from patchgen_service.store import Store

@@ -20,7 +20,7 @@ from patchgen_service.jobs.service import Jobs
 from patchgen_service.records.approvals import digest_regenerated
 from patchgen_service.records.deliveries import NewDelivery, store_deliveries
 from patchgen_service.records.files import keep_file
-from patchgen_service.records.runs import RunCause, begin_run
+from patchgen_service.records.new_runs import RunCause, begin_run
 from tests.service.isolation.test_limits import processes_with
 from tests.service.jobs.test_jobs import LOOP, add_repository, begin, project, read_run, shop, start, wait_until
 
@@ -60,6 +60,20 @@ def test_delivery_that_cannot_be_handled_spoils_no_other(team: Team, caplog: pyt
         assert branches(session) == ["main", "other"]
         assert session.scalars(select(WebhookDelivery.handled)).all() == [NOW] * 3
     assert "at most 500 characters" in caplog.text
+
+
+def test_what_the_database_does_not_take_keeps_no_other_waiting(team: Team, caplog: pytest.LogCaptureFixture) -> None:
+    with team.transactions() as session:
+        store(session, "main", "next")
+        store(session, "strange", branch="a\0b")  # which PostgreSQL has no room for
+        store(session, "next", "last")
+    with team.transactions() as session:
+        handle_deliveries(session, "", NOW, 10)
+    with team.transactions() as session:
+        assert [branch for branch in branches(session) if "\0" not in branch] == ["main", "next", "last"]
+        assert session.scalars(select(WebhookDelivery.handled)).all() == [NOW] * 4
+        is_postgresql = session.get_bind().dialect.name == "postgresql"
+    assert ("the delivery strange of repository 1 is not handled" in caplog.text) == is_postgresql
 
 
 def test_a_repository_that_is_gone_takes_none(team: Team) -> None:

@@ -24,7 +24,8 @@ from patchgen_service.jobs.context import JobContext
 from patchgen_service.jobs.releases import IndexProblem, read_releases, watch_releases
 from patchgen_service.jobs.service import Chore, Jobs
 from patchgen_service.records.files import list_files
-from patchgen_service.records.runs import RunCause, begin_run, cancel_run
+from patchgen_service.records.new_runs import RunCause, begin_run
+from patchgen_service.records.runs import cancel_run
 from patchgen_service.secrets import open_secrets
 from patchgen_service.settings import RunLimits, ServiceSettings
 from patchgen_service.store import Store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from patchgen_service.accounts.roles import set_role
 from patchgen_service.database.tables import Approval, Run
 from patchgen_service.forges.delivery import Delivery
 from patchgen_service.posting.answering import DeliveryAnswer, answer_delivery
+from patchgen_service.records.deliveries import NewDelivery, store_deliveries
 from patchgen_service.records.files import keep_file
 from tests.service.forges.forge_server import Fault
 
@@ -184,6 +185,22 @@ def test_a_closed_pull_request_cancels_its_unfinished_runs(posting_team: Posting
     posting_team.send()
     assert forge.statuses[-1]["state"] == "error"
     assert "pull request 5 was closed" in forge.statuses[-1]["description"]
+
+
+def test_a_late_word_of_an_earlier_end_cancels_nothing_of_a_pull_request_that_was_opened_again(
+    posting_team: PostingTeam,
+) -> None:
+    closed = Delivery("closed", "closed", "fix", _B, pull_request=5, happened="2026-11-23T08:00:00+00:00")
+    opened = replace(closed, delivery="opened", kind="pull_request", happened="2026-11-23T07:00:00+00:00")
+    again = replace(closed, delivery="again", kind="pull_request", happened="2026-11-23T09:00:00+00:00")
+    run = ""
+    for delivery in (opened, again):
+        with posting_team.team.transactions() as session:
+            store_deliveries(session, [NewDelivery(1, delivery.delivery, asdict(delivery))], NOW)
+        run = _deliver(posting_team, delivery).run
+    assert _deliver(posting_team, closed).cancelled == ()
+    at_last = _deliver(posting_team, closed, delivery="at last", happened="2026-11-23T10:00:00+00:00")
+    assert at_last.cancelled == (run,)
 
 
 def test_a_deleted_branch_cancels_its_unfinished_runs_and_no_later_ones(posting_team: PostingTeam) -> None:

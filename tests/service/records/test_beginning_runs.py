@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -9,12 +11,12 @@ import pytest
 from service_samples import NOW
 from service_team import Team
 from sqlalchemy import func, select
+from sqlalchemy.orm import aliased
 
-from patchgen_service.database.tables import AuditEntry, Commit, Run, Trigger
+from patchgen_service.database.tables import AuditEntry, Commit, Repository, Run, Trigger
+from patchgen_service.records.new_runs import RunCause, begin_run, begin_runs
 from patchgen_service.records.runs import (
-    RunCause,
     RunEnded,
-    begin_run,
     cancel_run,
     expect_items,
     find_run_by_token,
@@ -126,6 +128,73 @@ def test_a_branch_that_is_forced_back_and_forth_runs_each_time(team: Team) -> No
     shas = ["a" * 40, "b" * 40, "a" * 40, "b" * 40]
     runs = [team.begin(sha, before=before) for sha, before in zip(shas, ["", *shas])]
     assert [team.read(run).status for run in runs] == ["superseded"] * 3 + ["pending"]
+
+
+def _random_causes(seed: int) -> list[RunCause]:
+    """Deliveries of a few branches, some out of order, told twice, or of commits that were there before."""
+    chance = random.Random(seed)
+    causes = []
+    for number in range(60):
+        sha, before = (chance.choice("abcdef") * 40 for _ in range(2))
+        kind = chance.choice(("webhook", "webhook", "webhook", "poll", "schedule", "manual", "push"))
+        branch, pull_request = chance.choice((("main", 0), ("next", 0), ("next", 7), ("bob:main", 8)))
+        delivery = f"{kind} {chance.choice((number, number, number // 2))}"
+        fields = {"before": before * chance.choice((0, 1)), "subject": chance.choice(("", "Change"))}
+        causes.append(
+            RunCause(kind, delivery, branch, sha, pull_request=pull_request, is_fork=bool(":" in branch), **fields)
+        )
+    return causes
+
+
+def _begin_in_parts(team: Team, repository_id: int, parts: Iterable[Sequence[RunCause]]) -> list[int]:
+    """The numbers of the runs of all causes, begun a part at a time; after each ten, some pass."""
+    numbers: list[int] = []
+    for part in parts:
+        with team.transactions() as session:
+            repository = session.get_one(Repository, repository_id)
+            numbers += [run.number for run in begin_runs(session, repository, part, NOW)]
+            if len(numbers) % 10 == 0:
+                pending = select(Run).where(Run.repository_id == repository_id, Run.status == "pending")
+                for run in session.scalars(pending.where(Run.number % 3 == 0)):
+                    run.status = "passed"
+    return numbers
+
+
+def _read_history(team: Team, repository_id: int) -> list[tuple[object, ...]]:
+    """What is remembered of the runs and commits of a repository, in which no other's ids are."""
+    newer = aliased(Run)
+    columns = (
+        Run.number,
+        Run.status,
+        Run.sha,
+        Run.branch,
+        Run.message,
+        newer.number,
+        Trigger.delivery,
+        Commit.subject,
+    )
+    runs = select(*columns).outerjoin(newer, newer.id == Run.superseded_by).where(Run.repository_id == repository_id)
+    runs = runs.join(Trigger, Trigger.id == Run.trigger_id).join(Commit, Commit.id == Run.commit_id)
+    joined = select(Trigger.delivery, Run.number).join(Run, Run.id == Trigger.joined)
+    with team.transactions() as session:
+        rows = session.execute(runs.order_by(Run.number)).all()
+        rows += session.execute(joined.where(Run.repository_id == repository_id).order_by(Trigger.id)).all()
+        return [tuple(row) for row in rows]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_runs_begun_together_are_those_begun_one_after_the_other(
+    sqlite_team: Team, make_repository: Callable[..., Repository], seed: int
+) -> None:
+    causes, histories = _random_causes(seed), []
+    for size in (1, 10):
+        with sqlite_team.transactions() as session:
+            repository_id = make_repository(session, f"acme/{size}").id
+        parts = [causes[start : start + size] for start in range(0, len(causes), size)]
+        numbers = _begin_in_parts(sqlite_team, repository_id, parts)
+        histories.append((numbers, _read_history(sqlite_team, repository_id)))
+    assert histories[0] == histories[1]
+    assert {"superseded", "pending", "passed"} == {row[1] for row in histories[0][1] if len(row) > 2}
 
 
 def test_a_clock_that_jumps_back_does_not_change_the_order_of_runs(team: Team) -> None:
