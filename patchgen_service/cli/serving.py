@@ -20,7 +20,8 @@ from patchgen_service.database.engine import make_readings, make_transactions, o
 from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.records.repositories import declare_repositories
 from patchgen_service.secrets import KEY_NAME, KEY_VARIABLE, open_secrets
-from patchgen_service.settings import LOOPBACK, ServiceSettings, read_settings
+from patchgen_service.settings import LOOPBACK, ServiceSettings
+from patchgen_service.settings_file import read_settings
 from patchgen_service.store import Store
 from patchgen_service.web.app import build_app
 from patchgen_service.web.site import NoWork, Site, Work

@@ -12,7 +12,8 @@ import yaml
 
 from patchgen_service.cli import build_parser
 from patchgen_service.secrets import KEY_VARIABLE
-from patchgen_service.settings import ServiceSettings, read_settings
+from patchgen_service.settings import ServiceSettings
+from patchgen_service.settings_file import read_settings
 
 FOLDER = Path(__file__).parents[3] / "examples" / "service"
 ADDRESS = "http://127.0.0.1:8765"

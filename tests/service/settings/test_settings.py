@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from patchgen_core.errors import PatchgenError
-from patchgen_service.settings import CONFIG_NAME, RunLimits, ServiceSettings, SignInSettings, read_settings
+from patchgen_service.settings import RunLimits, ServiceSettings, SignInSettings
+from patchgen_service.settings_file import CONFIG_NAME, read_settings
 
 EXAMPLE = """
 host = "0.0.0.0"
