@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from patchgen_service.isolation.box import HOME, Box, Kind, Limits, base_environment
+from patchgen_service.isolation.containers import own_label
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt/cuda")
 _SETTINGS = (
@@ -45,12 +45,6 @@ def build_command(kind: Kind, box: Box, arguments: Sequence[str], pid_file: Path
         return [*_podman(box, pid_file), *_limited(box.limits, arguments)]
     variables = base_environment(box, box.folder, Path(tempfile.gettempdir()))
     return ["/usr/bin/env", "-i", *_assignments(variables), *_limited(box.limits, arguments)]
-
-
-def remove_container(pid_file: Path) -> None:
-    """Remove the container of a command that :func:`build_command` made, which may have ended long since."""
-    command = ["podman", "rm", "--force", "--ignore", "--time=0", pid_file.parent.name]
-    subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _limited(limits: Limits, arguments: Iterable[str]) -> list[str]:
@@ -130,6 +124,7 @@ def _podman(box: Box, pid_file: Path | None) -> list[str]:
         f"--network={'slirp4netns' if box.has_network else 'none'}",
         "--hostname=patchgen",
         "--log-driver=none",
+        f"--label={own_label()}",
     ]
     command += [f"--memory={limits.memory}", f"--memory-swap={limits.memory}", f"--pids-limit={limits.processes}"]
     command += [

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from patchgen_service.isolation.box import MEBIBYTE, Box, Kind, Limits
-from patchgen_service.isolation.commands import build_command, remove_container
+from patchgen_service.isolation.commands import build_command
+from patchgen_service.isolation.containers import remove_container
 from patchgen_service.isolation.process_group import ProcessGroup
 from patchgen_service.isolation.usage import measure_folder, measure_processes
 
@@ -69,7 +70,7 @@ def run_command(
             try:
                 return _run(None, command, kind, box, take_line, should_stop, pid_file)
             finally:
-                remove_container(pid_file)
+                remove_container(pid_file.parent.name)
     group = ProcessGroup(box.limits.processes)
     try:
         return _run(group, group.joining(build_command(kind, box, arguments)), kind, box, take_line, should_stop)
