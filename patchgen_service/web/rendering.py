@@ -26,7 +26,8 @@ from patchgen_service.web.site import Site
 from patchgen_service.web.visits import SESSION_COOKIE, Visitor
 from patchgen_service.web.words import duration, face, time_ago
 
-_USER = re.compile(r"^(\w+://)[^/@]*@")
+_USER = re.compile(r"^(https?://)[^/@]*@", re.IGNORECASE)
+_PASSWORD = re.compile(r"^([\w+.-]+://[^/@:]*):[^/@]*@")
 PAGES = (
     ("/", "Repositories", "r"),
     ("/approvals", "Approvals", "a"),
@@ -110,8 +111,11 @@ def _quantity(count: int, noun: str, plural: str = "") -> str:
 
 
 def without_user(url: str) -> str:
-    """A git URL without the name and password that it may hold."""
-    return _USER.sub(r"\1", url)
+    """A git URL without the password that it may hold, nor the name before it where that can be a token.
+
+    The name in an address of ssh is a part of it, such as ``git``.
+    """
+    return _PASSWORD.sub(r"\1@", _USER.sub(r"\1", url))
 
 
 def _moment(moment: datetime | None, now: datetime) -> Markup:

@@ -204,3 +204,24 @@ def test_secrets_are_on_no_page_and_stay_when_it_is_saved(sqlite_team: Team, vis
             assert (row.url, row.schedule) == (url, "0 4 * * *")
             assert read_secret(row, "forge_token", site.secrets) == "ghp_secret"
             assert "ghp_secret" not in row.forge_token
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ssh://git@git.example:2222/acme/models.git", "ssh://git@git.example:2222/acme/models.git"),
+        ("git@git.example:acme/models.git", "git@git.example:acme/models.git"),
+        ("ssh://git:geheim@git.example/acme/models.git", "ssh://git@git.example/acme/models.git"),
+        ("https://ada:geheim@git.example/acme/models.git", "https://git.example/acme/models.git"),
+        ("https://geheim@git.example/acme/models.git", "https://git.example/acme/models.git"),
+    ],
+)
+def test_an_address_is_shown_as_git_takes_it_and_without_its_password(
+    sqlite_team: Team, visitor: Visitor, url: str, shown: str
+) -> None:
+    publish(sqlite_team)
+    with sqlite_team.transactions() as session:
+        sqlite_team.repository(session).url = url
+    page = visitor.get("/repositories/1").text
+    assert f"<code>{shown}</code>" in page
+    assert "geheim" not in page
