@@ -74,6 +74,13 @@
   document.getElementById("keys").addEventListener("click", () => help.showModal());
   showFilters();
 
+  // Nothing is replaced below a pressed button: it would not be there any more when it is let go. The next look brings it.
+  let isPressed = false;
+  for (const [name, state] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]]) {
+    document.addEventListener(name, () => { isPressed = state; }, true);
+  }
+  document.addEventListener("htmx:beforeOnLoad", (event) => { if (isPressed) event.preventDefault(); });
+
   // A page that is replaced while it runs keeps what was unfolded, where the keyboard is, and the filter.
   let open = new Set();
   let filters = [];

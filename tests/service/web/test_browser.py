@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
@@ -14,13 +17,14 @@ from web_visitors import SHA, drifted, red_run
 
 from patchgen_service.cli.serving import open_site
 from patchgen_service.database.tables import Repository
-from patchgen_service.records.runs import RunCause, begin_run
+from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.settings import ServiceSettings
 from patchgen_service.web.site import utc_now
 from tests.report.browser import Browser, start_browser
 from tools.service_process import PASSWORD, ServiceProcess
 
 pytestmark = pytest.mark.browser
+IS_COMPLETE = "return document.readyState === 'complete'"
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +51,16 @@ def web_team(service: ServiceProcess) -> Team:
     return Team(site.transactions, site.store, utc_now())
 
 
+@contextmanager
+def next_page(browser: Browser) -> Iterator[None]:
+    """Do what leads to another page, and wait until all of it is there; it begins with one that is there."""
+    WebDriverWait(browser, 30).until(lambda _: browser.run(IS_COMPLETE))
+    browser.run("window.isLeft = true")
+    yield
+    wait = WebDriverWait(browser, 30, ignored_exceptions=[WebDriverException])
+    wait.until(lambda _: browser.run(f"{IS_COMPLETE} && !window.isLeft"))
+
+
 def wait_for(browser: Browser, text: str) -> None:
     def is_there(_: object) -> bool:
         return text in browser.find_element(By.TAG_NAME, "main").text
@@ -58,8 +72,9 @@ def sign_in(browser: Browser, service: ServiceProcess) -> None:
     browser.delete_all_cookies()
     browser.get(f"{service.url}/sign-in")
     browser.find_element(By.NAME, "name").send_keys("grace")
-    browser.find_element(By.NAME, "password").send_keys(PASSWORD + Keys.ENTER)
-    WebDriverWait(browser, 30).until(lambda _: browser.current_url == f"{service.url}/")
+    with next_page(browser):
+        browser.find_element(By.NAME, "password").send_keys(PASSWORD + Keys.ENTER)
+    assert browser.current_url == f"{service.url}/"
 
 
 def test_a_run_turns_red_and_shows_its_diff_while_somebody_looks(
@@ -87,10 +102,27 @@ def test_who_signs_in_approves_what_is_shown(browser: Browser, service: ServiceP
     assert not browser.find_elements(By.CSS_SELECTOR, "#approve button.primary")
     sign_in(browser, service)
     assert "Waits for an approval" in browser.find_element(By.TAG_NAME, "main").text
-    browser.find_element(By.CSS_SELECTOR, ".todo a.main-link").click()
-    wait_for(browser, "What to do")
-    browser.find_element(By.CSS_SELECTOR, "#approve button.primary").click()
-    wait_for(browser, "Approved by grace")
+    with next_page(browser):
+        browser.find_element(By.CSS_SELECTOR, f".todo a.main-link[href^='/runs/{run}']").click()
+    with next_page(browser):
+        browser.find_element(By.CSS_SELECTOR, "#approve button.primary").click()
+    assert "Approved by grace" in browser.find_element(By.TAG_NAME, "main").text
+
+
+def test_a_button_stays_under_the_finger_while_results_come(
+    browser: Browser, service: ServiceProcess, web_team: Team
+) -> None:
+    run = web_team.begin(SHA, branch="pressed")
+    web_team.start(run)
+    sign_in(browser, service)
+    browser.get(f"{service.url}/runs/{run.id}")
+    browser.run("window.answers = 0; document.addEventListener('htmx:beforeOnLoad', () => { window.answers += 1; })")
+    ActionChains(browser).click_and_hold(browser.find_element(By.ID, "cancel")).perform()
+    web_team.add(run, drifted("models.first"))
+    WebDriverWait(browser, 30).until(lambda _: browser.run("return window.answers > 1"))
+    with next_page(browser):
+        ActionChains(browser).release().perform()
+    assert "cancelled by grace" in browser.find_element(By.TAG_NAME, "main").text
 
 
 def test_pages_are_walked_with_the_keyboard(browser: Browser, service: ServiceProcess, web_team: Team) -> None:
