@@ -35,6 +35,7 @@ _SEND_EVERY = 1.0
 _SECONDS_FOR_AN_ANSWER = 30.0
 _PROPOSE_EVERY = timedelta(minutes=15)
 """How often it is looked whether a weekly pull request is due, and one tried again that was put off."""
+_WISHES_EVERY = timedelta(minutes=1)
 
 
 def queue_posts_of(
@@ -85,7 +86,10 @@ def make_jobs(
         return Jobs(elsewhere, settings.workers, has_clock=False)
     sender = Sender(context, http)
     proposer = Proposer(context, http)
-    chores = {"proposals": Chore(_PROPOSE_EVERY, proposer.propose_due)}
+    chores = {
+        "proposals": Chore(_PROPOSE_EVERY, proposer.propose_due),
+        "wishes": Chore(_WISHES_EVERY, proposer.propose_wishes),
+    }
     return Jobs(
         context,
         settings.workers,

@@ -18,7 +18,14 @@ from patchgen_service.jobs.run_job import make_workplace
 from patchgen_service.posting.approving import Workshop
 from patchgen_service.posting.release import CauseGroup, ReleaseWork, propose_release
 from patchgen_service.records.audit import SERVICE
-from patchgen_service.records.proposals import ProposalNote, find_newest_release, is_due, mark_done, note_proposal
+from patchgen_service.records.proposals import (
+    ProposalNote,
+    find_newest_release,
+    is_due,
+    mark_done,
+    note_proposal,
+    read_wishes,
+)
 from patchgen_service.running.order import RunOrder
 from patchgen_service.running.upgrade import UpgradeFailed, upgrade_repository
 
@@ -55,6 +62,14 @@ class Proposer:
                 LOG.warning("the pull request of %s is put off: %s", repository.name, error)
                 continue
             context.change(lambda session, name=name: mark_done(session, name, context.clock()))  # type: ignore[misc]
+
+    def propose_wishes(self) -> None:
+        """Propose what somebody asked for while this process was about to start or to end."""
+        if self._lock.locked():  # what is under way may be that
+            return
+        context = self._context
+        for wish in context.change(lambda session: read_wishes(session, context.clock())):
+            self.propose(*wish)
 
     def propose(self, repository_id: int, version: str = "", actor: str = SERVICE) -> None:
         """Propose a release to a repository, the newest where none is named, and note what became of it.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from packaging.version import InvalidVersion, Version
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from patchgen_service.database.statements import insert_once, lock_row
@@ -14,6 +14,7 @@ from patchgen_service.database.tables import AuditEntry, PeriodicTask, Release, 
 from patchgen_service.records.audit import write_audit
 
 _ACTION = "release.propose"
+_SHORTEST_WAIT, _LONGEST_WAIT = timedelta(minutes=1), timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class ProposalNote:
     """What became of it.
 
     Attributes:
-        state: ``open``, ``declined``, ``on main``, ``nothing`` or ``failed``.
+        state: ``waiting`` where somebody asked for it, then ``open``, ``declined``, ``on main``, ``nothing`` or
+            ``failed``.
         message: why it failed.
         files: how many files merge cleanly; ``causes`` is for how many reasons others do not.
     """
@@ -36,9 +38,9 @@ class ProposalNote:
 
 
 def note_proposal(session: Session, repository: Repository, actor: str, note: ProposalNote) -> None:
-    """Note what became of it; the same failure again is noted once."""
+    """Note what became of it, or that somebody asked for it; the same failure or wish again is noted once."""
     last = read_proposal(session, repository.id)
-    if last is not None and note.state == "failed" and (last.version, last.message) == (note.version, note.message):
+    if last is not None and note.state in ("failed", "waiting") and last == replace(note, at=last.at):
         return
     details = {name: getattr(note, name) for name in ("version", "state", "url", "message", "files", "causes")}
     write_audit(session, actor, _ACTION, note.at, f"transformers {note.version}", repository.id, **details)
@@ -49,6 +51,22 @@ def read_proposal(session: Session, repository_id: int) -> ProposalNote | None:
     entries = select(AuditEntry).where(AuditEntry.action == _ACTION, AuditEntry.repository_id == repository_id)
     entry = session.scalar(entries.order_by(AuditEntry.id.desc()).limit(1))
     return ProposalNote(at=entry.at, **entry.details) if entry is not None else None
+
+
+def read_wishes(session: Session, now: datetime) -> list[tuple[int, str, str]]:
+    """What somebody asked for a minute ago or more that nothing has become of: repository, version, and who it was.
+
+    What failed to begin for a day is left alone.
+    """
+    last = select(func.max(AuditEntry.id)).where(AuditEntry.action == _ACTION, AuditEntry.at > now - _LONGEST_WAIT)
+    entries = select(AuditEntry).where(
+        AuditEntry.id.in_(last.group_by(AuditEntry.repository_id)), AuditEntry.at < now - _SHORTEST_WAIT
+    )
+    return [
+        (entry.repository_id, entry.details["version"], entry.actor)
+        for entry in session.scalars(entries.order_by(AuditEntry.id))
+        if entry.repository_id is not None and entry.details["state"] == "waiting"
+    ]
 
 
 def find_newest_release(session: Session) -> str:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from patchgen_service.database.tables import Release
-from patchgen_service.records.proposals import ProposalNote, read_proposal
+from patchgen_service.records.proposals import ProposalNote, find_newest_release, note_proposal, read_proposal
 from patchgen_service.web.api.callers import CallerOf
 from patchgen_service.web.api.reading import ERRORS
 from patchgen_service.web.api.shapes import RepositoryId
@@ -30,8 +30,12 @@ def post_proposal(repository: RepositoryId, new: NewProposal, caller: CallerOf) 
         row = call.repository(repository, "approve")
         if new.version and ("\0" in new.version or call.session.get(Release, new.version) is None):
             raise HTTPException(404, "No such release of transformers has been seen.")
+        version = new.version or find_newest_release(call.session)
+        if not version:
+            raise HTTPException(404, "No release of transformers has been seen yet.")
+        note_proposal(call.session, row, call.name, ProposalNote(version, "waiting", caller.site.clock()))
         number, name = row.id, call.name
-    caller.site.work.propose_release(number, new.version, name)
+    caller.site.work.propose_release(number, version, name)
 
 
 @router.get("/repositories/{repository}/proposals")

@@ -9,7 +9,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from patchgen_service.database.tables import Release
+from patchgen_service.database.tables import Release, Repository
+from patchgen_service.records.proposals import ProposalNote, find_newest_release, note_proposal
 from patchgen_service.web.pages.actions import posted
 from patchgen_service.web.site import Site
 from patchgen_service.web.visits import open_visit
@@ -24,8 +25,14 @@ def propose(request: Request, fields: Mapping[str, str]) -> Response:
         visit.repository(repository_id)
         if version and visit.session.get(Release, version) is None:
             raise HTTPException(409, f"No release '{version}' of transformers has been seen.")
+        version = version or find_newest_release(visit.session)
+        if not version:
+            raise HTTPException(409, "No release of transformers has been seen yet.")
         name = visit.visitor.name
     site: Site = request.app.state.site
+    with site.transactions() as session:
+        wish = ProposalNote(version, "waiting", site.clock())
+        note_proposal(session, session.get_one(Repository, repository_id), name, wish)
     site.work.propose_release(repository_id, version, name)
     return RedirectResponse(f"/repositories/{repository_id}/releases#proposal", 303)
 

@@ -20,7 +20,7 @@ from patchgen_service.isolation.probe import Isolation
 from patchgen_service.jobs.context import JobContext
 from patchgen_service.jobs.proposals import Proposer
 from patchgen_service.jobs.service import Jobs
-from patchgen_service.records.proposals import ProposalNote, read_proposal
+from patchgen_service.records.proposals import ProposalNote, note_proposal, read_proposal
 from tests.service.forges.forge_server import TOKEN, Fault, ForgeServer
 from tests.service.jobs.test_jobs import add_repository, make_shop, start, wait_until
 from tests.service.running.test_upgrade import NEW, make_project
@@ -132,6 +132,22 @@ def test_a_pressed_button_is_carried_out_once_and_a_failure_is_told(
         assert (note.state, note.message) == ("failed", "The commit has no folder 'nowhere'.")
         assert session.scalars(select(AuditEntry.actor).filter_by(action="release.propose")).all() == ["Ada Lovelace"]
     assert asked == [(office.repository, "", "Ada Lovelace")]
+
+
+def test_what_was_asked_for_while_nobody_could_be_told_is_made_within_minutes(office: Office) -> None:
+    office.now = MONDAY
+    wish = ProposalNote(NEW, "waiting", office.now)
+    with office.context.transactions() as session:
+        for _ in range(2):
+            note_proposal(session, session.get_one(Repository, office.repository), "ada", wish)
+    office.proposer.propose_wishes()
+    assert office.count_notes() == 1  # whoever was told has a minute
+    office.now += timedelta(minutes=2)
+    for _ in range(2):
+        office.proposer.propose_wishes()
+    with office.context.transactions() as session:
+        states = [entry.details["state"] for entry in session.scalars(select(AuditEntry).order_by(AuditEntry.id))]
+    assert states == ["waiting", "open"]
 
 
 def test_a_clock_that_comes_back_from_the_future_forgets_it(office: Office) -> None:

@@ -54,11 +54,23 @@ def test_an_approver_has_the_newest_release_proposed(visitor: Visitor, worker: W
     visitor.enter("ada")
     page = visitor.submit("/repositories/1/releases", "/repositories/1/releases/propose")
     assert (page.status_code, page.url.path) == (200, "/repositories/1/releases")
+    assert "A pull request for transformers 5.30.0 is being made." in words_of(page.text)
     visitor.submit("/repositories/1/releases", "/repositories/1/releases/propose", version="5.30.0")
-    assert worker.asked == [(1, "", "ada"), (1, "5.30.0", "ada")]
+    assert worker.asked == [(1, "5.30.0", "ada"), (1, "5.30.0", "ada")]
     unknown = visitor.submit("/repositories/1/releases", "/repositories/1/releases/propose", version=_EVIL)
     assert unknown.status_code == 409
     assert "<img" not in unknown.text
+
+
+def test_before_a_release_was_seen_there_is_nothing_to_propose(
+    sqlite_team: Team, visitor: Visitor, worker: Worker
+) -> None:
+    with sqlite_team.transactions() as session:
+        session.delete(session.get_one(Release, "5.30.0"))
+    visitor.enter("ada")
+    page = visitor.submit("/settings", "/repositories/1/releases/propose")
+    assert (page.status_code, worker.asked) == (409, [])
+    assert "No release of transformers has been seen yet." in page.text
 
 
 def test_a_viewer_has_no_button(visitor: Visitor, worker: Worker) -> None:
@@ -109,7 +121,8 @@ def test_a_script_proposes_and_asks_what_became_of_it(sqlite_team: Team, visitor
     as_viewer = {"authorization": f"Bearer {tokens['vera']}"}
     assert visitor.post(address, json={}, headers=as_viewer).status_code == 403
     assert visitor.post(address, json={}).status_code in (401, 404)
-    assert worker.asked == [(1, "5.30.0", "ada"), (1, "", "ada")]
+    assert worker.asked == [(1, "5.30.0", "ada")] * 2
+    assert visitor.get(address, headers=headers).json()["state"] == "waiting"
     _note(sqlite_team, _NOTE)
     answer = visitor.get(address, headers=headers).json()
     assert (answer["version"], answer["state"], answer["url"]) == ("5.30.0", "open", "https://git.example/pulls/1")
