@@ -18,6 +18,7 @@ from patchgen_core.runtime.parallel import (
     reduce_loss,
     select_features,
     sequence_parallel_attention,
+    sequence_parallel_load_balancing,
     slice_batch,
     slice_input_tensor,
     slice_position_embeddings,
@@ -120,6 +121,7 @@ def test_on_one_process_nothing_changes():
     assert select_features(x, x > 0) is x
     check_position_ids(None, x)
     assert gather_router_logits([x], 2) == (x,)
+    assert sequence_parallel_load_balancing(torch.add) is torch.add
     loss = x.sum()
     assert reduce_loss(loss, x) is loss
     assert slice_batch({"input_ids": x, "labels": x}) == {"input_ids": x, "labels": x}
@@ -232,6 +234,9 @@ def batches() -> None:
     assert mine["attention_mask"].tolist() == [[1, 1, 1, 1, 1, 0]]
     assert mine["cu_seq_lens_q"].tolist() == [0, 3, 5, 6]
     assert (mine["max_length_q"], mine["use_cache"]) == (3, False)
+    assert "token_mask" not in mine
+    del batch["attention_mask"]
+    assert slice_batch(batch)["token_mask"].tolist() == [[[1, 1, 1]], [[1, 1, 0]]][rank]
     assert slice_batch({"input_ids": ids})["position_ids"].tolist() == [[0, 1, 2, 3, 4, 5]]
 
 
@@ -297,10 +302,15 @@ def balance() -> None:
 
     init_parallel_state(sp_size=2)
     mine = slice_input_tensor(whole, 1).flatten(0, 1)
-    loss = load_balancing_loss_func(gather_router_logits((mine, 2 * mine), 2), 4, 2, mask)
-    torch.testing.assert_close(loss, expected)
-    (own,) = torch.autograd.grad(loss, whole)
-    torch.testing.assert_close(sum_over_ranks(own) / 2, gradient)  # FSDP takes the mean
+    summed = sequence_parallel_load_balancing(load_balancing_loss_func)
+    for loss in (
+        load_balancing_loss_func(gather_router_logits((mine, 2 * mine), 2), 4, 2, mask),
+        summed((mine, 2 * mine), 4, 2, mask),
+        summed((mine, 2 * mine), 4, 2, slice_input_tensor(mask, 1)),
+    ):
+        torch.testing.assert_close(loss, expected)
+        (own,) = torch.autograd.grad(loss, whole, retain_graph=True)
+        torch.testing.assert_close(sum_over_ranks(own) / 2, gradient)  # FSDP takes the mean
 
 
 def test_a_load_balancing_loss_is_that_of_whole_sequences(ranks):

@@ -12,7 +12,10 @@ import torch
 from patchgen import PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import llama_for_sequence_classification_forward
-from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import qwen3_moe_for_causal_lm_forward
+from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
+    SEQUENCE_PARALLEL_LOSSES,
+    qwen3_moe_for_causal_lm_forward,
+)
 
 config = PatchConfig(
     source_module="transformers.models.gpt_oss.modeling_gpt_oss",
@@ -22,6 +25,7 @@ config = PatchConfig(
 _NAMES = {"Llama": "GptOss", "Qwen3Moe": "GptOss"}
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL_LOSSES))
 config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
 config.add_import("transformers.utils", names=["logging"])
 config.add_post_import_block(

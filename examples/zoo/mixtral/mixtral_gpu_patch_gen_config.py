@@ -1,5 +1,7 @@
 """Mixtral by op slots: norm and rotary embedding are Llama's, experts and losses Qwen3-MoE's, and so their patches.
 
+Attention is Mistral's. Ranks may share experts and sequences, as they do Qwen3-MoE's.
+
 Where nothing is bound, the generated module runs upstream's own lines. The router, and the noise that it gets in
 training (``router_jitter_noise``), are upstream's: the noise is multiplied into the norm's output in place, which
 every implementation of ``slot_rms_norm`` allows. Parity runs without it: float64 draws other noise than float32.
@@ -10,13 +12,17 @@ every implementation of ``slot_rms_norm`` allows. Parity runs without it: float6
 from patchgen import PatchConfig
 
 from zoo.llama.llama_gpu_patch_gen_config import (
+    SEQUENCE_PARALLEL,
     llama_apply_rotary_pos_emb,
     llama_for_sequence_classification_forward,
     llama_rms_norm_forward,
 )
+from zoo.mistral.mistral_gpu_patch_gen_config import mistral_attention_forward
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
+    SEQUENCE_PARALLEL_LOSSES,
     qwen3_moe_experts_forward,
     qwen3_moe_for_causal_lm_forward,
+    qwen3_moe_model_forward,
 )
 
 # Of three of eight experts, the last one is now and then as near to the next that bfloat16 decides between them, and
@@ -29,6 +35,7 @@ config = PatchConfig(
 _NAMES = {"Llama": "Mixtral", "Qwen3Moe": "Mixtral"}
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=sorted({*SEQUENCE_PARALLEL, *SEQUENCE_PARALLEL_LOSSES}))
 config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
 config.add_import("transformers.utils", names=["logging"])
 config.add_post_import_block(
@@ -61,6 +68,18 @@ config.override_method(
     replacement=qwen3_moe_experts_forward,
     name_map=_NAMES,
     description="Op slot for the experts",
+)
+config.override_method(
+    "MixtralAttention.forward",
+    replacement=mistral_attention_forward,
+    name_map={"Mistral": "Mixtral"},
+    description="Sequence parallel attention",
+)
+config.override_method(
+    "MixtralModel.forward",
+    replacement=qwen3_moe_model_forward,
+    name_map=_NAMES,
+    description="Positions and masks of whole sequences",
 )
 config.override_method(
     "MixtralForCausalLM.forward",

@@ -32,6 +32,7 @@ from zoo.qwen3_5.qwen3_5_gpu_patch_gen_config import (
     use_kernel_func_from_hub_with_fallback,
 )
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
+    SEQUENCE_PARALLEL_LOSSES,
     qwen3_moe_experts_forward,
     qwen3_moe_for_causal_lm_forward,
 )
@@ -52,6 +53,7 @@ _NAMES_OF_QWEN3_MOE = {"Qwen3Moe": "Qwen3_5Moe"}
 config.add_import("functools", is_from_import=False)
 config.add_import("inspect", is_from_import=False)
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL_LOSSES))
 config.add_import("transformers.utils", names=["logging"])
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(

@@ -1,6 +1,9 @@
 """Qwen3-MoE by op slots: norm, MLP and rotary embedding are those of Llama, and so are their patches.
 
-Where nothing is bound, the generated module runs upstream's own lines.
+Where nothing is bound, the generated module runs upstream's own lines. Ranks may share its experts and its sequences,
+also both at once; attention is Qwen3's. What balances the experts is a loss of all tokens of a batch: ranks add up how
+often each expert is chosen and how probable it is, two numbers for each, where gathering the router logits of all
+layers would take a number for each token as well.
 
     patchgen zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config --diff
 """
@@ -12,11 +15,13 @@ from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs
 
 from zoo.llama.llama_gpu_patch_gen_config import (
+    SEQUENCE_PARALLEL,
     llama_apply_rotary_pos_emb,
     llama_for_sequence_classification_forward,
     llama_mlp_forward,
     llama_rms_norm_forward,
 )
+from zoo.qwen3.qwen3_gpu_patch_gen_config import qwen3_attention_forward
 
 # Of three of eight experts, the last one is now and then as near to the next that bfloat16 decides between them, and
 # upstream itself takes the other one than in float64. With two of four no toy batch has such a token.
@@ -27,7 +32,11 @@ config = PatchConfig(
 )
 _NAMES = {"Llama": "Qwen3Moe"}
 
+SEQUENCE_PARALLEL_LOSSES = ("reduce_loss", "sequence_parallel_load_balancing")
+"""What the patch of the causal language model calls, of ``patchgen_core.runtime.parallel``."""
+
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=sorted({*SEQUENCE_PARALLEL, *SEQUENCE_PARALLEL_LOSSES}))
 config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
 config.add_import("transformers.utils", names=["logging"])
 config.add_post_import_block(
@@ -100,10 +109,87 @@ def qwen3_moe_experts_forward(
     return final_hidden_states
 
 
+config.override_method(
+    "Qwen3MoeAttention.forward",
+    replacement=qwen3_attention_forward,
+    name_map={"Qwen3": "Qwen3Moe"},
+    description="Sequence parallel attention",
+)
+
+
+# ================================================================
+# Patch: Qwen3MoeModel.forward
+# 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+# ================================================================
+@config.override_method("Qwen3MoeModel.forward", description="Positions and masks of whole sequences")
+def qwen3_moe_model_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    use_cache: bool | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> MoeModelOutputWithPast:
+    if (input_ids is None) ^ (inputs_embeds is not None):
+        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+
+    if use_cache and past_key_values is None:
+        past_key_values = DynamicCache(config=self.config)
+
+    if inputs_embeds is None:
+        inputs_embeds = self.embed_tokens(input_ids)
+
+    # --- Patch.1 ---
+    check_position_ids(position_ids, inputs_embeds)
+    # --- Patch.1 ---
+    if position_ids is None:
+        past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
+        position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
+        position_ids = position_ids.unsqueeze(0)
+
+    mask_function = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
+    causal_mask = mask_function(
+        config=self.config,
+        # --- Patch.1 ---
+        inputs_embeds=whole_sequence_like(inputs_embeds),
+        # --- Patch.1 ---
+        attention_mask=attention_mask,
+        past_key_values=past_key_values,
+        position_ids=position_ids,
+    )
+
+    hidden_states = inputs_embeds
+    position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
+    # --- Patch.1 ---
+    position_embeddings = slice_position_embeddings(position_embeddings)
+    # --- Patch.1 ---
+
+    for decoder_layer in self.layers[: self.config.num_hidden_layers]:
+        hidden_states = decoder_layer(
+            hidden_states,
+            attention_mask=causal_mask,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            position_embeddings=position_embeddings,
+            **kwargs,
+        )
+
+    hidden_states = self.norm(hidden_states)
+
+    return MoeModelOutputWithPast(  # only diff with Mistral is the output type, we need MoE
+        last_hidden_state=hidden_states,
+        past_key_values=past_key_values,
+    )
+
+
 # ================================================================
 # Patch: Qwen3MoeForCausalLM.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # 2. load-balancing loss by its slot
+# 3. under sequence parallelism both losses are those of whole sequences
 # ================================================================
 @config.override_method("Qwen3MoeForCausalLM.forward", description="Op slots for the losses")
 def qwen3_moe_for_causal_lm_forward(
@@ -156,16 +242,30 @@ def qwen3_moe_for_causal_lm_forward(
         logits = self.lm_head(hidden_states)
         if labels is not None:
             loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+    # --- Patch.3 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.3 ---
 
     aux_loss = None
     if output_router_logits:
         # --- Patch.2 ---
         balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+        # --- Patch.3 ---
+        balance = sequence_parallel_load_balancing(balance)
+        # --- Patch.3 ---
         aux_loss = balance(
             outputs.router_logits,
             self.num_experts,
             self.num_experts_per_tok,
-            attention_mask,
+            # --- Patch.3 ---
+            kwargs.get("token_mask", attention_mask),
+            # --- Patch.3 ---
         )
         # --- Patch.2 ---
         if labels is not None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
@@ -55,17 +56,46 @@ def scatter_add_load_balancing_loss(
     backward pass, which computes their probabilities again. The arguments are those of
     :func:`eager_load_balancing_loss`.
     """
+    return _load_balancing_loss(router_logits, num_experts, top_k, attention_mask, None)
+
+
+def shared_load_balancing_loss(
+    router_logits: Sequence[Tensor],
+    num_experts: int,
+    top_k: int,
+    attention_mask: Tensor | None,
+    group: dist.ProcessGroup,
+) -> Tensor:
+    """The same loss of the tokens of all ranks of a group, each of which has the router logits of its own.
+
+    One sum over the group, of two numbers for each expert and the number of tokens, takes the place of gathering the
+    logits of every layer. Every rank gets the same value. Its gradient is that of this rank's logits, times the number
+    of ranks: FSDP takes the mean of what all ranks have.
+
+    Args:
+        attention_mask: [B, S] with B * S = T, of this rank's tokens.
+    """
+    return _load_balancing_loss(router_logits, num_experts, top_k, attention_mask, group)
+
+
+def _load_balancing_loss(
+    router_logits: Sequence[Tensor],
+    num_experts: int,
+    top_k: int,
+    attention_mask: Tensor | None,
+    group: dist.ProcessGroup | None,
+) -> Tensor:
     _check(router_logits, num_experts)
     device = router_logits[0].device
     layers = [logits.to(device) for logits in router_logits]
     mask = _token_weights(attention_mask, device)
-    loss: Tensor = _LoadBalancing.apply(mask, top_k, *layers)  # type: ignore[no-untyped-call]
+    loss: Tensor = _LoadBalancing.apply(mask, top_k, group, *layers)  # type: ignore[no-untyped-call]
     return loss
 
 
 class _LoadBalancing(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, mask: Tensor | None, top_k: int, *layers: Tensor) -> Tensor:
+    def forward(ctx: Any, mask: Tensor | None, top_k: int, group: dist.ProcessGroup | None, *layers: Tensor) -> Tensor:
         experts = layers[0].shape[1]
         counts = widen(layers[0].new_zeros(experts))
         probability, total = torch.zeros_like(counts), counts.new_zeros(())
@@ -76,7 +106,12 @@ class _LoadBalancing(torch.autograd.Function):
             counts = counts.scatter_add(0, chosen, weight.repeat_interleave(top_k, output_size=chosen.numel()))
             probability = probability + _column_sums(routing, mask)
             total = total + weight.sum()
-        ctx.save_for_backward(mask, counts * (experts / total**2), *layers)
+        ranks = 1
+        if group is not None:
+            ranks = group.size()
+            dist.all_reduce(sums := torch.cat((counts, probability, total[None])), group=group)
+            counts, probability, total = sums[:experts], sums[experts:-1], sums[-1]
+        ctx.save_for_backward(mask, counts * (ranks * experts / total**2), *layers)
         return torch.sum((counts / total) * (probability / total)) * experts
 
     @staticmethod
@@ -84,7 +119,7 @@ class _LoadBalancing(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         mask, slope, *layers = ctx.saved_tensors
         slope = slope * grads[0]
-        return None, None, *(_gradient(logits, slope, mask) for logits in layers)
+        return None, None, None, *(_gradient(logits, slope, mask) for logits in layers)
 
 
 def _column_sums(routing: Tensor, mask: Tensor | None) -> Tensor:

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
         slice_position_embeddings,
         whole_sequence_like,
     )
-    from patchgen_core.runtime.parallel.reduction import clip_gradients, gather_router_logits, reduce_loss
+    from patchgen_core.runtime.parallel.reduction import (
+        clip_gradients,
+        gather_router_logits,
+        reduce_loss,
+        sequence_parallel_load_balancing,
+    )
     from patchgen_core.runtime.parallel.sequence import (
         gather_heads_scatter_seq,
         gather_outputs,
@@ -60,6 +65,7 @@ __all__ = [
     "save_training_state",
     "select_features",
     "sequence_parallel_attention",
+    "sequence_parallel_load_balancing",
     "slice_batch",
     "slice_input_tensor",
     "slice_position_embeddings",
@@ -90,6 +96,7 @@ _HOMES = {
     "save_training_state": "training_state",
     "select_features": "towers",
     "sequence_parallel_attention": "attention",
+    "sequence_parallel_load_balancing": "reduction",
     "slice_batch": "batches",
     "slice_input_tensor": "sequence",
     "slice_position_embeddings": "positions",

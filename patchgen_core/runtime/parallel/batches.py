@@ -22,7 +22,8 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
     ``input_ids`` and ``inputs_embeds`` are padded to a multiple of the ranks and sliced. ``labels`` are shifted first,
     since the last token of a slice predicts the first of the next one, and come as ``labels`` and ``shift_labels``.
     ``position_ids`` stay whole, and are made where there are none; so do ``attention_mask``, ``cu_seq_lens_q`` and
-    ``cu_seq_lens_k``, which get the padding as a sequence of its own. All else stays as it is.
+    ``cu_seq_lens_k``, which get the padding as a sequence of its own. All else stays as it is. Where there is padding
+    and no attention mask, labels come with ``token_mask``, [B, S / sp]: 0 where this rank's slice has padding.
     """
     if not get_parallel_state().sp_enabled:
         return dict(batch)
@@ -45,6 +46,8 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
             result[name] = max(batch[name], padding)
     if labels is not None:
         result["labels"] = result["shift_labels"] = slice_input_tensor(labels, 1, padding_value=ignore_index)
+        if padding and batch.get("attention_mask") is None:
+            result["token_mask"] = slice_input_tensor(torch.ones_like(labels), 1)
     return result
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -10,9 +11,12 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import get_total_norm
 
+from patchgen_core.ops.kernels.moe_losses import shared_load_balancing_loss
 from patchgen_core.runtime.parallel.collectives import gather_dimension
-from patchgen_core.runtime.parallel.sequence import sp_group_of
+from patchgen_core.runtime.parallel.sequence import slice_input_tensor, sp_group_of
 from patchgen_core.runtime.parallel.state import get_parallel_state
+
+LoadBalancingLoss = Callable[[Sequence[Tensor], int, int, "Tensor | None"], Tensor]
 
 
 def reduce_loss(
@@ -65,6 +69,38 @@ def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float = float("
         total = square.sqrt()
     torch._foreach_mul_(parts, (max_norm / (total + 1e-6)).clamp(max=1.0))
     return total
+
+
+def sequence_parallel_load_balancing(loss: LoadBalancingLoss) -> LoadBalancingLoss:
+    """A load-balancing loss of whole sequences, given the router logits of this rank's slices.
+
+    ::
+
+        balance = sequence_parallel_load_balancing(load_balancing_loss_func)
+        mask = kwargs.get("token_mask", attention_mask)
+        aux_loss = balance(outputs.router_logits, self.num_experts, self.num_experts_per_tok, mask)
+
+    The loss is no mean over tokens: how often each expert is chosen and how probable it is are summed over all slices
+    first, and only these sums are exchanged. Whatever ``loss`` is, it is computed as
+    :func:`~patchgen_core.ops.kernels.moe_losses.scatter_add_load_balancing_loss` does, over the ranks.
+
+    The mask is that of whole sequences, [B, S], or of this rank's slice, as :func:`slice_batch` makes ``token_mask``.
+    Without one, padding counts as tokens do.
+    """
+    group = sp_group_of(None)
+    return loss if group is None else partial(_balance_slices, group)
+
+
+def _balance_slices(
+    group: dist.ProcessGroup,
+    router_logits: Sequence[Tensor],
+    num_experts: int,
+    top_k: int,
+    attention_mask: Tensor | None = None,
+) -> Tensor:
+    if attention_mask is not None and router_logits and attention_mask.numel() != router_logits[0].shape[0]:
+        attention_mask = slice_input_tensor(attention_mask, 1, padding=False, group=group)
+    return shared_load_balancing_loss(router_logits, num_experts, top_k, attention_mask, group)
 
 
 def gather_router_logits(

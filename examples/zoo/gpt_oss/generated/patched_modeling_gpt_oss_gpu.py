@@ -26,7 +26,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of GptOssRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of GptOssAttention
 #
-#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=de2b02e3c188 output=306578d0c45a
+#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=cc6ed037bbbb output=d22bfdbff9be
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gpt_oss/modular_gpt_oss.py.
@@ -51,6 +51,7 @@ from collections.abc import Callable
 
 import torch
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import reduce_loss, sequence_parallel_load_balancing
 from torch import nn
 from torch.nn import functional as F
 from transformers import initialization as init
@@ -675,6 +676,7 @@ class GptOssForCausalLM(GptOssPreTrainedModel, GenerationMixin):
     # Patch: GptOssForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
     # 2. load-balancing loss by its slot
+    # 3. under sequence parallelism both losses are those of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -728,16 +730,30 @@ class GptOssForCausalLM(GptOssPreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+        # --- Patch.3 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
             # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+            # --- Patch.3 ---
+            balance = sequence_parallel_load_balancing(balance)
+            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                attention_mask,
+                # --- Patch.3 ---
+                kwargs.get("token_mask", attention_mask),
+                # --- Patch.3 ---
             )
             # --- Patch.2 ---
             if labels is not None:

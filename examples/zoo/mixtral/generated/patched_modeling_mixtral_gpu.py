@@ -13,6 +13,10 @@
 #        Op slot for RMSNorm
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: MixtralAttention.forward
+#        Sequence parallel attention
+#    - method_override: MixtralModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: MixtralForCausalLM.forward
 #        Op slots for the losses
 #    - method_override: MixtralForCausalLM.get_parallel_plan (added)
@@ -25,7 +29,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of MixtralRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of MixtralAttention
 #
-#  Fingerprint: format=1 upstream=8632c185d149 config=f01db6f16bcb output=7d47a7933e24
+#  Fingerprint: format=1 upstream=8632c185d149 config=323a55156942 output=9439d4c2df97
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/mixtral/modular_mixtral.py.
@@ -57,6 +61,14 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    sequence_parallel_load_balancing,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -343,6 +355,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] MixtralAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class MixtralAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -360,6 +377,10 @@ class MixtralAttention(nn.Module):
         self.v_proj = nn.Linear(config.hidden_size, config.num_key_value_heads * self.head_dim, bias=False)
         self.o_proj = nn.Linear(config.num_attention_heads * self.head_dim, config.hidden_size, bias=False)
 
+    # ================================================================
+    # Patch: MixtralAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -384,6 +405,9 @@ class MixtralAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -470,6 +494,11 @@ class MixtralPreTrainedModel(PreTrainedModel):
             init.normal_(module.weight, mean=0.0, std=std)
 
 
+# ======================================================================
+# [MODIFIED CLASS] MixtralModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class MixtralModel(MixtralPreTrainedModel):
     def __init__(self, config: MixtralConfig):
@@ -488,6 +517,10 @@ class MixtralModel(MixtralPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: MixtralModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -510,6 +543,9 @@ class MixtralModel(MixtralPreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -518,7 +554,9 @@ class MixtralModel(MixtralPreTrainedModel):
         mask_function = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
         causal_mask = mask_function(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -526,6 +564,9 @@ class MixtralModel(MixtralPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -648,6 +689,7 @@ class MixtralForCausalLM(MixtralPreTrainedModel, GenerationMixin):
     # Patch: MixtralForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
     # 2. load-balancing loss by its slot
+    # 3. under sequence parallelism both losses are those of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -701,16 +743,30 @@ class MixtralForCausalLM(MixtralPreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+        # --- Patch.3 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
             # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+            # --- Patch.3 ---
+            balance = sequence_parallel_load_balancing(balance)
+            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                attention_mask,
+                # --- Patch.3 ---
+                kwargs.get("token_mask", attention_mask),
+                # --- Patch.3 ---
             )
             # --- Patch.2 ---
             if labels is not None:

@@ -55,7 +55,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5MoeRMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5MoeGatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=11babdd89954 config=70fb43dd45fb output=ef516687f463
+#  Fingerprint: format=1 upstream=11babdd89954 config=657c7510f383 output=8425afdb12c5
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5_moe/modular_qwen3_5_moe.py.
@@ -85,6 +85,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import reduce_loss, sequence_parallel_load_balancing
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -2191,6 +2192,7 @@ class Qwen3_5MoeForCausalLM(Qwen3_5MoePreTrainedModel, GenerationMixin):
     # Patch: Qwen3_5MoeForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
     # 2. load-balancing loss by its slot
+    # 3. under sequence parallelism both losses are those of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -2244,16 +2246,30 @@ class Qwen3_5MoeForCausalLM(Qwen3_5MoePreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+        # --- Patch.3 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
             # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+            # --- Patch.3 ---
+            balance = sequence_parallel_load_balancing(balance)
+            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                attention_mask,
+                # --- Patch.3 ---
+                kwargs.get("token_mask", attention_mask),
+                # --- Patch.3 ---
             )
             # --- Patch.2 ---
             if labels is not None:

@@ -9,12 +9,16 @@
 #  Patches applied:
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Qwen3MoeAttention.forward
+#        Sequence parallel attention
 #    - method_override: Qwen3MoeMLP.forward
 #        Op slot for SwiGLU
 #    - method_override: Qwen3MoeExperts.forward
 #        Op slot for the experts
 #    - method_override: Qwen3MoeRMSNorm.forward
 #        Op slot for RMSNorm
+#    - method_override: Qwen3MoeModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen3MoeForCausalLM.forward
 #        Op slots for the losses
 #    - method_override: Qwen3MoeForCausalLM.get_parallel_plan (added)
@@ -27,7 +31,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3MoeRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3MoeAttention
 #
-#  Fingerprint: format=1 upstream=41f7d2f05049 config=95aa5761fe29 output=0e141c58b50a
+#  Fingerprint: format=1 upstream=41f7d2f05049 config=b5ca7c6eca39 output=62d2f36af222
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_moe/modular_qwen3_moe.py.
@@ -54,6 +58,14 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    sequence_parallel_load_balancing,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -170,6 +182,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3MoeAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen3MoeAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -199,6 +216,10 @@ class Qwen3MoeAttention(nn.Module):
         self.k_norm = Qwen3MoeRMSNorm(self.head_dim, eps=config.rms_norm_eps)  # thus post q_norm does not need reshape
         self.sliding_window = getattr(config, "sliding_window", None)
 
+    # ================================================================
+    # Patch: Qwen3MoeAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -223,6 +244,9 @@ class Qwen3MoeAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -517,6 +541,11 @@ class Qwen3MoeRotaryEmbedding(nn.Module):
         return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3MoeModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class Qwen3MoeModel(Qwen3MoePreTrainedModel):
     def __init__(self, config: Qwen3MoeConfig):
@@ -535,6 +564,10 @@ class Qwen3MoeModel(Qwen3MoePreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3MoeModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -557,6 +590,9 @@ class Qwen3MoeModel(Qwen3MoePreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -565,7 +601,9 @@ class Qwen3MoeModel(Qwen3MoePreTrainedModel):
         mask_function = create_causal_mask if self.config.sliding_window is None else create_sliding_window_causal_mask
         causal_mask = mask_function(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -573,6 +611,9 @@ class Qwen3MoeModel(Qwen3MoePreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -695,6 +736,7 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
     # Patch: Qwen3MoeForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
     # 2. load-balancing loss by its slot
+    # 3. under sequence parallelism both losses are those of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -748,16 +790,30 @@ class Qwen3MoeForCausalLM(Qwen3MoePreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+        # --- Patch.3 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
             # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+            # --- Patch.3 ---
+            balance = sequence_parallel_load_balancing(balance)
+            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                attention_mask,
+                # --- Patch.3 ---
+                kwargs.get("token_mask", attention_mask),
+                # --- Patch.3 ---
             )
             # --- Patch.2 ---
             if labels is not None:
