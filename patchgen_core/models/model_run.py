@@ -116,7 +116,7 @@ def _recorded(
         if layers:
             stack.enter_context(keep_layers(model, run))
         if recorder is not None:
-            stack.enter_context(_track_active_modules(model, active))
+            stack.enter_context(track_active_modules(model, active))
             stack.enter_context(recorder.recording(active))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
         yield embedded
@@ -199,8 +199,8 @@ def _substitute_loss(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 
 @contextmanager
-def _track_active_modules(model: PreTrainedModel, active: list[str]) -> Iterator[None]:
-    """Know which modules are at it."""
+def track_active_modules(model: PreTrainedModel, active: list[str]) -> Iterator[None]:
+    """Have in ``active`` the paths of the modules that are running, innermost last."""
     paths = {module: path for path, module in model.named_modules()}
 
     def enter(module: nn.Module, _: Any) -> None:

@@ -12,13 +12,15 @@ _IMPORT = ("from patchgen_core.ops import OpSlot\n", f"from patchgen_core.ops im
 
 @dataclass(frozen=True)
 class Defect:
-    """A change of a generated module, and what its red run must tell: ``told`` are parts of the message."""
+    """A change of a generated module, and what its red run must tell: ``told`` are parts of the message, and
+    ``patch`` is named with the place of its declaration, unless it is empty: ranks may fail where no patch runs."""
 
     model: str
     mesh: str
     old: str
     new: str
     told: tuple[str, ...]
+    patch: str
     time_limit: float = 60.0
 
     @property
@@ -58,7 +60,7 @@ def _ulysses(inside: tuple[int, int], outside: tuple[int, int]) -> str:
 """
 
 
-OWN_EXCHANGES = Defect("llama", "sp2", _WRAP, _ulysses((2, 1), (2, 1)), ())
+OWN_EXCHANGES = Defect("llama", "sp2", _WRAP, _ulysses((2, 1), (2, 1)), (), "LlamaAttention.forward")
 """No defect: what the two with swapped dimensions are meant to be."""
 SEQUENCES = {
     "dimensions swapped on the way back": Defect(
@@ -67,6 +69,7 @@ SEQUENCES = {
         _WRAP,
         _ulysses((2, 1), (1, 2)),
         ("fails: RuntimeError: mat1 and mat2 shapes cannot be multiplied",),
+        "LlamaAttention.forward",
     ),
     "dimensions swapped on the way there": Defect(
         "llama",
@@ -74,6 +77,7 @@ SEQUENCES = {
         _WRAP,
         _ulysses((1, 2), (2, 1)),
         ("heads in dimension 2 of a tensor of shape (2, 6, 5, 40) do not divide",),
+        "LlamaAttention.forward",
     ),
     "attention over slices": Defect(
         "llama",
@@ -84,6 +88,7 @@ SEQUENCES = {
             "LlamaForCausalLM cannot split sequences: LlamaAttention ('model.layers.0.self_attn') exchanges nothing",
             "in check_attention",
         ),
+        "LlamaAttention.forward",
     ),
     "attention over slices on one rank": Defect(
         "llama",
@@ -91,6 +96,7 @@ SEQUENCES = {
         _WRAP,
         f"        if get_parallel_state().sp_rank == 0:\n    {_WRAP}",
         ("rank 1 fails: RuntimeError: The size of tensor a (5)", "in eager_attention_forward"),
+        "LlamaAttention.forward",
         8,
     ),
     "heads in another order": Defect(
@@ -99,6 +105,7 @@ SEQUENCES = {
         _OUT,
         f"{_IN_SP}            attn_output = attn_output.flip(2)\n{_OUT}",
         ("The first output that differs is that of 'model.layers.0.self_attn.o_proj' (Linear), right after",),
+        "LlamaAttention.forward",
     ),
     "keys without gradients": Defect(
         "llama",
@@ -109,6 +116,7 @@ SEQUENCES = {
             "there is no gradient of model.layers.0.self_attn.k_proj.weight",
             "by the output of 'model.layers.1.self_attn.k_proj' (Linear)",
         ),
+        "LlamaAttention.forward",
     ),
     "positions of the slice": Defect(
         "llama",
@@ -119,12 +127,23 @@ SEQUENCES = {
             "logits of 'padded' on rank 1,",
             "The first output that differs is that of 'model.layers.0.self_attn.o_proj' (Linear)",
         ),
+        "LlamaModel.forward",
     ),
     "position embeddings of the whole": Defect(
-        "llama", "sp2", _SLICE, "", ("fails: RuntimeError: The size of tensor a (5)", "in apply_rotary_pos_emb")
+        "llama",
+        "sp2",
+        _SLICE,
+        "",
+        ("fails: RuntimeError: The size of tensor a (5)", "in apply_rotary_pos_emb"),
+        "LlamaModel.forward",
     ),
     "mask of the slice": Defect(
-        "llama", "sp2", _MASK, "            inputs_embeds=inputs_embeds,\n", ("fails: RuntimeError:", "in _attend")
+        "llama",
+        "sp2",
+        _MASK,
+        "            inputs_embeds=inputs_embeds,\n",
+        ("fails: RuntimeError:", "in _attend"),
+        "LlamaModel.forward",
     ),
     "no mask": Defect(
         "llama",
@@ -135,6 +154,7 @@ SEQUENCES = {
             "logits of 'packed' on rank",
             "The first output that differs is that of 'model.layers.0.self_attn.o_proj' (Linear)",
         ),
+        "LlamaModel.forward",
     ),
     "loss of the slice": Defect(
         "llama",
@@ -146,6 +166,7 @@ SEQUENCES = {
             "0.5 x (1 / sp_size or the number of ranks) what one process has: gradient of",
             "The first output that differs is that of the model itself",
         ),
+        "LlamaForCausalLM.forward",
     ),
     "loss reduced twice": Defect(
         "llama",
@@ -156,6 +177,7 @@ SEQUENCES = {
             "2 x (sp_size or the number of ranks) what one process has: loss of 'packed' on rank 0",
             "The first output that differs is that of the model itself",
         ),
+        "LlamaForCausalLM.forward",
     ),
     "mean of the ranks' means": Defect(
         "llama",
@@ -167,6 +189,7 @@ SEQUENCES = {
         '                    kwargs["num_items_in_batch"] = items\n'
         "                    loss = loss * (labels.numel() / 2 / items)\n",
         ("loss of 'padded' on rank 0", "right after 'lm_head', where both agree"),
+        "LlamaForCausalLM.forward",
     ),
     "labels shifted in the slice": Defect(
         "llama",
@@ -174,6 +197,7 @@ SEQUENCES = {
         _LOSS,
         f'                kwargs.pop("shift_labels", None)\n{_LOSS}',
         ("loss of 'packed' on rank 0", "right after 'lm_head', where both agree"),
+        "LlamaForCausalLM.forward",
     ),
     "padding learned": Defect(
         "llama",
@@ -182,6 +206,7 @@ SEQUENCES = {
         "                if get_parallel_state().sp_enabled:\n"
         '                    kwargs["shift_labels"] = labels.masked_fill(labels == -100, 0)\n' + _LOSS,
         ("loss of 'padded' on rank 0", "right after 'lm_head', where both agree"),
+        "LlamaForCausalLM.forward",
     ),
 }
 
@@ -207,6 +232,7 @@ EXPERTS = {
         _GATE_UP,
         _scaled_gradient("get_parallel_state().ep_size"),
         (f"2 x (dp_size or ep_size or the number of ranks) {_GATE_UP_GRADIENT}",),
+        "Qwen3MoeExperts.forward",
     ),
     "gradients of experts divided by ep_size": Defect(
         "qwen3_moe",
@@ -214,6 +240,7 @@ EXPERTS = {
         _GATE_UP,
         _scaled_gradient("(1 / get_parallel_state().ep_size)"),
         (f"0.5 x (1 / dp_size or ep_size or the number of ranks) {_GATE_UP_GRADIENT}",),
+        "Qwen3MoeExperts.forward",
     ),
     "experts in the order of other ranks": Defect(
         "qwen3_moe",
@@ -221,6 +248,7 @@ EXPERTS = {
         _EXPERTS,
         f"{_IN_EP}selected_experts = (selected_experts + 4) % 8\n{_EXPERTS}",
         ("The first output that differs is that of 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
+        "Qwen3MoeExperts.forward",
     ),
     "indices of the rank's own experts": Defect(
         "qwen3_moe",
@@ -228,6 +256,7 @@ EXPERTS = {
         _EXPERTS,
         f"{_IN_EP}selected_experts = selected_experts % 4\n{_EXPERTS}",
         ("The first output that differs is that of 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
+        "Qwen3MoeExperts.forward",
     ),
     "tokens of other ranks' experts dropped": Defect(
         "qwen3_moe",
@@ -236,6 +265,7 @@ EXPERTS = {
         f"{_IN_EP}is_own = selected_experts // 4 == get_parallel_state().ep_rank\n"
         f"            routing_weights = routing_weights * is_own\n{_EXPERTS}",
         ("The first output that differs is that of 'model.layers.1.mlp.experts' (Qwen3MoeExperts)",),
+        "Qwen3MoeExperts.forward",
     ),
     "outputs of experts added up twice": Defect(
         "qwen3_moe",
@@ -243,6 +273,7 @@ EXPERTS = {
         _EXPERTS,
         f"{_EXPERTS}{_IN_EP}final_hidden_states = final_hidden_states * get_parallel_state().ep_size\n",
         ("The first output that differs is that of 'model.layers.1.mlp' (Qwen3MoeSparseMoeBlock)",),
+        "Qwen3MoeExperts.forward",
     ),
     "router without gradients": Defect(
         "qwen3_moe",
@@ -250,6 +281,63 @@ EXPERTS = {
         _EXPERTS,
         f"{_IN_EP}routing_weights = routing_weights.detach()\n{_EXPERTS}",
         ("gradient of model.layers.1.mlp.gate.weight",),
+        "Qwen3MoeExperts.forward",
+    ),
+}
+
+_BALANCE = "            balance = sequence_parallel_load_balancing(balance)\n"
+_TOKEN_MASK = 'kwargs.get("token_mask", attention_mask)'
+_ADD = "            if labels is not None:\n                loss += self.router_aux_loss_coef"
+_HEAD = "Qwen3MoeForCausalLM.forward"
+_ACROSS = """        group = get_parallel_state().ep_group
+        from patchgen_core.runtime.parallel import gather_heads_scatter_seq, gather_seq_scatter_heads
+
+        inner = attention_interface
+
+        def attention_interface(module, *states, **kwargs):
+            *qkv, mask = states
+            output, weights = inner(
+                module, *(gather_seq_scatter_heads(x, 2, 1, group=group) for x in qkv), mask, **kwargs
+            )
+            return gather_heads_scatter_seq(output, 2, 1, group), weights
+"""
+BALANCE = {
+    "balance of the slice": Defect(
+        "qwen3_moe",
+        "sp2",
+        _BALANCE,
+        "            if get_parallel_state().sp_enabled and attention_mask is not None:\n"
+        "                attention_mask = attention_mask.chunk(2, 1)[get_parallel_state().sp_rank]\n",
+        ("loss of 'packed' on rank", "The first output that differs is that of the model itself"),
+        _HEAD,
+    ),
+    "padding balanced": Defect(
+        "qwen3_moe",
+        "sp2",
+        _TOKEN_MASK,
+        "attention_mask",
+        ("loss of 'packed' on rank 0", "right after 'lm_head', where both agree"),
+        _HEAD,
+    ),
+    "balance that only its own rank learns from": Defect(
+        "qwen3_moe",
+        "sp2",
+        _ADD,
+        "            share = aux_loss / get_parallel_state().sp_size\n"
+        f"            aux_loss = aux_loss.detach() + (share - share.detach())\n{_ADD}",
+        ("gradient of model.layers.1.mlp.gate.weight",),
+        _HEAD,
+    ),
+    "gradients of experts times ep_size, with sequences split": Defect(
+        "qwen3_moe",
+        "ep2xsp2",
+        _GATE_UP,
+        _scaled_gradient("get_parallel_state().ep_size"),
+        (f"2 x (dp_size or sp_size or ep_size) {_GATE_UP_GRADIENT}",),
+        "Qwen3MoeExperts.forward",
+    ),
+    "sequences exchanged between ranks of experts": Defect(
+        "qwen3_moe", "ep2xsp2", _WRAP, _ACROSS, ("Qwen3MoeForCausalLM",), "Qwen3MoeAttention.forward", 20
     ),
 }
 
@@ -260,7 +348,13 @@ _RETURN = _DOWN + "        return down_proj\n"
 _IN_DP = "        if get_parallel_state().fsdp_enabled:\n            "
 PARAMETERS = {
     "tower only where there are pictures": Defect(
-        "qwen2_vl", "fsdp2", _NEEDS, "    return False\n", ("Qwen2VLForConditionalGeneration", "on 2 ranks"), 10
+        "qwen2_vl",
+        "fsdp2",
+        _NEEDS,
+        "    return False\n",
+        ("Qwen2VLForConditionalGeneration", "on 2 ranks"),
+        "Qwen2VLModel.forward",
+        10,
     ),
     "dummy forward that counts": Defect(
         "qwen2_vl",
@@ -268,6 +362,7 @@ PARAMETERS = {
         _DUMMY,
         _DUMMY.replace("0.0", "1.0"),
         ("logits of 'packed' on rank 1", "The first output that differs is that of"),
+        "Qwen2VisionTransformerPretrainedModel.dummy_forward",
     ),
     "dummy forward without gradients": Defect(
         "qwen2_vl",
@@ -275,6 +370,7 @@ PARAMETERS = {
         _DUMMY,
         _DUMMY.replace(".sum()", ".sum().detach()"),
         ("Qwen2VLForConditionalGeneration", "on 2 ranks"),
+        "",
         10,
     ),
     "loss times dp_size": Defect(
@@ -286,6 +382,7 @@ PARAMETERS = {
             "2 x (dp_size or the number of ranks) what one process has: loss of",
             "The first output that differs is that of the model itself",
         ),
+        "LlamaForCausalLM.forward",
     ),
     "loss added up over all ranks": Defect(
         "llama",
@@ -294,6 +391,7 @@ PARAMETERS = {
         _REDUCE + "            if get_parallel_state().fsdp_enabled:\n"
         "                torch.distributed.all_reduce(loss.data)\n",
         ("loss of 'p", "right after 'lm_head', where both agree"),
+        "LlamaForCausalLM.forward",
     ),
     "something kept from one run to the next": Defect(
         "llama",
@@ -306,6 +404,7 @@ PARAMETERS = {
             "the same batches twice give other bits on rank 0: loss of 'padded'",
             "The first output that differs is that of 'model.layers.0.mlp' (LlamaMLP)",
         ),
+        "LlamaMLP.forward",
     ),
     "layer left out on one rank": Defect(
         "llama",
@@ -313,25 +412,7 @@ PARAMETERS = {
         _RETURN,
         f"        if get_parallel_state().dp_rank == 1:\n            return x * 1.0\n{_RETURN}",
         ("LlamaForCausalLM", "on 2 ranks"),
+        "",
         10,
     ),
 }
-
-_NAMES = "check_position_ids, reduce_loss, sequence_parallel_attention, slice_position_embeddings, whole_sequence_like"
-_MOE_LOSS = "                loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)\n"
-_INTERFACE = "            self.config._attn_implementation, eager_attention_forward\n        )\n"
-_ITEMS = 'num_items_in_batch=kwargs.get("num_items_in_batch")'
-MOE_SEQUENCES: tuple[Change, ...] = (
-    (_IMPORT[0], f"{_IMPORT[0]}from patchgen_core.runtime.parallel import {_NAMES}\n"),
-    (_INTERFACE, _INTERFACE + _WRAP),
-    (
-        "            inputs_embeds=inputs_embeds,\n            attention_mask=attention_mask,\n"
-        "            past_key_values=past_key_values,\n            position_ids=position_ids,\n        )\n",
-        f"{_MASK}            attention_mask=attention_mask,\n"
-        "            past_key_values=past_key_values,\n            position_ids=position_ids,\n        )\n",
-    ),
-    (_ROTARY, _ROTARY + _SLICE),
-    (_MOE_LOSS, f"{_MOE_LOSS}                loss = reduce_loss(loss, labels, {_ITEMS})\n"),
-    ("        aux_loss = None\n        if output_router_logits:\n", "        aux_loss = None\n        if False:\n"),
-)
-"""What makes Qwen3-MoE split sequences, without the loss that balances experts."""

@@ -1,33 +1,55 @@
-"""Generated modules of the zoo with a change, trained on ranks and compared, in this process."""
+"""Generated modules of the zoo with a change, as one of its patches may make it, trained on ranks in this process."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from patchgen_core.build.artifacts import make_artifacts
+from patchgen_core.build.results import Artifact
+from patchgen_core.build.selection import Selection
 from patchgen_core.checks.model_process.request import ModelRequest
+from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.sharded.comparison import check_request
 from patchgen_core.checks.sharded.request import ShardedRequest
 from patchgen_core.errors import Location
 from patchgen_core.project.meshes import find_mesh
 from patchgen_core.project.sharded_settings import ShardedSettings
+from patchgen_core.project.table import load_project
 
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / "examples/zoo"
-CONFIG = Location("acme_gpu_patch_gen_config.py", 7)
 _COUNT = itertools.count()
 
 Change = tuple[str, str]
 
 
+@functools.cache
+def make_artifact(model: str) -> Artifact:
+    """What the zoo's config for GPUs makes."""
+    config = ZOO / model / f"{model}_gpu_patch_gen_config.py"
+    (outcome,) = make_artifacts(Selection(load_project(ROOT), [config], with_diffs=True))
+    assert outcome.artifact is not None, outcome.problems
+    return outcome.artifact
+
+
+def place_of(model: str, target: str) -> Location:
+    """Where the config of a model declares the patch of a target."""
+    (place,) = (p.patch.location for p in make_artifact(model).plan.patches if p.patch.target == target)
+    assert place is not None
+    return place
+
+
 def compare(model: str, mesh: str, *changes: Change, time_limit: float = 120.0, **toy_config: Any) -> CheckResult:
     """What the check says of a model of the zoo whose generated text is changed: what stands there once, and what
     stands there instead. ``toy_config`` has fields of its configuration that are others."""
-    path = ZOO / model / "generated" / f"patched_modeling_{model}_gpu.py"
-    text = path.read_text(encoding="utf-8")
+    artifact = make_artifact(model)
+    path, text = artifact.path, artifact.text
     for old, new in changes:
         assert text.count(old) == 1, (text.count(old), old)
         text = text.replace(old, new)
@@ -41,7 +63,8 @@ def compare(model: str, mesh: str, *changes: Change, time_limit: float = 120.0, 
         upstream=f"transformers.models.{model}.modeling_{model}",
         text=text if changes else None,
         mesh=find_mesh(mesh),
-        declared=CONFIG,
+        declared=artifact.plan.config.location,
+        patches=patched_code(replace(artifact, text=text), text),
         plan=own_plan,
         toy_config=toy_config or None,
         settings=ShardedSettings(time_limit=time_limit),
@@ -50,6 +73,6 @@ def compare(model: str, mesh: str, *changes: Change, time_limit: float = 120.0, 
 
 
 def problem_of(result: CheckResult) -> str:
-    """The problems of a red result, at the config."""
+    """The problems of a red result, with their places."""
     assert result.status == "failed", result
-    return "\n".join(f"{problem.message}\n{problem.hint}\n{problem.excerpt}" for problem in result.errors)
+    return "\n".join(map(str, result.errors))

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sharded.defects import EXPERTS, MOE_SEQUENCES, OWN_EXCHANGES, PARAMETERS, SEQUENCES, Defect
-from tests.sharded.sharded_runs import compare, problem_of
+from tests.sharded.defects import BALANCE, EXPERTS, OWN_EXCHANGES, PARAMETERS, SEQUENCES, Defect
+from tests.sharded.sharded_runs import compare, place_of, problem_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
-DEFECTS = SEQUENCES | EXPERTS | PARAMETERS
+DEFECTS = SEQUENCES | EXPERTS | BALANCE | PARAMETERS
 
 
 @pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
 def test_a_defect_is_red_and_its_place_is_told(defect: Defect) -> None:
     problem = problem_of(compare(defect.model, defect.mesh, *defect.changes, time_limit=defect.time_limit))
-    assert [part for part in defect.told if part not in problem] == [], problem
+    places = [f"{place_of(defect.model, defect.patch)}", defect.patch] if defect.patch else []
+    assert [part for part in (*defect.told, *places) if part not in problem] == [], problem
 
 
 def test_exchanges_of_ones_own_are_green() -> None:
     defect = OWN_EXCHANGES
     assert compare(defect.model, defect.mesh, *defect.changes).status == "clean"
-
-
-def test_experts_and_sequences_are_split_over_the_same_ranks() -> None:
-    """Without the loss that balances experts, which is one of all tokens of a batch."""
-    assert compare("qwen3_moe", "ep2xsp2", *MOE_SEQUENCES, router_aux_loss_coef=0.0).status == "clean"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sharded.sharded_runs import compare, problem_of
+from tests.sharded.sharded_runs import compare, place_of, problem_of
 
 pytestmark = pytest.mark.torch
 
@@ -23,10 +23,13 @@ IMPORT = "        import torch.distributed as dist\n"
 
 def test_what_only_one_rank_computes_otherwise_is_told_with_rank_tensor_and_module() -> None:
     skew = "return down_proj * (1.5 if dist.is_initialized() and dist.get_rank() else 1)"
-    problem = problem_of(compare("llama", "fsdp2", (MLP, IMPORT + MLP.replace("return down_proj", skew))))
+    result = compare("llama", "fsdp2", (MLP, IMPORT + MLP.replace("return down_proj", skew)))
+    problem = problem_of(result)
     assert "LlamaForCausalLM on fsdp2 parts from one process: logits of 'packed' on rank 1, relative error" in problem
     assert "The first output that differs is that of 'model.layers.0.mlp' (LlamaMLP)" in problem
     assert "right after 'model.layers.0.mlp.down_proj', where both agree, batch 'packed'." in problem
+    assert "in 'model.layers.0.mlp' (LlamaMLP): look at the patch of 'LlamaMLP.forward'" in problem
+    assert result.errors[0].location == place_of("llama", "LlamaMLP.forward")
 
 
 def test_ranks_that_hang_are_told_with_the_collective_and_the_line_of_each() -> None:
@@ -38,6 +41,7 @@ def test_ranks_that_hang_are_told_with_the_collective_and_the_line_of_each() -> 
     assert problem.message == "training LlamaForCausalLM on 2 ranks takes over 6 s"
     assert "rank 0 is in barrier, " in problem.excerpt
     assert "in forward" in problem.excerpt
+    assert problem.location == place_of("llama", "LlamaMLP.forward")
 
 
 def test_a_rank_that_raises_is_told() -> None:
@@ -45,5 +49,6 @@ def test_a_rank_that_raises_is_told() -> None:
     result = compare("llama", "fsdp2", (MLP, IMPORT + raising + MLP))
     (problem,) = result.errors
     assert problem.message == "LlamaForCausalLM cannot be trained on 2 ranks: rank 1 fails: ValueError: no more"
-    assert problem.location is not None
-    assert "changed_" in problem.location.file
+    assert problem.location == place_of("llama", "LlamaMLP.forward")
+    assert "The patch of 'LlamaMLP.forward' was running, " in problem.hint
+    assert "changed_" in problem.hint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.tolerances import Limit
 from patchgen_core.checks.result import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
-from patchgen_core.errors import Problem, install_hint
+from patchgen_core.errors import Problem, Snippet, install_hint
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
@@ -78,7 +78,8 @@ def explain_failure(
         return Problem(message, request.declared, hint, excerpt_at(request.declared)), [_tensors(failure)]
     runs = ComparedRuns(failure.patched, failure.eager, failure.reference, failure.allowed.multiple)
     divergence = find_divergence(runs, failure.differences)
-    slot_checks = _slot_checks(request.path)
+    text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
+    slot_checks = find_slot_checks(text)
     suspects = find_suspects(divergence, request.patches, executions, slot_checks)
     first = suspects[0] if suspects else None
     place = suspected_module(divergence, executions[first.target] if first else None)
@@ -88,17 +89,22 @@ def explain_failure(
     message = f"{failure.head} parts from Hugging Face eager {direction} {module}{named}"
     location = first.declared if first else request.declared
     beginning = _describe_beginning(runs, divergence, failure.wrong[0])
-    others, setting = _describe_other_suspects(suspects[1:]), _describe_setting(failure, request.implementation)
+    others, setting = describe_other_suspects(suspects[1:]), _describe_setting(failure, request.implementation)
     hint = "\n  ".join(filter(None, [*_describe_figures(failure), beginning, others, setting]))
-    fresh = fresh_lines(first, executions[first.target], slot_checks) if first else ()
-    lines = lines_of(request.path, fresh[:_MOST_LINES])
+    lines = show_fresh_lines(first, request.path, executions, slot_checks) if first else None
     return Problem(message, location, hint, excerpt_at(location), generated=lines), _tables(failure, runs, divergence)
 
 
-def _slot_checks(path: str) -> set[int]:
+def find_slot_checks(text: str) -> set[int]:
     """The lines of a generated module that ask whether a slot has a kernel."""
-    lines = (read_text(Path(path)) or "").split("\n")
-    return {number for number, line in enumerate(lines, 1) if _ASKS.search(line)}
+    return {number for number, line in enumerate(text.split("\n"), 1) if _ASKS.search(line)}
+
+
+def show_fresh_lines(
+    patch: PatchedCode, path: str, executions: Mapping[str, Execution], slot_checks: Container[int]
+) -> Snippet | None:
+    """The lines of a patch in the generated module that ran and that upstream does not have."""
+    return lines_of(path, fresh_lines(patch, executions[patch.target], slot_checks)[:_MOST_LINES])
 
 
 def _describe_figures(failure: Failure) -> Iterator[str]:
@@ -143,7 +149,8 @@ def _describe_beginning(runs: ComparedRuns, divergence: Divergence, worst: Diffe
     return f"All outputs and their gradients agree: look at what makes {worst.name}."
 
 
-def _describe_other_suspects(suspects: Sequence[PatchedCode]) -> str:
+def describe_other_suspects(suspects: Sequence[PatchedCode]) -> str:
+    """A sentence about patches to look at next; empty for none."""
     named = "; ".join(f"{patch.target} ({patch.declared})" for patch in suspects[:_MOST_OTHERS])
     return f"Other patches that may lead there: {named}." if named else ""
 

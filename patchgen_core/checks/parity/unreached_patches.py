@@ -24,11 +24,11 @@ _HINT = (
 )
 
 
-def spans_of(request: ParityRequest) -> dict[str, list[Span]]:
-    """Where the code of each patch stands, by target; that of an external patch in its own file."""
+def spans_of(path: str, patches: Sequence[PatchedCode]) -> dict[str, list[Span]]:
+    """Where the code of each patch of a module stands, by target; that of an external one in its own file."""
     spans: dict[str, list[Span]] = {}
-    for patch in request.patches:
-        own = [Span(request.path, first, last) for first, last in patch.lines]
+    for patch in patches:
+        own = [Span(path, first, last) for first, last in patch.lines]
         spans.setdefault(patch.target, []).extend(own or _external(patch))
     return spans
 

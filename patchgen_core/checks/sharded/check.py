@@ -10,6 +10,7 @@ from patchgen_core.build.results import Artifact
 from patchgen_core.checks.model_process.check import ModelCheck
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.model_process.texts import read_generated_texts
+from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.sharded.request import ShardedRequest
 from patchgen_core.errors import PatchgenError
@@ -37,6 +38,7 @@ class ShardedCheck(ModelCheck):
     def compare(self, process: ModelProcess, artifact: Artifact, path: Path, item: str, fresh: bool) -> CheckResult:
         """Train the model on the ranks of one mesh, and on one process."""
         project, config = process.project, artifact.plan.config
+        text = artifact.text if fresh else read_text(artifact.path) or ""
         plan = path.parent / _PLAN
         request = ShardedRequest(
             module=project.module_name(artifact.path),
@@ -45,6 +47,7 @@ class ShardedCheck(ModelCheck):
             text=artifact.text if fresh else None,
             mesh=find_mesh(item.removeprefix(f"{self.name}[").removesuffix("]")),
             declared=config.location,
+            patches=patched_code(artifact, text),
             plan=project.module_name(plan) if plan.is_file() else "",
             toy_config=config.toy_config,
             toy_root=str(project.parity.toy_root or ""),
@@ -55,16 +58,16 @@ class ShardedCheck(ModelCheck):
         return process.run(f"{_ROOM}.comparison:check_request", artifact.path.name, request)
 
     def _meshes(self, path: Path) -> list[Mesh]:
-        """The meshes for a config's models: those that it offers and the project wants."""
+        """The meshes for a config's models: those that it offers, and of these the project's where it names some."""
         text = "\n".join(text for _, text in read_generated_texts(self.session, path))
         if not _HEAD.search(text):
             return []
         try:
-            wanted = self.session.project(path).sharded.meshes
+            names = self.session.project(path).sharded.meshes
         except PatchgenError:  # the drift check says so
             return []
-        if wanted is None and _RUN_TIME not in text:
+        if names is None and _RUN_TIME not in text:
             return []
         offered = {SP} if _SPLITS_SEQUENCES.search(text) else set()
         offered |= {EP} if _SPLITS_EXPERTS.search(read_text(path.parent / _PLAN) or "") else set()
-        return [mesh for mesh in MESHES if mesh.needs <= offered and (wanted is None or mesh.name in wanted)]
+        return [mesh for mesh in MESHES if mesh.needs <= offered and (names is None or mesh.name in names)]

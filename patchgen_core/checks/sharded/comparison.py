@@ -21,10 +21,11 @@ from patchgen_core.checks.model_process.answering import (
     references,
 )
 from patchgen_core.checks.model_process.request import ModelRequest
+from patchgen_core.checks.parity.unreached_patches import spans_of
 from patchgen_core.checks.plan.model_plan import make_plan, read_plan
-from patchgen_core.checks.ranks.groups import ask_ranks, explain_failure, start_server
+from patchgen_core.checks.ranks.groups import ask_ranks, start_server
 from patchgen_core.checks.result import CheckResult, make_result
-from patchgen_core.checks.sharded.explaining import explain_differences
+from patchgen_core.checks.sharded.explaining import explain_differences, explain_rank_failure
 from patchgen_core.checks.sharded.request import ShardedRequest
 from patchgen_core.checks.sharded.results import Comparison, compare_trained
 from patchgen_core.checks.sharded.task import RankTask, Trained, Training
@@ -77,8 +78,7 @@ def _check(head: Head, subject: ShardedRequest, request: ModelRequest) -> CheckR
         with phase("sharded models"):
             ranks = _ask(task, subject, request)
     except RanksFailed as failure:
-        problem = explain_failure(failure, f"training {head.name}", f"{head.name} cannot be trained")
-        return make_result([replace(problem, location=problem.location or subject.declared)])
+        return make_result([explain_rank_failure(failure, head, subject)])
     with phase("one process"):
         eager, truth = (_train_whole(whole, dtype) for dtype in (torch.float32, torch.float64))
     compared = compare_trained(ranks, eager, truth, subject.mesh, batches, subject.settings.tolerance)
@@ -99,7 +99,8 @@ def _compare_layers(
 ) -> Comparison | None:
     """What modules give, of another run; None where it fails."""
     try:
-        ranks = _ask(replace(task, keeps_layers=True), subject, request)
+        spans = spans_of(subject.path, subject.patches)
+        ranks = _ask(replace(task, keeps_layers=True, spans=spans), subject, request)
     except (RanksFailed, PatchgenError):
         return None
     eager, truth = (train_whole(whole, dtype, keeps_layers=True) for dtype in (torch.float32, torch.float64))

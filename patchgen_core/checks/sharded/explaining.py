@@ -1,17 +1,27 @@
-"""What is told of ranks that come to something else than one process."""
+"""What is told of ranks that come to something else than one process, or to nothing."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from patchgen_core.checks.parity.divergence import Divergence, find_divergence, find_suspects, suspected_module
+from patchgen_core.checks.parity.failures import describe_other_suspects, find_slot_checks, show_fresh_lines
+from patchgen_core.checks.parity.findings import excerpt_at, lines_of
+from patchgen_core.checks.parity.request import PatchedCode
+from patchgen_core.checks.ranks.groups import explain_failure
 from patchgen_core.checks.sharded.request import ShardedRequest
 from patchgen_core.checks.sharded.results import Comparison
-from patchgen_core.errors import Problem, list_some, quote_some
+from patchgen_core.errors import Location, Problem, list_some, quote_some
+from patchgen_core.files import read_text
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import GRADIENT
 from patchgen_core.models.run_comparison import ComparedRuns, Difference
 from patchgen_core.project.meshes import Mesh
+from patchgen_core.workers.rank_group import RanksFailed
+from patchgen_core.workers.stacks import Frame
 
 _NAMES_SHOWN = 3
 _CLOSE = 1e-3
@@ -20,12 +30,36 @@ _CLOSE = 1e-3
 def explain_differences(
     head: Head, subject: ShardedRequest, compared: Comparison, layers: Comparison | None
 ) -> list[Problem]:
-    """The problems, at the config: what ranks do not agree on, what is not repeated, and what is wrong."""
+    """The problems: what ranks do not agree on, what is not repeated, and what is wrong, which lies at the declaration
+    of the patch to look at first."""
     name = f"{head.name} on {subject.mesh.name}"
     problems = [*_explain_unlike(name, compared), *_explain_unrepeated(name, compared)]
     if compared.wrong:
-        problems.append(_explain_wrong(name, compared, layers))
-    return [Problem(p.message, subject.declared, p.hint) for p in problems]
+        problems.append(_explain_wrong(name, compared, layers, subject))
+    return [replace(problem, location=problem.location or subject.declared) for problem in problems]
+
+
+def explain_rank_failure(failure: RanksFailed, head: Head, subject: ShardedRequest) -> Problem:
+    """The problem of ranks that have not answered, at the patch whose code was running, if one was."""
+    problem = explain_failure(failure, f"training {head.name}", f"{head.name} cannot be trained")
+    states = failure.states if failure.rank is None else [failure.states[failure.rank]]
+    for frames in [state.frames for state in states if not state.has_answered]:
+        running = {patch.target: (patch, frame) for frame in reversed(frames) for patch in _patches_at(frame, subject)}
+        if running:
+            (patch, frame), *around = list(running.values())[::-1]
+            others = describe_other_suspects([other for other, _ in around])
+            hint = f"The patch of '{patch.target}' was running, {Location(frame.file, frame.line)}."
+            hint = "\n  ".join(filter(None, [hint, others, problem.hint]))
+            lines = lines_of(subject.path, [frame.line]) if subject.text is None else None
+            return replace(problem, location=patch.declared, hint=hint, generated=lines)
+    return replace(problem, location=problem.location or subject.declared)
+
+
+def _patches_at(frame: Frame, subject: ShardedRequest) -> Iterator[PatchedCode]:
+    """The patch in whose code a frame stands, if it is one's."""
+    for patch in subject.patches if frame.file == subject.path else ():
+        if any(first <= frame.line <= last for first, last in patch.lines):
+            yield patch
 
 
 def _explain_unlike(name: str, compared: Comparison) -> Iterator[Problem]:
@@ -46,16 +80,30 @@ def _explain_unrepeated(name: str, compared: Comparison) -> Iterator[Problem]:
         yield Problem(message, hint="Look for what is kept from one run to the next, or has no fixed order.")
 
 
-def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None) -> Problem:
+def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None, subject: ShardedRequest) -> Problem:
     wrong = compared.wrong
     values = [d for d in wrong if d.name.startswith(("loss of ", "logits of "))]
     gradients = [d for d in wrong if d.name.startswith(GRADIENT)]
     first = values or gradients or wrong
-    place = _find_first(layers, is_backward=not values) if layers is not None else ""
+    part = _find_parting(layers, wrong) if layers is not None else None
     factors = list(_describe_factors(compared, [*values, *gradients] or wrong))
     message = f"{name} parts from one process: {_describe(first[0])}"
-    figures = f"{len(wrong)} of {len(compared.differences)} tensors differ."
-    return Problem(message, hint="\n  ".join(filter(None, [figures, *factors, place])))
+    hints = [f"{len(wrong)} of {len(compared.differences)} tensors differ.", *factors]
+    if part is None or layers is None:
+        return Problem(message, hint="\n  ".join(hints))
+    hints.append(part.describe())
+    executions = layers.executions
+    text = (subject.text if subject.text is not None else read_text(Path(subject.path))) or ""
+    slot_checks = find_slot_checks(text)
+    suspects = find_suspects(part.divergence, subject.patches, executions, slot_checks)
+    if not suspects:
+        return Problem(message, hint="\n  ".join(filter(None, hints)))
+    patch, *others = suspects
+    place = _describe_module(part.runs, suspected_module(part.divergence, executions[patch.target]))
+    message = f"{message}, in {place}: look at the patch of '{patch.target}'"
+    hint = "\n  ".join(filter(None, [*hints, describe_other_suspects(others)]))
+    lines = show_fresh_lines(patch, subject.path, executions, slot_checks)
+    return Problem(message, patch.declared, hint, excerpt_at(patch.declared), generated=lines)
 
 
 def _describe(d: Difference) -> str:
@@ -91,23 +139,38 @@ def name_factor(factor: float, mesh: Mesh) -> str:
     return ""
 
 
-def _find_first(layers: Comparison, is_backward: bool) -> str:
-    """A sentence about the first module where ranks part; empty where none does."""
-    for batch, runs in layers.compare_layers():
-        if not is_backward and (forward := runs.find_first()) is not None:
-            path, after = forward
-            behind = f", right after '{after}', where both agree" if after else ""
-            return f"The first output that differs is that of {_module(runs, path)}{behind}, batch '{batch}'."
-        if is_backward and (path := _first_backward(runs)):
-            return f"The first gradient that differs is that by the output of {_module(runs, path)}, batch '{batch}'."
-    return ""
+@dataclass(frozen=True)
+class _Parting:
+    """Where ranks part from one process, on the first batch on which they do."""
+
+    batch: str
+    runs: ComparedRuns
+    divergence: Divergence
+
+    def describe(self) -> str:
+        """A sentence about the first module; empty where none differs."""
+        part = self.divergence
+        if not part.is_backward:
+            after = f", right after '{part.after}', where both agree" if part.after else ""
+            first = _describe_module(self.runs, part.first)
+            return f"The first output that differs is that of {first}{after}, batch '{self.batch}'."
+        if not part.first:
+            return ""
+        first = _describe_module(self.runs, part.first)
+        return f"The first gradient that differs is that by the output of {first}, batch '{self.batch}'."
 
 
-def _first_backward(runs: ComparedRuns) -> str:
-    return next((d.name for d in runs.backward() if d.name and not d.is_right), "")  # "" is the loss of a rank
+def _find_parting(layers: Comparison, wrong: Sequence[Difference]) -> _Parting | None:
+    """Where ranks part on the first batch on which a module differs; where none does, at the first wrong parameter."""
+    every = list(layers.compare_layers())
+    is_backward = all(not d.name.startswith(("loss of ", "logits of ")) for d in wrong)
+    for batch, runs in every:
+        if any(not d.is_right for d in (runs.backward() if is_backward else runs.forward())):
+            return _Parting(batch, runs, find_divergence(runs, wrong))
+    return _Parting(*every[0], find_divergence(every[0][1], wrong)) if is_backward else None
 
 
-def _module(runs: ComparedRuns, path: str) -> str:
+def _describe_module(runs: ComparedRuns, path: str) -> str:
     kind = runs.kind(path)
     if not path:
         return f"the model itself ({kind})"

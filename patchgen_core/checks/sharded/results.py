@@ -12,6 +12,7 @@ from torch import Tensor
 from patchgen_core.checks.result import RIGHT, TENSORS, Table
 from patchgen_core.checks.sharded.task import STEPS, Trained
 from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import GRADIENT, NORM, Run
 from patchgen_core.models.run_comparison import ComparedRuns, Difference, compare_runs, path_of
 from patchgen_core.project.meshes import Mesh
@@ -87,6 +88,18 @@ class Comparison:
         factor = float((wide * theirs).sum() / theirs.square().sum())
         rest = float((wide - factor * theirs).norm() / theirs.norm())
         return factor if rest < _ALMOST * max(abs(factor), _ALMOST) else 0.0
+
+    @cached_property
+    def executions(self) -> dict[str, Execution]:
+        """What ran of each patch, by target, on any rank."""
+        merged: dict[str, Execution] = {}
+        for trained in self.ranks:
+            for target, execution in trained.executions.items():
+                own = merged.setdefault(target, Execution())
+                own.functions |= execution.functions
+                own.lines |= execution.lines
+                own.modules |= execution.modules
+        return merged
 
     def compare_layers(self) -> Iterator[tuple[str, ComparedRuns]]:
         """What modules gave for each batch, beside what one process's did."""
@@ -172,23 +185,46 @@ def _merge_layers(parts: Sequence[Run], eager: Run, batch: ToyBatch, mesh: Mesh)
     """One run of what the ranks of a sequence kept: their slices, put together. Modules of which these are no slices
     are left out."""
     rows, length = batch.inputs["labels"].shape
-    layers = {name: [part.layers[name] for part in parts if name in part.layers] for name in eager.layers}
-    gradients = {
-        name: [part.layer_gradients[name] / mesh.ranks for part in parts if name in part.layer_gradients]
-        for name in eager.layer_gradients
-    }
-    merged = Run(kinds=eager.kinds, layer_inputs={})
-    for kept, whole, into in (
-        (layers, eager.layers, merged.layers),
-        (gradients, eager.layer_gradients, merged.layer_gradients),
-    ):
-        for name, slices in kept.items():
-            if mesh.ep > 1 and f"{path_of(name)} (2)" in eager.layers:  # inside of experts, which have other tokens
-                continue
-            value = _merge(slices, whole[name], rows, length) if len(slices) == len(parts) else None
-            if value is not None:
-                into[name] = value
+    merged = Run(kinds=eager.kinds)
+    for name, whole in eager.layers.items():
+        if mesh.needs and f"{path_of(name)} (2)" in eager.layers and not _has_all_tokens(whole, rows, length):
+            continue  # inside of experts, which have other tokens
+        inputs = [part.layer_inputs[name] for part in parts if name in part.layer_inputs]
+        if len(inputs) == len(parts) and name in eager.layer_inputs:
+            merged.layer_inputs[name] = tuple(_merge_inputs(inputs, eager.layer_inputs[name], rows, length))
+        outputs = [part.layers[name] for part in parts if name in part.layers]
+        value = _merge(outputs, whole, rows, length) if len(outputs) == len(parts) else None
+        if value is not None:
+            merged.layers[name] = value
+        gradients = [part.layer_gradients[name] for part in parts if name in part.layer_gradients]
+        if len(gradients) == len(parts) and name in eager.layer_gradients:
+            gradient = _merge_gradients(gradients, eager.layer_gradients[name], rows, length)
+            if gradient is not None:
+                merged.layer_gradients[name] = gradient / mesh.ranks
     return merged
+
+
+def _merge_inputs(
+    parts: Sequence[Sequence[Tensor]], whole: Sequence[Tensor], rows: int, length: int
+) -> Iterator[Tensor]:
+    """What a module was given by all ranks. What cannot be put together counts as right."""
+    for number, tensor in enumerate(whole[: min(map(len, parts))]):
+        slices = [part[number] for part in parts]
+        if tensor.shape[:1] == (1,) and all(torch.equal(part, part[:1].expand_as(part)) for part in slices):
+            slices = [part[:1] for part in slices]  # of positions, which each row has here
+        value = _merge(slices, tensor, rows, length)
+        yield tensor if value is None else value
+
+
+def _has_all_tokens(value: Tensor, rows: int, length: int) -> bool:
+    return value.shape[:2] == (rows, length) or value.shape[:1] == (rows * length,)
+
+
+def _merge_gradients(slices: Sequence[Tensor], whole: Tensor, rows: int, length: int) -> Tensor | None:
+    """What all ranks made of the gradient by an output: the sum where each of them has all of it."""
+    if all(part.shape == whole.shape for part in slices):
+        return torch.stack(list(slices)).sum(dim=0)
+    return _merge(slices, whole, rows, length)
 
 
 def _without_padding(run: Run, mask: Tensor) -> Run:
@@ -202,18 +238,24 @@ def _without_padding(run: Run, mask: Tensor) -> Run:
 
     layers = {name: hide(value) for name, value in run.layers.items()}
     gradients = {name: hide(value) for name, value in run.layer_gradients.items()}
-    return replace(run, layers=layers, layer_gradients=gradients)
+    inputs = {name: tuple(map(hide, values)) for name, values in run.layer_inputs.items()}
+    return replace(run, layers=layers, layer_gradients=gradients, layer_inputs=inputs)
 
 
 def _merge(slices: Sequence[Tensor], whole: Tensor, rows: int, length: int) -> Tensor | None:
     first = slices[0]
+    if any(part.shape != first.shape for part in slices):
+        return None
     if len(slices) == 1 or first.shape == whole.shape:
         return first
     own = -(-length // len(slices))
+    sizes, padded = list(zip(first.shape, whole.shape)), (own * len(slices), length)
+    if first.dim() == whole.dim() and all(pair[0] == pair[1] or pair == padded for pair in sizes):
+        return first[tuple(slice(size) for size in whole.shape)]  # of the whole, as a mask
     if whole.shape[0] == rows * length and first.shape[0] == rows * own:  # tokens of all rows behind each other
         unflat = torch.cat([part.view(rows, own, *part.shape[1:]) for part in slices], dim=1)
         return unflat[:, :length].flatten(0, 1)
-    other = [dim for dim, sizes in enumerate(zip(first.shape, whole.shape)) if len(set(sizes)) > 1]
+    other = [dim for dim, pair in enumerate(sizes) if len(set(pair)) > 1]
     if first.dim() != whole.dim() or len(other) != 1 or first.shape[other[0]] * len(slices) < whole.shape[other[0]]:
         return None
     return torch.cat(list(slices), dim=other[0]).narrow(other[0], 0, whole.shape[other[0]])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.execution import Execution, Span
 from patchgen_core.models.model_run import Run
 from patchgen_core.project.meshes import Mesh
 
@@ -48,13 +49,15 @@ class RankTask:
     """A training that ranks share.
 
     Attributes:
-        keeps_layers: whether each rank tells what every module gives, for the first step.
+        keeps_layers: whether each rank tells what every module gives, and which patches ran in it, for the first step.
+        spans: where the code of each patch stands, by target.
     """
 
     training: Training
     mesh: Mesh
     plan: ParallelPlan | None
     keeps_layers: bool = False
+    spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
 
 @dataclass
@@ -69,6 +72,7 @@ class Trained:
             parameter that got none.
         parameters: after the last step, whole; on the first rank alone.
         layers: what modules were given and gave, by the batch's name, if that was kept.
+        executions: what ran of each patch, by target, if that was kept.
         unrepeated: what was not the same, bit for bit, when the first step's batches ran a second time.
         without_gradient: the parameters that got no gradient on this rank.
     """
@@ -79,5 +83,6 @@ class Trained:
     gradients: dict[str, Tensor | None] = field(default_factory=dict)
     parameters: dict[str, Tensor] = field(default_factory=dict)
     layers: dict[str, Run] = field(default_factory=dict)
+    executions: Mapping[str, Execution] = field(default_factory=dict)
     unrepeated: tuple[str, ...] = ()
     without_gradient: tuple[str, ...] = ()

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
 from patchgen_core.checks.sharded.task import LEARNING_RATE, MOMENTUM, STEPS, RankTask, Trained, Training
 from patchgen_core.models.batches import ToyBatch
-from patchgen_core.models.model_run import LOSS, Run, keep_layers
+from patchgen_core.models.execution import ExecutionRecorder
+from patchgen_core.models.model_run import LOSS, Run, keep_layers, track_active_modules
 from patchgen_core.models.model_setup import ModelSetup
 from patchgen_core.models.random_values import reseed
 from patchgen_core.models.toy_models import auto_models, build_model, forget_positions, in_float64, load_state
@@ -59,10 +62,14 @@ def train_on_rank(task: RankTask, setup: ModelSetup) -> Trained:
     training, mesh = task.training, task.mesh
     state = _parallel_state(mesh)
     with use_parallel_state(state), setup.run_time(), auto_models(training.parts):
-        model = _build(training, torch.float32)
+        recorder = ExecutionRecorder(task.spans)
+        with recorder.recording() if task.keeps_layers else nullcontext():
+            model = _build(training, torch.float32)
+        recorder.note_places({path: type(module).__name__ for path, module in model.named_modules()})
         batches = [_add_inputs(setup, model, batch) for batch in training.batches[state.dp_rank :: mesh.dp]]
         parallelize(model, state, task.plan)
-        trained = _Trainer(model, training, batches, mesh, task.keeps_layers).train()
+        trained = _Trainer(model, training, batches, mesh, task.keeps_layers, recorder).train()
+    trained.executions = recorder.executions
     if dist.get_rank():
         trained.gradients, trained.parameters = {}, {}
     return trained
@@ -70,7 +77,13 @@ def train_on_rank(task: RankTask, setup: ModelSetup) -> Trained:
 
 @functools.cache
 def _parallel_state(mesh: Mesh) -> ParallelState:
-    return init_parallel_state(mesh.dp, mesh.sp, mesh.ep, device_type="cpu")
+    """The state of a mesh. Where ranks are shared by experts and by sequences, the groups of experts lie across those
+    of sequences: one that is taken for the other shows."""
+    state = init_parallel_state(mesh.dp, mesh.sp, mesh.ep, device_type="cpu")
+    if mesh.sp == 1 or mesh.ep == 1 or mesh.ranks == mesh.ep:
+        return state
+    across = torch.arange(mesh.ranks).view(mesh.ep, -1).T
+    return replace(state, expert_mesh=DeviceMesh("cpu", across, mesh_dim_names=("ep_dp", "ep")))
 
 
 def _build(training: Training, dtype: torch.dtype) -> PreTrainedModel:
@@ -93,9 +106,10 @@ class _Trainer:
         batches: Sequence[ToyBatch],
         mesh: Mesh | None = None,
         keeps_layers: bool = False,
+        recorder: ExecutionRecorder | None = None,
     ) -> None:
         self.model, self.training, self.batches, self.mesh = model, training, batches, mesh
-        self.keeps_layers = keeps_layers
+        self.keeps_layers, self.recorder = keeps_layers, recorder
         self.parameters = dict(model.named_parameters())
 
     def train(self) -> Trained:
@@ -139,11 +153,22 @@ class _Trainer:
         forget_positions(self.model)
         reseed("cpu")
         kept = layers.setdefault(batch.name, self._empty_run()) if layers is not None else None
-        with keep_layers(self.model, kept) if kept is not None else nullcontext():
+        with self._keep_layers(kept) if kept is not None else nullcontext():
             output = self.model(**inputs)
             # FSDP takes the mean over all ranks, of which those of a sequence have its share times their number
             (output[LOSS] * (self.mesh.dp if self.mesh is not None else 1)).backward()
         return {name: output[name].detach().clone() for name in (LOSS, "logits")}
+
+    @contextmanager
+    def _keep_layers(self, run: Run) -> Iterator[None]:
+        """Keep what modules give, and which patches run in them."""
+        active: list[str] = []
+        with ExitStack() as stack:
+            stack.enter_context(keep_layers(self.model, run))
+            if self.recorder is not None:
+                stack.enter_context(track_active_modules(self.model, active))
+                stack.enter_context(self.recorder.recording(active))
+            yield
 
     def _empty_run(self) -> Run:
         return Run(kinds={path: type(module).__name__ for path, module in self.model.named_modules()})
