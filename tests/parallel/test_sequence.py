@@ -238,6 +238,8 @@ def batches() -> None:
     del batch["attention_mask"]
     assert slice_batch(batch)["token_mask"].tolist() == [[[1, 1, 1]], [[1, 1, 0]]][rank]
     assert slice_batch({"input_ids": ids})["position_ids"].tolist() == [[0, 1, 2, 3, 4, 5]]
+    with pytest.raises(RuntimeError, match="the batch has image_grid_thw and no position_ids"):
+        slice_batch({"input_ids": ids, "image_grid_thw": torch.tensor([[1, 2, 2]]), "video_grid_thw": None})
 
 
 def test_a_batch_is_sliced_after_its_labels_are_shifted(ranks):
@@ -286,6 +288,8 @@ def features() -> None:
     assert torch.equal(filled, slice_input_tensor(expected, 1))
     (own,) = torch.autograd.grad((filled * slice_input_tensor(weights, 1)).sum(), every)
     torch.testing.assert_close(sum_over_ranks(own), gradient)
+    with pytest.raises(RuntimeError, match="3 rows of features for 5 placeholders"):
+        select_features(every[:3], mine)
 
 
 def test_features_of_pictures_are_filled_into_slices(ranks):

@@ -13,7 +13,8 @@ _IMPORT = ("from patchgen_core.ops import OpSlot\n", f"from patchgen_core.ops im
 @dataclass(frozen=True)
 class Defect:
     """A change of a generated module, and what its red run must tell: ``told`` are parts of the message, and
-    ``patch`` is named with the place of its declaration, unless it is empty: ranks may fail where no patch runs."""
+    ``patch`` is named with the place of its declaration, unless it is empty: ranks may fail where no patch runs.
+    ``batches`` are references of builders of toy batches."""
 
     model: str
     mesh: str
@@ -22,6 +23,7 @@ class Defect:
     told: tuple[str, ...]
     patch: str
     time_limit: float = 60.0
+    batches: tuple[str, ...] = ()
 
     @property
     def changes(self) -> tuple[Change, ...]:

@@ -18,6 +18,8 @@ from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.sharded.comparison import check_request
 from patchgen_core.checks.sharded.request import ShardedRequest
 from patchgen_core.errors import Location
+from patchgen_core.models.batches import ToyBatch, ToyModel
+from patchgen_core.models.toy_batches import make_batches
 from patchgen_core.project.meshes import find_mesh
 from patchgen_core.project.sharded_settings import ShardedSettings
 from patchgen_core.project.table import load_project
@@ -27,6 +29,7 @@ ZOO = ROOT / "examples/zoo"
 _COUNT = itertools.count()
 
 Change = tuple[str, str]
+VIDEO = f"{__name__}:video_instead_of_pictures"
 
 
 @functools.cache
@@ -45,9 +48,17 @@ def place_of(model: str, target: str) -> Location:
     return place
 
 
-def compare(model: str, mesh: str, *changes: Change, time_limit: float = 120.0, **toy_config: Any) -> CheckResult:
+def compare(
+    model: str,
+    mesh: str,
+    *changes: Change,
+    time_limit: float = 120.0,
+    batches: tuple[str, ...] = (),
+    **toy_config: Any,
+) -> CheckResult:
     """What the check says of a model of the zoo whose generated text is changed: what stands there once, and what
-    stands there instead. ``toy_config`` has fields of its configuration that are others."""
+    stands there instead. ``batches`` are references of builders, and ``toy_config`` has fields of its configuration
+    that are others."""
     artifact = make_artifact(model)
     path, text = artifact.path, artifact.text
     for old, new in changes:
@@ -67,9 +78,15 @@ def compare(model: str, mesh: str, *changes: Change, time_limit: float = 120.0, 
         patches=patched_code(replace(artifact, text=text), text),
         plan=own_plan,
         toy_config=toy_config or None,
+        batches=batches,
         settings=ShardedSettings(time_limit=time_limit),
     )
     return check_request(ModelRequest("", "cpu", (), subject))
+
+
+def video_instead_of_pictures(toy: ToyModel) -> list[ToyBatch]:
+    """A picture and a video in one row, to which ranks have unlike parts."""
+    return [ToyBatch("pictures", batch.inputs) for batch in make_batches(toy).batches if batch.name == "video"]
 
 
 def problem_of(result: CheckResult) -> str:

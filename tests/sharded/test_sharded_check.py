@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sharded.sharded_runs import compare, place_of, problem_of
+from tests.sharded.sharded_runs import VIDEO, compare, place_of, problem_of
 
 pytestmark = pytest.mark.torch
 
@@ -15,6 +15,12 @@ def test_a_model_that_ranks_share_learns_what_one_process_learns() -> None:
     assert result.figures["ranks"] == 2
     assert 0 < result.figures["largest part of what is allowed"] <= 1
     assert result.notes == ("LlamaForCausalLM, batches 'padded', 'packed'",)
+
+
+def test_a_rank_may_have_half_of_a_video_in_its_slice_and_no_picture() -> None:
+    """Patches of the picture are padded for two ranks, and DeepStack has features of both."""
+    result = compare("qwen3_vl", "sp2", batches=(VIDEO,))
+    assert (result.status, result.errors) == ("clean", ())
 
 
 MLP = "        down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))\n        return down_proj"

@@ -21,6 +21,13 @@ from zoo.llama.llama_gpu_patch_gen_config import (
     llama_mlp_forward,
     llama_rms_norm_forward,
 )
+from zoo.qwen2_vl.sequence_parallel import (
+    SEQUENCE_PARALLEL,
+    qwen2_vl_attention_forward,
+    qwen2_vl_text_model_forward,
+    qwen2_vl_vision_attention_forward,
+    qwen2_vl_vision_forward,
+)
 
 config = PatchConfig(
     source_module="transformers.models.qwen2_vl.modeling_qwen2_vl",
@@ -29,6 +36,7 @@ config = PatchConfig(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(
     """
@@ -56,6 +64,27 @@ config.override_method(
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
 config.replace_function(
     "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+
+config.override_method(
+    "Qwen2VLAttention.forward",
+    replacement=qwen2_vl_attention_forward,
+    description="Sequence parallel attention",
+)
+config.override_method(
+    "Qwen2VLTextModel.forward",
+    replacement=qwen2_vl_text_model_forward,
+    description="Positions and masks of whole sequences",
+)
+config.override_method(
+    "VisionAttention.forward",
+    replacement=qwen2_vl_vision_attention_forward,
+    description="Sequence parallel attention in the vision tower",
+)
+config.override_method(
+    "Qwen2VisionTransformerPretrainedModel.forward",
+    replacement=qwen2_vl_vision_forward,
+    description="The vision tower on slices of the patches",
 )
 
 
@@ -141,6 +170,7 @@ def qwen2_vl_vision_dummy_forward(self) -> torch.Tensor:
 # ================================================================
 # Patch: Qwen2VLModel.forward
 # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+# 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
 # ================================================================
 @config.override_method("Qwen2VLModel.forward", description="The vision tower runs on every rank")
 def qwen2_vl_model_forward(
@@ -183,6 +213,10 @@ def qwen2_vl_model_forward(
         image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
             inputs_embeds.device, inputs_embeds.dtype
         )
+        # --- Patch.2 ---
+        image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        image_embeds = select_features(image_embeds, image_mask[..., 0])
+        # --- Patch.2 ---
         image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds)
         inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
     # --- Patch.1 ---
@@ -194,6 +228,10 @@ def qwen2_vl_model_forward(
         video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
             inputs_embeds.device, inputs_embeds.dtype
         )
+        # --- Patch.2 ---
+        _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        video_embeds = select_features(video_embeds, video_mask[..., 0])
+        # --- Patch.2 ---
         _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds)
         inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
     # --- Patch.1 ---
@@ -201,6 +239,9 @@ def qwen2_vl_model_forward(
         inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
     # --- Patch.1 ---
 
+    # --- Patch.2 ---
+    check_position_ids(position_ids, inputs_embeds)
+    # --- Patch.2 ---
     if position_ids is None:
         position_ids = self.compute_3d_position_ids(
             input_ids=input_ids,
@@ -227,6 +268,7 @@ def qwen2_vl_model_forward(
 # ================================================================
 # Patch: Qwen2VLForConditionalGeneration.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
 @config.override_method("Qwen2VLForConditionalGeneration.forward", description="Op slot for the loss")
 def qwen2_vl_for_conditional_generation_forward(
@@ -286,6 +328,15 @@ def qwen2_vl_for_conditional_generation_forward(
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
             )
+    # --- Patch.2 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.2 ---
 
     return CausalLMOutputWithPast(
         loss=loss,

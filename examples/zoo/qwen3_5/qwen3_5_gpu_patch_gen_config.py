@@ -44,7 +44,7 @@ _NAMES = {
 }
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
-config.add_import("patchgen_core.runtime.parallel", names=["reduce_loss"])
+config.add_import("patchgen_core.runtime.parallel", names=["check_position_ids", "reduce_loss", "select_features"])
 config.add_import("transformers.utils", names=["logging"])
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(

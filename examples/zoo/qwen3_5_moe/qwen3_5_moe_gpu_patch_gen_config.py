@@ -53,7 +53,9 @@ _NAMES_OF_QWEN3_MOE = {"Qwen3Moe": "Qwen3_5Moe"}
 config.add_import("functools", is_from_import=False)
 config.add_import("inspect", is_from_import=False)
 config.add_import("patchgen_core.ops", names=["OpSlot"])
-config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL_LOSSES))
+config.add_import(
+    "patchgen_core.runtime.parallel", names=["check_position_ids", "select_features", *SEQUENCE_PARALLEL_LOSSES]
+)
 config.add_import("transformers.utils", names=["logging"])
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(

@@ -28,6 +28,12 @@ from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
     qwen2_vl_get_metadata_collate_func,
     qwen2_vl_get_position_id_func,
 )
+from zoo.qwen2_vl.sequence_parallel import SEQUENCE_PARALLEL, qwen2_vl_vision_attention_forward
+from zoo.qwen3_vl.sequence_parallel import (
+    qwen3_vl_text_attention_forward,
+    qwen3_vl_text_model_forward,
+    qwen3_vl_vision_forward,
+)
 
 _NAME_MAP = {"Qwen2VL": "Qwen3VL"}
 
@@ -38,6 +44,7 @@ config = PatchConfig(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(
     """
@@ -69,6 +76,28 @@ config.override_method(
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
 config.replace_function(
     "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+
+config.override_method(
+    "Qwen3VLTextAttention.forward",
+    replacement=qwen3_vl_text_attention_forward,
+    description="Sequence parallel attention",
+)
+config.override_method(
+    "Qwen3VLTextModel.forward",
+    replacement=qwen3_vl_text_model_forward,
+    description="Positions and masks of whole sequences",
+)
+config.override_method(
+    "Qwen3VLVisionAttention.forward",
+    replacement=qwen2_vl_vision_attention_forward,
+    name_map={"VisionAttention": "Qwen3VLVisionAttention"},
+    description="Sequence parallel attention in the vision tower",
+)
+config.override_method(
+    "Qwen3VLVisionModel.forward",
+    replacement=qwen3_vl_vision_forward,
+    description="The vision tower on slices of the patches",
 )
 
 config.add_helper(needs_dummy_forward)
@@ -136,6 +165,7 @@ def qwen3_vl_model_init(self, config: Qwen3VLConfig):
 # ================================================================
 # Patch: Qwen3VLModel.forward
 # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+# 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
 # ================================================================
 @config.override_method("Qwen3VLModel.forward", description="The vision tower runs on every rank")
 def qwen3_vl_model_forward(
@@ -185,6 +215,13 @@ def qwen3_vl_model_forward(
         image_embeds = mm_encoder_outputs["image"].pooler_output
         deepstack_image_embeds = mm_encoder_outputs["image"].deepstack_features
         image_embeds = torch.cat(image_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
+        # --- Patch.2 ---
+        is_image = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[0][..., 0]
+        image_embeds = select_features(image_embeds, is_image)
+        deepstack_image_embeds = [
+            [select_features(torch.cat(feat, dim=0), is_image)] for feat in deepstack_image_embeds
+        ]
+        # --- Patch.2 ---
         image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds)
         inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
     # --- Patch.1 ---
@@ -196,6 +233,13 @@ def qwen3_vl_model_forward(
         video_embeds = mm_encoder_outputs["video"].pooler_output
         deepstack_video_embeds = mm_encoder_outputs["video"].deepstack_features
         video_embeds = torch.cat(video_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
+        # --- Patch.2 ---
+        is_video = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[1][..., 0]
+        video_embeds = select_features(video_embeds, is_video)
+        deepstack_video_embeds = [
+            [select_features(torch.cat(feat, dim=0), is_video)] for feat in deepstack_video_embeds
+        ]
+        # --- Patch.2 ---
         _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds)
         inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
     # --- Patch.1 ---
@@ -230,6 +274,9 @@ def qwen3_vl_model_forward(
         visual_pos_masks = video_mask
         deepstack_visual_embeds = [torch.cat(feat, dim=0) for feat in deepstack_video_embeds]
 
+    # --- Patch.2 ---
+    check_position_ids(position_ids, inputs_embeds)
+    # --- Patch.2 ---
     if position_ids is None:
         position_ids = self.compute_3d_position_ids(
             input_ids=input_ids,
@@ -258,6 +305,7 @@ def qwen3_vl_model_forward(
 # ================================================================
 # Patch: Qwen3VLForConditionalGeneration.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
 @config.override_method("Qwen3VLForConditionalGeneration.forward", description="Op slot for the loss")
 def qwen3_vl_for_conditional_generation_forward(
@@ -316,6 +364,15 @@ def qwen3_vl_for_conditional_generation_forward(
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
             )
+    # --- Patch.2 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.2 ---
 
     return CausalLMOutputWithPast(
         loss=loss,

@@ -41,6 +41,7 @@ config = PatchConfig(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=["check_position_ids", "select_features"])
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(
     """

@@ -21,6 +21,7 @@ from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.model_run import LOSS, Run, keep_layers, track_active_modules
 from patchgen_core.models.model_setup import ModelSetup
 from patchgen_core.models.random_values import reseed
+from patchgen_core.models.token_positions import add_positions
 from patchgen_core.models.toy_models import auto_models, build_model, forget_positions, in_float64, load_state
 from patchgen_core.project.meshes import Mesh
 from patchgen_core.runtime.parallel import (
@@ -66,7 +67,7 @@ def train_on_rank(task: RankTask, setup: ModelSetup) -> Trained:
         with recorder.recording() if task.keeps_layers else nullcontext():
             model = _build(training, torch.float32)
         recorder.note_places({path: type(module).__name__ for path, module in model.named_modules()})
-        batches = [_add_inputs(setup, model, batch) for batch in training.batches[state.dp_rank :: mesh.dp]]
+        batches = [_add_inputs(setup, model, batch, mesh) for batch in training.batches[state.dp_rank :: mesh.dp]]
         parallelize(model, state, task.plan)
         trained = _Trainer(model, training, batches, mesh, task.keeps_layers, recorder).train()
     trained.executions = recorder.executions
@@ -92,8 +93,9 @@ def _build(training: Training, dtype: torch.dtype) -> PreTrainedModel:
     return model
 
 
-def _add_inputs(setup: ModelSetup, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:
-    return ToyBatch(batch.name, setup.inputs_for(model, batch.inputs))
+def _add_inputs(setup: ModelSetup, model: PreTrainedModel, batch: ToyBatch, mesh: Mesh) -> ToyBatch:
+    inputs = setup.inputs_for(model, batch.inputs)
+    return ToyBatch(batch.name, add_positions(model, inputs) if mesh.sp > 1 else inputs)
 
 
 class _Trainer:

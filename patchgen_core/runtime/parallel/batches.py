@@ -24,6 +24,9 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
     ``position_ids`` stay whole, and are made where there are none; so do ``attention_mask``, ``cu_seq_lens_q`` and
     ``cu_seq_lens_k``, which get the padding as a sequence of its own. All else stays as it is. Where there is padding
     and no attention mask, labels come with ``token_mask``, [B, S / sp]: 0 where this rank's slice has padding.
+
+    Raises:
+        RuntimeError: there are pictures or videos in grids and no position ids, which have several axes then.
     """
     if not get_parallel_state().sp_enabled:
         return dict(batch)
@@ -32,6 +35,7 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
     result = dict(batch)
     labels = _shifted_labels(batch, tokens, ignore_index)
     padding = sp_padding(length)
+    _check_positions(batch)
     for name, dim, value in (("input_ids", 1, pad_token_id), ("inputs_embeds", 1, 0)):
         if batch.get(name) is not None:
             result[name] = slice_input_tensor(batch[name], dim, padding_value=value)
@@ -59,6 +63,15 @@ def _shifted_labels(batch: Mapping[str, Any], tokens: Tensor, ignore_index: int)
     if batch.get("labels") is None or batch["labels"].shape != tokens.shape[:2]:
         return None
     return F.pad(batch["labels"], (0, 1), value=ignore_index)[:, 1:].contiguous()
+
+
+def _check_positions(batch: Mapping[str, Any]) -> None:
+    grids = [name for name, value in batch.items() if name.endswith("_grid_thw") and value is not None]
+    if grids and batch.get("position_ids") is None:
+        raise RuntimeError(
+            f"the batch has {' and '.join(grids)} and no position_ids: these have several axes, and a model with a"
+            " slice cannot make them. Make those of the whole sequences, as get_rope_index of the model does."
+        )
 
 
 def _pad_positions(position_ids: Tensor | None, rows: int, length: int, padding: int, device: torch.device) -> Tensor:

@@ -19,10 +19,18 @@ def select_features(features: Tensor, mask: Tensor) -> Tensor:
     Args:
         features: [N, H], one for each placeholder of the whole sequences, in their order.
         mask: [B, S / sp], where this rank's slice has placeholders.
+
+    Raises:
+        RuntimeError: there are not as many features as placeholders in all slices.
     """
     if not get_parallel_state().sp_enabled:
         return features
     every = gather_outputs(mask, 1)
+    if every.sum() != len(features):
+        raise RuntimeError(
+            f"{len(features)} rows of features for {int(every.sum())} placeholders in the slices of all ranks: these"
+            " are not those of whole sequences. Put them together by gather_outputs, and take the padding out."
+        )
     row = (every.flatten().cumsum(0) - 1).view_as(every)
     return features[slice_input_tensor(row, 1)[mask]]
 

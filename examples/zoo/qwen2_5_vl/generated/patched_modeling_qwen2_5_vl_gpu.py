@@ -11,12 +11,20 @@
 #        Op slot for RMSNorm
 #    - method_override: Qwen2_5_VLMLP.forward
 #        Op slot for SwiGLU in the vision tower
+#    - method_override: Qwen2_5_VLVisionAttention.forward
+#        Sequence parallel attention in the vision tower
 #    - method_override: Qwen2_5_VisionTransformerPretrainedModel.dummy_forward (added)
 #        The tower on a batch that has no picture
+#    - method_override: Qwen2_5_VisionTransformerPretrainedModel.forward
+#        The vision tower on slices of the patches
 #    - method_override: Qwen2MLP.forward
 #        Op slot for SwiGLU
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Qwen2_5_VLAttention.forward
+#        Sequence parallel attention
+#    - method_override: Qwen2_5_VLTextModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen2_5_VLModel.forward
 #        The vision tower runs on every rank
 #    - method_override: Qwen2_5_VLForConditionalGeneration.forward
@@ -36,7 +44,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen2_5_VLRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2_5_VLAttention
 #
-#  Fingerprint: format=1 upstream=ce977667ae55 config=c9f836a2b785 output=e087e127df8b
+#  Fingerprint: format=1 upstream=ce977667ae55 config=bc3cff7007ae output=1c55126195f8
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2_5_vl/modular_qwen2_5_vl.py.
@@ -69,6 +77,20 @@ from collections.abc import Callable
 import torch
 import torch.nn as nn
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    gather_heads_scatter_seq,
+    gather_outputs,
+    gather_seq_scatter_heads,
+    pad_cu_seqlens,
+    reduce_loss,
+    select_features,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    sp_pad_and_slice,
+    sp_padding,
+    whole_sequence_like,
+)
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
@@ -390,6 +412,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2_5_VLVisionAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention in the vision tower
+# ======================================================================
 class Qwen2_5_VLVisionAttention(nn.Module):
     def __init__(self, config: Qwen2_5_VLVisionConfig) -> None:
         super().__init__()
@@ -404,6 +431,10 @@ class Qwen2_5_VLVisionAttention(nn.Module):
         self.attention_dropout = 0.0
         self.is_causal = False
 
+    # ================================================================
+    # Patch: Qwen2_5_VLVisionAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to all patches, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -422,6 +453,11 @@ class Qwen2_5_VLVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
+        # --- Patch.1 ---
+        query_states = gather_seq_scatter_heads(query_states, 2, 1)
+        key_states = gather_seq_scatter_heads(key_states, 2, 1)
+        value_states = gather_seq_scatter_heads(value_states, 2, 1)
+        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -468,6 +504,9 @@ class Qwen2_5_VLVisionAttention(nn.Module):
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
 
+        # --- Patch.1 ---
+        attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
+        # --- Patch.1 ---
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -520,7 +559,9 @@ class Qwen2_5_VLPreTrainedModel(PreTrainedModel):
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen2_5_VisionTransformerPretrainedModel
+# Methods patched: forward
 # Methods added: dummy_forward
+# Reason (forward): The vision tower on slices of the patches
 # Reason (dummy_forward): The tower on a batch that has no picture
 # ======================================================================
 class Qwen2_5_VisionTransformerPretrainedModel(Qwen2_5_VLPreTrainedModel):
@@ -565,6 +606,11 @@ class Qwen2_5_VisionTransformerPretrainedModel(Qwen2_5_VLPreTrainedModel):
         input_tensor = input_tensor.reshape(seq_len, -1)
         return input_tensor
 
+    # ================================================================
+    # Patch: Qwen2_5_VisionTransformerPretrainedModel.forward
+    # 1. under sequence parallelism each rank works on a slice of the patches in the order of windows -
+    #    features are those of all patches
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -603,6 +649,18 @@ class Qwen2_5_VisionTransformerPretrainedModel(Qwen2_5_VLPreTrainedModel):
             self.permute_input_for_window_attn(freq, window_index, seq_len=seq_len) for freq in position_embeddings
         )
 
+        # --- Patch.1 ---
+        padding = sp_padding(seq_len, self.spatial_merge_unit)
+        cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
+        cu_window_seqlens = pad_cu_seqlens(cu_window_seqlens, padding)
+        max_seqlen = max(max_seqlen, padding) if max_seqlen is not None else None
+        max_window_seqlen = max(max_window_seqlen, padding) if max_window_seqlen is not None else None
+        hidden_states = sp_pad_and_slice(hidden_states, 0, pad_scale=self.spatial_merge_unit)
+        position_embeddings = tuple(
+            sp_pad_and_slice(freq, 0, pad_scale=self.spatial_merge_unit) for freq in position_embeddings
+        )
+        # --- Patch.1 ---
+
         for layer_num, blk in enumerate(self.blocks):
             if layer_num in self.fullatt_block_indexes:
                 cu_seqlens_now = cu_seqlens
@@ -621,6 +679,9 @@ class Qwen2_5_VisionTransformerPretrainedModel(Qwen2_5_VLPreTrainedModel):
 
         reverse_indices = torch.argsort(window_index)
         merged_hidden_states = self.merger(hidden_states)
+        # --- Patch.1 ---
+        merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, seq_len // self.spatial_merge_unit)
+        # --- Patch.1 ---
         merged_hidden_states = merged_hidden_states[reverse_indices, :]
 
         return BaseModelOutputWithPooling(
@@ -775,6 +836,11 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2_5_VLAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen2_5_VLAttention(nn.Module):
     """
     Multi-headed attention from 'Attention Is All You Need' paper. Modified to use sliding window attention: Longformer
@@ -814,6 +880,10 @@ class Qwen2_5_VLAttention(nn.Module):
         self.layer_type = config.layer_types[layer_idx] if hasattr(config, "layer_types") else None
         self.sliding_window = config.sliding_window if self.layer_type == "sliding_attention" else None
 
+    # ================================================================
+    # Patch: Qwen2_5_VLAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -842,6 +912,9 @@ class Qwen2_5_VLAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -929,6 +1002,11 @@ class Qwen2_5_VLDecoderLayer(GradientCheckpointingLayer):
         return hidden_states
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2_5_VLTextModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class Qwen2_5_VLTextModel(Qwen2_5_VLPreTrainedModel):
     config: Qwen2_5_VLTextConfig
@@ -956,6 +1034,10 @@ class Qwen2_5_VLTextModel(Qwen2_5_VLPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen2_5_VLTextModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -979,6 +1061,9 @@ class Qwen2_5_VLTextModel(Qwen2_5_VLPreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         # the hard coded `3` is for temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -1009,7 +1094,9 @@ class Qwen2_5_VLTextModel(Qwen2_5_VLPreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.1 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": text_position_ids,
@@ -1024,6 +1111,9 @@ class Qwen2_5_VLTextModel(Qwen2_5_VLPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers):
             hidden_states = decoder_layer(
@@ -1358,6 +1448,7 @@ class Qwen2_5_VLModel(Qwen2_5_VLPreTrainedModel):
     # ================================================================
     # Patch: Qwen2_5_VLModel.forward
     # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+    # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1408,6 +1499,10 @@ class Qwen2_5_VLModel(Qwen2_5_VLPreTrainedModel):
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
+            # --- Patch.2 ---
+            image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            image_embeds = select_features(image_embeds, image_mask[..., 0])
+            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
@@ -1421,6 +1516,10 @@ class Qwen2_5_VLModel(Qwen2_5_VLPreTrainedModel):
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
+            # --- Patch.2 ---
+            _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            video_embeds = select_features(video_embeds, video_mask[..., 0])
+            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
@@ -1430,6 +1529,9 @@ class Qwen2_5_VLModel(Qwen2_5_VLPreTrainedModel):
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
         # --- Patch.1 ---
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -1526,6 +1628,7 @@ class Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLPreTrainedModel, GenerationMi
     # ================================================================
     # Patch: Qwen2_5_VLForConditionalGeneration.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1593,6 +1696,15 @@ class Qwen2_5_VLForConditionalGeneration(Qwen2_5_VLPreTrainedModel, GenerationMi
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -11,10 +11,18 @@
 #        Op slot for RMSNorm
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: VisionAttention.forward
+#        Sequence parallel attention in the vision tower
 #    - method_override: Qwen2MLP.forward
 #        Op slot for SwiGLU
+#    - method_override: Qwen2VLAttention.forward
+#        Sequence parallel attention
 #    - method_override: Qwen2VisionTransformerPretrainedModel.dummy_forward (added)
 #        The tower on a batch without pictures
+#    - method_override: Qwen2VisionTransformerPretrainedModel.forward
+#        The vision tower on slices of the patches
+#    - method_override: Qwen2VLTextModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen2VLModel.forward
 #        The vision tower runs on every rank
 #    - method_override: Qwen2VLForConditionalGeneration.forward
@@ -33,7 +41,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen2VLRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen2VLAttention
 #
-#  Fingerprint: format=1 upstream=5c1d3dc79ec6 config=82c24ddcfdb9 output=abcef59eff3b
+#  Fingerprint: format=1 upstream=5c1d3dc79ec6 config=7757c0991475 output=0aa8b15f004c
 # ==============================================================================
 # Copyright 2024 The Qwen team, Alibaba Group and the HuggingFace Inc. team. All rights reserved.
 #
@@ -61,6 +69,20 @@ from collections.abc import Callable
 import torch
 import torch.nn as nn
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    gather_heads_scatter_seq,
+    gather_outputs,
+    gather_seq_scatter_heads,
+    pad_cu_seqlens,
+    reduce_loss,
+    select_features,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    sp_pad_and_slice,
+    sp_padding,
+    whole_sequence_like,
+)
 from torch.nn import LayerNorm
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -443,6 +465,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] VisionAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention in the vision tower
+# ======================================================================
 class VisionAttention(nn.Module):
     def __init__(self, config: Qwen2VLVisionConfig) -> None:
         super().__init__()
@@ -457,6 +484,10 @@ class VisionAttention(nn.Module):
         self.attention_dropout = 0.0
         self.is_causal = False
 
+    # ================================================================
+    # Patch: VisionAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to all patches, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -475,6 +506,11 @@ class VisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
+        # --- Patch.1 ---
+        query_states = gather_seq_scatter_heads(query_states, 2, 1)
+        key_states = gather_seq_scatter_heads(key_states, 2, 1)
+        value_states = gather_seq_scatter_heads(value_states, 2, 1)
+        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -521,6 +557,9 @@ class VisionAttention(nn.Module):
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
 
+        # --- Patch.1 ---
+        attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
+        # --- Patch.1 ---
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -585,6 +624,11 @@ class Qwen2MLP(nn.Module):
         return down_proj
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2VLAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen2VLAttention(nn.Module):
     """
     Multi-headed attention from 'Attention Is All You Need' paper. Modified to use sliding window attention: Longformer
@@ -624,6 +668,10 @@ class Qwen2VLAttention(nn.Module):
         self.layer_type = config.layer_types[layer_idx] if hasattr(config, "layer_types") else None
         self.sliding_window = config.sliding_window if self.layer_type == "sliding_attention" else None
 
+    # ================================================================
+    # Patch: Qwen2VLAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -652,6 +700,9 @@ class Qwen2VLAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -756,7 +807,9 @@ class Qwen2VLPreTrainedModel(PreTrainedModel):
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen2VisionTransformerPretrainedModel
+# Methods patched: forward
 # Methods added: dummy_forward
+# Reason (forward): The vision tower on slices of the patches
 # Reason (dummy_forward): The tower on a batch without pictures
 # ======================================================================
 @auto_docstring
@@ -796,6 +849,10 @@ class Qwen2VisionTransformerPretrainedModel(Qwen2VLPreTrainedModel):
     def get_device(self) -> torch.device:
         return self.blocks[0].mlp.fc2.weight.device
 
+    # ================================================================
+    # Patch: Qwen2VisionTransformerPretrainedModel.forward
+    # 1. under sequence parallelism each rank works on a slice of the patches - features are those of all patches
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -808,6 +865,14 @@ class Qwen2VisionTransformerPretrainedModel(Qwen2VLPreTrainedModel):
         """
         position_ids = get_vision_position_ids(grid_thw, self.spatial_merge_size, kwargs=kwargs)
         cu_seqlens, max_seqlen = get_vision_attention_seqlens(grid_thw, self.config, kwargs=kwargs)
+        # --- Patch.1 ---
+        patches, merge_unit = hidden_states.shape[0], self.spatial_merge_size**2
+        padding = sp_padding(patches, merge_unit)
+        cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
+        max_seqlen = max(max_seqlen, padding) if max_seqlen is not None else None
+        hidden_states = sp_pad_and_slice(hidden_states, 0, pad_scale=merge_unit)
+        position_ids = sp_pad_and_slice(position_ids, 0, pad_scale=merge_unit)
+        # --- Patch.1 ---
 
         hidden_states = self.patch_embed(hidden_states)
         position_embeddings = self.rotary_pos_emb(hidden_states, position_ids)
@@ -822,6 +887,9 @@ class Qwen2VisionTransformerPretrainedModel(Qwen2VLPreTrainedModel):
             )
 
         merged_hidden_states = self.merger(hidden_states)
+        # --- Patch.1 ---
+        merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, patches // merge_unit)
+        # --- Patch.1 ---
 
         return BaseModelOutputWithPooling(
             last_hidden_state=hidden_states,
@@ -848,6 +916,11 @@ class Qwen2VisionTransformerPretrainedModel(Qwen2VLPreTrainedModel):
         # --- Patch.1 ---
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2VLTextModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class Qwen2VLTextModel(Qwen2VLPreTrainedModel):
     config: Qwen2VLTextConfig
@@ -875,6 +948,10 @@ class Qwen2VLTextModel(Qwen2VLPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen2VLTextModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -898,6 +975,9 @@ class Qwen2VLTextModel(Qwen2VLPreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         # the hard coded `3` is for temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -928,7 +1008,9 @@ class Qwen2VLTextModel(Qwen2VLPreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.1 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": text_position_ids,
@@ -943,6 +1025,9 @@ class Qwen2VLTextModel(Qwen2VLPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers):
             hidden_states = decoder_layer(
@@ -1264,6 +1349,7 @@ class Qwen2VLModel(Qwen2VLPreTrainedModel):
     # ================================================================
     # Patch: Qwen2VLModel.forward
     # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+    # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1309,6 +1395,10 @@ class Qwen2VLModel(Qwen2VLPreTrainedModel):
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
+            # --- Patch.2 ---
+            image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            image_embeds = select_features(image_embeds, image_mask[..., 0])
+            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
@@ -1322,6 +1412,10 @@ class Qwen2VLModel(Qwen2VLPreTrainedModel):
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
+            # --- Patch.2 ---
+            _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            video_embeds = select_features(video_embeds, video_mask[..., 0])
+            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
@@ -1331,6 +1425,9 @@ class Qwen2VLModel(Qwen2VLPreTrainedModel):
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
         # --- Patch.1 ---
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -1423,6 +1520,7 @@ class Qwen2VLForConditionalGeneration(Qwen2VLPreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: Qwen2VLForConditionalGeneration.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1483,6 +1581,15 @@ class Qwen2VLForConditionalGeneration(Qwen2VLPreTrainedModel, GenerationMixin):
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -50,7 +50,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5RMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5GatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=1a475c45d900 config=fd6297215a0d output=ef21aeeed36e
+#  Fingerprint: format=1 upstream=1a475c45d900 config=ae43a438203a output=a68ad6db286e
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5/modular_qwen3_5.py.
@@ -80,7 +80,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
-from patchgen_core.runtime.parallel import reduce_loss
+from patchgen_core.runtime.parallel import check_position_ids, reduce_loss, select_features
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -1853,6 +1853,7 @@ class Qwen3_5Model(Qwen3_5PreTrainedModel):
     # ================================================================
     # Patch: Qwen3_5Model.forward
     # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+    # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1898,6 +1899,10 @@ class Qwen3_5Model(Qwen3_5PreTrainedModel):
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
+            # --- Patch.2 ---
+            image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            image_embeds = select_features(image_embeds, image_mask[..., 0])
+            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
@@ -1911,6 +1916,10 @@ class Qwen3_5Model(Qwen3_5PreTrainedModel):
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
+            # --- Patch.2 ---
+            _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            video_embeds = select_features(video_embeds, video_mask[..., 0])
+            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
@@ -1920,6 +1929,9 @@ class Qwen3_5Model(Qwen3_5PreTrainedModel):
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
         # --- Patch.1 ---
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,

@@ -55,7 +55,7 @@
 #    - @use_kernel_forward_from_hub('RMSNormZeroCentered') of Qwen3_5MoeRMSNorm
 #    - @use_kernelized_func([torch_recurrent_gated_delta_rule, torch_chunk_gated_delta_rule, causal_conv1d_fn, causal_conv1d_update]) of Qwen3_5MoeGatedDeltaNet
 #
-#  Fingerprint: format=1 upstream=11babdd89954 config=657c7510f383 output=8425afdb12c5
+#  Fingerprint: format=1 upstream=11babdd89954 config=939dcce7cf75 output=b70fa083759f
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_5_moe/modular_qwen3_5_moe.py.
@@ -85,7 +85,12 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
-from patchgen_core.runtime.parallel import reduce_loss, sequence_parallel_load_balancing
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    select_features,
+    sequence_parallel_load_balancing,
+)
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -1977,6 +1982,7 @@ class Qwen3_5MoeModel(Qwen3_5MoePreTrainedModel):
     # ================================================================
     # Patch: Qwen3_5MoeModel.forward
     # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+    # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -2022,6 +2028,10 @@ class Qwen3_5MoeModel(Qwen3_5MoePreTrainedModel):
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
+            # --- Patch.2 ---
+            image_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            image_embeds = select_features(image_embeds, image_mask[..., 0])
+            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
@@ -2035,6 +2045,10 @@ class Qwen3_5MoeModel(Qwen3_5MoePreTrainedModel):
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0).to(
                 inputs_embeds.device, inputs_embeds.dtype
             )
+            # --- Patch.2 ---
+            _, video_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            video_embeds = select_features(video_embeds, video_mask[..., 0])
+            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
@@ -2044,6 +2058,9 @@ class Qwen3_5MoeModel(Qwen3_5MoePreTrainedModel):
             inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
         # --- Patch.1 ---
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,

@@ -7,14 +7,22 @@
 #  Qwen3-VL with op slots for GPU training
 #
 #  Patches applied:
+#    - method_override: Qwen3VLVisionAttention.forward
+#        Sequence parallel attention in the vision tower
 #    - method_override: Qwen3VLTextRMSNorm.forward
 #        Op slot for RMSNorm
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Qwen3VLTextAttention.forward
+#        Sequence parallel attention
 #    - method_override: Qwen3VLTextMLP.forward
 #        Op slot for SwiGLU
 #    - method_override: Qwen3VLVisionModel.dummy_forward (added)
 #        The tower on a batch without pictures
+#    - method_override: Qwen3VLVisionModel.forward
+#        The vision tower on slices of the patches
+#    - method_override: Qwen3VLTextModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen3VLModel.__init__
 #        The patched text model and tower instead of upstream's
 #    - method_override: Qwen3VLModel.forward
@@ -36,7 +44,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3VLTextRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLTextAttention
 #
-#  Fingerprint: format=1 upstream=626f3940d310 config=cd396add8ce1 output=a2cb7804be0e
+#  Fingerprint: format=1 upstream=626f3940d310 config=99ee21016a8f output=2d32d23b4b78
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl/modular_qwen3_vl.py.
@@ -65,6 +73,20 @@ from dataclasses import dataclass
 import torch
 import torch.nn as nn
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    gather_heads_scatter_seq,
+    gather_outputs,
+    gather_seq_scatter_heads,
+    pad_cu_seqlens,
+    reduce_loss,
+    select_features,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    sp_pad_and_slice,
+    sp_padding,
+    whole_sequence_like,
+)
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
 from transformers.generation import GenerationMixin
@@ -338,6 +360,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3VLVisionAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention in the vision tower
+# ======================================================================
 class Qwen3VLVisionAttention(nn.Module):
     def __init__(self, config: Qwen3VLVisionConfig) -> None:
         super().__init__()
@@ -352,6 +379,10 @@ class Qwen3VLVisionAttention(nn.Module):
         self.attention_dropout = 0.0
         self.is_causal = False
 
+    # ================================================================
+    # Patch: Qwen3VLVisionAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to all patches, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -370,6 +401,11 @@ class Qwen3VLVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
+        # --- Patch.1 ---
+        query_states = gather_seq_scatter_heads(query_states, 2, 1)
+        key_states = gather_seq_scatter_heads(key_states, 2, 1)
+        value_states = gather_seq_scatter_heads(value_states, 2, 1)
+        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -416,6 +452,9 @@ class Qwen3VLVisionAttention(nn.Module):
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
 
+        # --- Patch.1 ---
+        attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
+        # --- Patch.1 ---
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -586,6 +625,11 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3VLTextAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen3VLTextAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -617,6 +661,10 @@ class Qwen3VLTextAttention(nn.Module):
             self.head_dim, eps=config.rms_norm_eps
         )  # thus post q_norm does not need reshape
 
+    # ================================================================
+    # Patch: Qwen3VLTextAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -641,6 +689,9 @@ class Qwen3VLTextAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -753,7 +804,9 @@ class Qwen3VLPreTrainedModel(PreTrainedModel):
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen3VLVisionModel
+# Methods patched: forward
 # Methods added: dummy_forward
+# Reason (forward): The vision tower on slices of the patches
 # Reason (dummy_forward): The tower on a batch without pictures
 # ======================================================================
 class Qwen3VLVisionModel(Qwen3VLPreTrainedModel):
@@ -803,6 +856,10 @@ class Qwen3VLVisionModel(Qwen3VLPreTrainedModel):
 
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3VLVisionModel.forward
+    # 1. under sequence parallelism each rank works on a slice of the patches - features are those of all patches
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -828,6 +885,16 @@ class Qwen3VLVisionModel(Qwen3VLPreTrainedModel):
         )
         position_ids = get_vision_position_ids(grid_thw, self.spatial_merge_size, kwargs=kwargs)
         cu_seqlens, max_seqlen = get_vision_attention_seqlens(grid_thw, self.config, kwargs=kwargs)
+        # --- Patch.1 ---
+        patches, merge_unit = hidden_states.shape[0], self.spatial_merge_size**2
+        padding = sp_padding(patches, merge_unit)
+        cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
+        max_seqlen = max(max_seqlen, padding) if max_seqlen is not None else None
+        hidden_states = sp_pad_and_slice(hidden_states, 0, pad_scale=merge_unit)
+        position_ids = sp_pad_and_slice(position_ids, 0, pad_scale=merge_unit)
+        interp_indices = sp_pad_and_slice(interp_indices, 0, pad_scale=merge_unit)
+        interp_weights = sp_pad_and_slice(interp_weights, 0, pad_scale=merge_unit)
+        # --- Patch.1 ---
 
         hidden_states = self.patch_embed(hidden_states)
         pos_embeds = (self.pos_embed(interp_indices) * interp_weights[:, :, None]).sum(1)
@@ -850,9 +917,15 @@ class Qwen3VLVisionModel(Qwen3VLPreTrainedModel):
                 deepstack_feature = self.deepstack_merger_list[self.deepstack_visual_indexes.index(layer_num)](
                     hidden_states
                 )
+                # --- Patch.1 ---
+                deepstack_feature = gather_outputs(deepstack_feature, 0, 0, patches // merge_unit)
+                # --- Patch.1 ---
                 deepstack_feature_lists.append(deepstack_feature)
 
         merged_hidden_states = self.merger(hidden_states)
+        # --- Patch.1 ---
+        merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, patches // merge_unit)
+        # --- Patch.1 ---
 
         return BaseModelOutputWithDeepstackFeatures(
             last_hidden_state=hidden_states,
@@ -881,6 +954,11 @@ class Qwen3VLVisionModel(Qwen3VLPreTrainedModel):
         # --- Patch.1 ---
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3VLTextModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring(
     custom_intro=(
         "Text part of Qwen3VL, "
@@ -907,6 +985,10 @@ class Qwen3VLTextModel(Qwen3VLPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3VLTextModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -941,6 +1023,9 @@ class Qwen3VLTextModel(Qwen3VLPreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         # the hard coded `4` is for text, temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -957,7 +1042,9 @@ class Qwen3VLTextModel(Qwen3VLPreTrainedModel):
 
         attention_mask = create_causal_mask(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=text_position_ids,
@@ -967,6 +1054,9 @@ class Qwen3VLTextModel(Qwen3VLPreTrainedModel):
 
         # create position embeddings to be shared across the decoder layers
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         # decoder layers
         for layer_idx, decoder_layer in enumerate(self.layers):
@@ -1304,6 +1394,7 @@ class Qwen3VLModel(Qwen3VLPreTrainedModel):
     # ================================================================
     # Patch: Qwen3VLModel.forward
     # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+    # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1354,6 +1445,13 @@ class Qwen3VLModel(Qwen3VLPreTrainedModel):
             image_embeds = mm_encoder_outputs["image"].pooler_output
             deepstack_image_embeds = mm_encoder_outputs["image"].deepstack_features
             image_embeds = torch.cat(image_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            is_image = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[0][..., 0]
+            image_embeds = select_features(image_embeds, is_image)
+            deepstack_image_embeds = [
+                [select_features(torch.cat(feat, dim=0), is_image)] for feat in deepstack_image_embeds
+            ]
+            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
@@ -1367,6 +1465,13 @@ class Qwen3VLModel(Qwen3VLPreTrainedModel):
             video_embeds = mm_encoder_outputs["video"].pooler_output
             deepstack_video_embeds = mm_encoder_outputs["video"].deepstack_features
             video_embeds = torch.cat(video_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            is_video = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[1][..., 0]
+            video_embeds = select_features(video_embeds, is_video)
+            deepstack_video_embeds = [
+                [select_features(torch.cat(feat, dim=0), is_video)] for feat in deepstack_video_embeds
+            ]
+            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
@@ -1403,6 +1508,9 @@ class Qwen3VLModel(Qwen3VLPreTrainedModel):
             visual_pos_masks = video_mask
             deepstack_visual_embeds = [torch.cat(feat, dim=0) for feat in deepstack_video_embeds]
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -1499,6 +1607,7 @@ class Qwen3VLForConditionalGeneration(Qwen3VLPreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: Qwen3VLForConditionalGeneration.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1558,6 +1667,15 @@ class Qwen3VLForConditionalGeneration(Qwen3VLPreTrainedModel, GenerationMixin):
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

@@ -41,7 +41,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3VLMoeTextRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLMoeTextAttention
 #
-#  Fingerprint: format=1 upstream=51ae69914d39 config=7df54b5d1e7a output=d5e5765f31d9
+#  Fingerprint: format=1 upstream=51ae69914d39 config=cc53eebc331f output=6d9925d97e6d
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl_moe/modular_qwen3_vl_moe.py.
@@ -71,6 +71,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import check_position_ids, select_features
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -1426,6 +1427,7 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
     # ================================================================
     # Patch: Qwen3VLMoeModel.forward
     # 1. the tower runs for pictures and for videos, once each, also where a rank has none of them
+    # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1476,6 +1478,13 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
             image_embeds = mm_encoder_outputs["image"].pooler_output
             deepstack_image_embeds = mm_encoder_outputs["image"].deepstack_features
             image_embeds = torch.cat(image_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            is_image = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[0][..., 0]
+            image_embeds = select_features(image_embeds, is_image)
+            deepstack_image_embeds = [
+                [select_features(torch.cat(feat, dim=0), is_image)] for feat in deepstack_image_embeds
+            ]
+            # --- Patch.2 ---
             image_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
@@ -1489,6 +1498,13 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
             video_embeds = mm_encoder_outputs["video"].pooler_output
             deepstack_video_embeds = mm_encoder_outputs["video"].deepstack_features
             video_embeds = torch.cat(video_embeds, dim=0).to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            is_video = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)[1][..., 0]
+            video_embeds = select_features(video_embeds, is_video)
+            deepstack_video_embeds = [
+                [select_features(torch.cat(feat, dim=0), is_video)] for feat in deepstack_video_embeds
+            ]
+            # --- Patch.2 ---
             _, video_mask = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
@@ -1525,6 +1541,9 @@ class Qwen3VLMoeModel(Qwen3VLMoePreTrainedModel):
             visual_pos_masks = video_mask
             deepstack_visual_embeds = [torch.cat(feat, dim=0) for feat in deepstack_video_embeds]
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
