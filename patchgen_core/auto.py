@@ -43,14 +43,14 @@ class AutoRegistration:
 
     Attributes:
         key: what it gives it for: the name of a config class, a model type, or the name of a processor class.
-        given: the class; a tuple where transformers has several, of which the config's architecture chooses.
+        new_class: the class; a tuple where transformers has several, of which the config's architecture chooses.
         replaced: the class of an earlier registration that this one replaces; empty when it was transformers'
             own.
     """
 
     auto_class: str
     key: str
-    given: type | tuple[type, ...]
+    new_class: type | tuple[type, ...]
     replaced: str = ""
 
 
@@ -124,12 +124,11 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
         entries += _processor_entries(name, None if model_type is None else models[0])
     done = _enter(entries)
     for one in done:
-        for handler_class in one.given if isinstance(one.given, tuple) else (one.given,):
+        for handler_class in one.new_class if isinstance(one.new_class, tuple) else (one.new_class,):
             _shared.extend(share_conversions(handler_class))
         if one.replaced:
-            message = (
-                f"{one.auto_class} gives {_dotted_name(one.given)} for '{one.key}' now, and no longer {one.replaced}"
-            )
+            name = _dotted_name(one.new_class)
+            message = f"{one.auto_class} gives {name} for '{one.key}' now, and no longer {one.replaced}"
             warnings.warn(message, stacklevel=2)
     return done
 

@@ -68,8 +68,8 @@ def test_every_auto_class_with_a_place_for_a_generated_class_gives_it() -> None:
         "AutoModelForTokenClassification",
     }
     for one in done:
-        assert isinstance(one.given, type)
-        assert (one.given.__module__, one.replaced) == (GENERATED, "")
+        assert isinstance(one.new_class, type)
+        assert (one.new_class.__module__, one.replaced) == (GENERATED, "")
         assert home_of(getattr(transformers, one.auto_class), Qwen3Config(**SIZES)) == GENERATED
 
 
@@ -93,7 +93,7 @@ def test_the_npu_module_is_given_where_it_is_asked_for() -> None:
 
 @pytest.mark.usefixtures("acme")
 def test_a_model_that_sees_is_given_by_image_text_to_text() -> None:
-    done = {one.auto_class: one.given for one in register_with_auto("qwen3_vl_moe")}
+    done = {one.auto_class: one.new_class for one in register_with_auto("qwen3_vl_moe")}
     assert {"AutoModel", "AutoModelForImageTextToText"} <= done.keys()
     config = AutoConfig.for_model("qwen3_vl_moe")
     mapping = transformers.AutoModelForImageTextToText._model_mapping
@@ -107,7 +107,7 @@ def test_a_class_of_upstream_that_the_generated_module_imports_is_not_its_own(mo
     unregister_from_auto()
     upstream = transformers.Qwen3ForQuestionAnswering
     monkeypatch.setattr(sys.modules[GENERATED], "Qwen3ForQuestionAnswering", upstream, raising=False)
-    assert upstream not in [one.given for one in register_with_auto("qwen3")]
+    assert upstream not in [one.new_class for one in register_with_auto("qwen3")]
 
 
 # --- undoing, replacing ----------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_a_class_of_upstream_that_the_generated_module_imports_is_not_its_own(mo
 def test_undone_upstreams_classes_are_back() -> None:
     done = register_with_auto("qwen3")
     undone = unregister_from_auto()
-    assert {(one.auto_class, one.given) for one in undone} == {(one.auto_class, one.given) for one in done}
+    assert {(one.auto_class, one.new_class) for one in undone} == {(one.auto_class, one.new_class) for one in done}
     assert home_of(AutoModelForCausalLM, Qwen3Config(**SIZES)) == UPSTREAM
     assert unregister_from_auto() == ()
 
