@@ -4,6 +4,10 @@ Where nothing is bound, the generated module runs upstream's own lines. Linear a
 flash-linear-attention, or from what a training framework imports in its place, and else upstream's functions of torch.
 Qwen3.5-MoE shares the patches.
 
+Ranks cannot share its sequences. Linear attention carries a state from each token to the next, and so does the
+convolution before it, over the edge of a slice as well: a rank would need whole sequences of a part of their heads and
+channels, and nothing here exchanges these. `parallelize` refuses `sp_size` over 1.
+
     patchgen zoo.qwen3_5.qwen3_5_gpu_patch_gen_config --diff
 """
 

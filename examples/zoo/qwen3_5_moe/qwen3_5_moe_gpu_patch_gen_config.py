@@ -1,7 +1,8 @@
 """Qwen3.5-MoE by op slots: Qwen3.5's patches under other names, and Qwen3-MoE's for experts and their losses.
 
 What makes an output is not shared with Qwen3.5, because the outputs here have ``router_logits`` and ``aux_loss`` as
-well: a mere renaming would leave them empty.
+well: a mere renaming would leave them empty. Ranks may share its experts, and not its sequences: Qwen3.5's config says
+why.
 
     patchgen zoo.qwen3_5_moe.qwen3_5_moe_gpu_patch_gen_config --diff
 """
