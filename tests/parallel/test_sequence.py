@@ -221,6 +221,7 @@ def batches() -> None:
         "input_ids": ids,
         "labels": ids,
         "attention_mask": torch.ones(1, 5, dtype=torch.long),
+        "token_type_ids": torch.ones(1, 5, dtype=torch.long),
         "position_ids": torch.tensor([[0, 1, 2, 0, 1]]),
         "cu_seq_lens_q": torch.tensor([0, 3, 5]),
         "max_length_q": 3,
@@ -231,7 +232,7 @@ def batches() -> None:
     assert mine["input_ids"].tolist() == [[[10, 11, 12]], [[13, 14, 7]]][rank]
     assert mine["shift_labels"].tolist() == [[[11, 12, 13]], [[14, -100, -100]]][rank]
     assert mine["position_ids"].tolist() == [[0, 1, 2, 0, 1, 2]]
-    assert mine["attention_mask"].tolist() == [[1, 1, 1, 1, 1, 0]]
+    assert mine["attention_mask"].tolist() == mine["token_type_ids"].tolist() == [[1, 1, 1, 1, 1, 0]]
     assert mine["cu_seq_lens_q"].tolist() == [0, 3, 5, 6]
     assert (mine["max_length_q"], mine["use_cache"]) == (3, False)
     assert "token_mask" not in mine

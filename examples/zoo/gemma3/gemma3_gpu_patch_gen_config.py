@@ -1,7 +1,8 @@
 """Gemma3 by op slots: a norm that scales by 1 + weight, GEGLU, and losses whose logits may be capped.
 
 Where nothing is bound, the generated module runs upstream's own lines. The SigLIP tower comes from a module of its
-own in transformers, made by ``AutoModel``: nothing here reaches into it.
+own in transformers, made by ``AutoModel``: nothing here reaches into it. Ranks may share sequences; each of them then
+runs the tower on all pictures, which have few tokens, and takes the features of its slice.
 
     patchgen zoo.gemma3.gemma3_gpu_patch_gen_config --diff
 """
@@ -15,10 +16,17 @@ from transformers.modeling_outputs import (
     SequenceClassifierOutputWithPast,
 )
 from transformers.models.gemma3.configuration_gemma3 import Gemma3Config
-from transformers.models.gemma3.modeling_gemma3 import Gemma3CausalLMOutputWithPast, Gemma3ModelOutputWithPast
+from transformers.models.gemma3.modeling_gemma3 import Gemma3CausalLMOutputWithPast
 from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs
 
+from zoo.gemma3.sequence_parallel import (
+    SEQUENCE_PARALLEL,
+    gemma3_attention_forward,
+    gemma3_get_placeholder_mask,
+    gemma3_model_forward,
+    gemma3_text_model_forward,
+)
 from zoo.llama.llama_gpu_patch_gen_config import (
     llama_apply_rotary_pos_emb,
     llama_for_sequence_classification_forward,
@@ -34,6 +42,7 @@ config = PatchConfig(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))
 config.add_import("transformers.utils", names=["logging"])
 config.add_post_import_block(
     """
@@ -86,11 +95,20 @@ def gemma3_mlp_forward(self, x):
 config.replace_function(
     "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
+config.override_method(
+    "Gemma3Attention.forward", replacement=gemma3_attention_forward, description="Sequence parallel attention"
+)
+config.override_method(
+    "Gemma3TextModel.forward",
+    replacement=gemma3_text_model_forward,
+    description="Positions and masks of whole sequences",
+)
 
 
 # ================================================================
 # Patch: Gemma3ForCausalLM.forward
 # 1. fused linear cross entropy where a kernel is bound, with the cap of the logits - no logits are made then
+# 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
 @config.override_method("Gemma3ForCausalLM.forward", description="Op slot for the loss")
 def gemma3_for_causal_lm_forward(
@@ -143,6 +161,15 @@ def gemma3_for_causal_lm_forward(
 
         if labels is not None:
             loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+    # --- Patch.2 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.2 ---
 
     return CausalLMOutputWithPast(
         loss=loss,
@@ -186,102 +213,20 @@ def gemma3_model_dummy_forward(self) -> torch.Tensor:
     # --- Patch.1 ---
 
 
-# ================================================================
-# Patch: Gemma3Model.forward
-# 1. the tower runs also where a rank has no picture
-# ================================================================
-@config.override_method("Gemma3Model.forward", description="The vision tower runs on every rank")
-def gemma3_model_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    token_type_ids: torch.LongTensor | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    use_cache: bool | None = None,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | Gemma3ModelOutputWithPast:
-    if (input_ids is None) ^ (inputs_embeds is not None):
-        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
-
-    if pixel_values is not None and mm_encoder_outputs is not None:
-        raise ValueError("You cannot specify both pixel_values and mm_encoder_outputs at the same time")
-
-    # Replace image id with PAD if the image token if OOV, to avoid index-errors
-    if input_ids is not None and self.config.image_token_id >= self.vocab_size:
-        special_image_mask = input_ids == self.config.image_token_id
-        llm_input_ids = input_ids.clone()
-        llm_input_ids[special_image_mask] = 0
-    else:
-        llm_input_ids = input_ids
-
-    if inputs_embeds is None:
-        inputs_embeds = self.get_input_embeddings()(llm_input_ids)
-
-    # --- Patch.1 ---
-    runs_dummy = mm_encoder_outputs is None and needs_dummy_forward(self)
-    # --- Patch.1 ---
-    # Merge text and images
-    mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
-    if mm_encoder_outputs.get("image") is None and pixel_values is not None:
-        mm_encoder_outputs["image"] = self.get_image_features(pixel_values, return_dict=True)
-
-    if mm_encoder_outputs.get("image") is not None:
-        image_features = mm_encoder_outputs["image"].pooler_output.to(inputs_embeds.device, inputs_embeds.dtype)
-        special_image_mask = self.get_placeholder_mask(
-            input_ids, inputs_embeds=inputs_embeds, image_features=image_features
-        )
-        inputs_embeds = inputs_embeds.masked_scatter(special_image_mask, image_features)
-    # --- Patch.1 ---
-    elif runs_dummy:
-        inputs_embeds = inputs_embeds + self.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
-
-    # It may already have been prepared by e.g. `generate`
-    if not isinstance(causal_mask_mapping := attention_mask, dict):
-        mask_kwargs = {
-            "config": self.config.get_text_config(),
-            "inputs_embeds": inputs_embeds,
-            "attention_mask": attention_mask,
-            "past_key_values": past_key_values,
-            "position_ids": position_ids,
-        }
-
-        if token_type_ids is not None:
-            block_sequence_ids = get_block_sequence_ids_for_mask(token_type_ids, device=inputs_embeds.device)
-            causal_mask_mapping = create_masks_for_vision_model(
-                block_sequence_ids=block_sequence_ids,
-                **mask_kwargs,
-            )
-        else:
-            causal_mask_mapping = create_masks_for_generate(**mask_kwargs)
-
-    outputs = self.language_model(
-        attention_mask=causal_mask_mapping,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        return_dict=True,
-        **kwargs,
-    )
-
-    return Gemma3ModelOutputWithPast(
-        last_hidden_state=outputs.last_hidden_state,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-        image_hidden_states=image_features if mm_encoder_outputs.get("image") is not None else None,
-    )
+config.override_method(
+    "Gemma3Model.get_placeholder_mask",
+    replacement=gemma3_get_placeholder_mask,
+    description="Where a slice has placeholders, before their features are known",
+)
+config.override_method(
+    "Gemma3Model.forward", replacement=gemma3_model_forward, description="The vision tower runs on every rank"
+)
 
 
 # ================================================================
 # Patch: Gemma3ForConditionalGeneration.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then. Upstream caps no logits here
+# 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
 @config.override_method("Gemma3ForConditionalGeneration.forward", description="Op slot for the loss")
 def gemma3_for_conditional_generation_forward(
@@ -337,6 +282,15 @@ def gemma3_for_conditional_generation_forward(
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
             )
+    # --- Patch.2 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.2 ---
 
     return Gemma3CausalLMOutputWithPast(
         loss=loss,

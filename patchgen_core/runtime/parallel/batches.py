@@ -13,6 +13,7 @@ from patchgen_core.runtime.parallel.sequence import pad_cu_seqlens, slice_input_
 from patchgen_core.runtime.parallel.state import get_parallel_state
 
 _CU_SEQ_LENS = ("cu_seq_lens_q", "cu_seq_lens_k")
+_WHOLE = ("attention_mask", "token_type_ids")
 _MAX_LENGTHS = ("max_length_q", "max_length_k")
 
 
@@ -21,9 +22,10 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
 
     ``input_ids`` and ``inputs_embeds`` are padded to a multiple of the ranks and sliced. ``labels`` are shifted first,
     since the last token of a slice predicts the first of the next one, and come as ``labels`` and ``shift_labels``.
-    ``position_ids`` stay whole, and are made where there are none; so do ``attention_mask``, ``cu_seq_lens_q`` and
-    ``cu_seq_lens_k``, which get the padding as a sequence of its own. All else stays as it is. Where there is padding
-    and no attention mask, labels come with ``token_mask``, [B, S / sp]: 0 where this rank's slice has padding.
+    ``position_ids`` stay whole, and are made where there are none; so do ``attention_mask`` and ``token_type_ids``, of
+    which masks are made, and ``cu_seq_lens_q`` and ``cu_seq_lens_k``, which get the padding as a sequence of its own.
+    All else stays as it is. Where there is padding and no attention mask, labels come with ``token_mask``,
+    [B, S / sp]: 0 where this rank's slice has padding.
 
     Raises:
         RuntimeError: there are pictures or videos in grids and no position ids, which have several axes then.
@@ -39,8 +41,9 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
     for name, dim, value in (("input_ids", 1, pad_token_id), ("inputs_embeds", 1, 0)):
         if batch.get(name) is not None:
             result[name] = slice_input_tensor(batch[name], dim, padding_value=value)
-    if batch.get("attention_mask") is not None:
-        result["attention_mask"] = F.pad(batch["attention_mask"], (0, padding))
+    for name in _WHOLE:
+        if batch.get(name) is not None:
+            result[name] = F.pad(batch[name], (0, padding))
     result["position_ids"] = _pad_positions(batch.get("position_ids"), rows, length, padding, tokens.device)
     for name in _CU_SEQ_LENS:
         if batch.get(name) is not None:

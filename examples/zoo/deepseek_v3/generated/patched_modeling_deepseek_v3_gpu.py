@@ -13,6 +13,10 @@
 #        Op slot for SwiGLU
 #    - method_override: DeepseekV3Experts.forward
 #        Op slot for the experts
+#    - method_override: DeepseekV3Attention.forward
+#        Sequence parallel attention
+#    - method_override: DeepseekV3Model.forward
+#        Positions and masks of whole sequences
 #    - method_override: DeepseekV3ForCausalLM.forward
 #        Op slot for the loss
 #    - method_override: DeepseekV3ForCausalLM.get_parallel_plan (added)
@@ -24,7 +28,7 @@
 #    - @use_experts_implementation of DeepseekV3Experts
 #    - @use_kernel_forward_from_hub('RMSNorm') of DeepseekV3RMSNorm
 #
-#  Fingerprint: format=1 upstream=fac755282f38 config=5a083f14f002 output=99042e2b35d1
+#  Fingerprint: format=1 upstream=fac755282f38 config=8303b8650b16 output=57a6d63633b0
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/deepseek_v3/modular_deepseek_v3.py.
@@ -38,6 +42,13 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -425,6 +436,11 @@ def apply_rotary_pos_emb_interleave(q, k, cos, sin, position_ids=None, unsqueeze
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] DeepseekV3Attention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class DeepseekV3Attention(nn.Module):
     """Multi-headed Latent Attention (MLA) from Deepseek V2, with support for rope interleave."""
 
@@ -502,6 +518,12 @@ class DeepseekV3Attention(nn.Module):
         key_states[..., self.qk_nope_head_dim :].copy_(k_rot)
         return key_states, value_states
 
+    # ================================================================
+    # Patch: DeepseekV3Attention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice. What
+    #    is exchanged are keys and values of all heads, after the latents: each head's key has the rotated part that all
+    #    heads share, and values have a width of their own
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -544,6 +566,9 @@ class DeepseekV3Attention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -640,6 +665,11 @@ class DeepseekV3PreTrainedModel(PreTrainedModel):
             init.normal_(module.down_proj, mean=0.0, std=self.config.initializer_range)
 
 
+# ======================================================================
+# [MODIFIED CLASS] DeepseekV3Model
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class DeepseekV3Model(DeepseekV3PreTrainedModel):
     def __init__(self, config: DeepseekV3Config):
@@ -657,6 +687,10 @@ class DeepseekV3Model(DeepseekV3PreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: DeepseekV3Model.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -679,6 +713,9 @@ class DeepseekV3Model(DeepseekV3PreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -686,7 +723,9 @@ class DeepseekV3Model(DeepseekV3PreTrainedModel):
 
         causal_mask = create_causal_mask(  # diff with mixtral: no sliding
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=position_ids,
@@ -696,6 +735,9 @@ class DeepseekV3Model(DeepseekV3PreTrainedModel):
 
         # create position embeddings to be shared across the decoder layers
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for decoder_layer in self.layers[: self.config.num_hidden_layers]:
             hidden_states = decoder_layer(
@@ -742,6 +784,7 @@ class DeepseekV3ForCausalLM(DeepseekV3PreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: DeepseekV3ForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -789,6 +832,15 @@ class DeepseekV3ForCausalLM(DeepseekV3PreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return MoeCausalLMOutputWithPast(
             loss=loss,

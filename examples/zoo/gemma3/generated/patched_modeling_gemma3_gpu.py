@@ -13,6 +13,10 @@
 #        Op slot for RMSNorm
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Gemma3Attention.forward
+#        Sequence parallel attention
+#    - method_override: Gemma3TextModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: Gemma3ForCausalLM.forward
 #        Op slot for the loss
 #    - method_override: Gemma3Model.__init__
@@ -21,6 +25,8 @@
 #        The tower on a batch without pictures
 #    - method_override: Gemma3Model.forward
 #        The vision tower runs on every rank
+#    - method_override: Gemma3Model.get_placeholder_mask
+#        Where a slice has placeholders, before their features are known
 #    - method_override: Gemma3ForConditionalGeneration.forward
 #        Op slot for the loss
 #    - method_override: Gemma3TextForSequenceClassification.forward (added)
@@ -36,7 +42,7 @@
 #  Decorators dropped:
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Gemma3Attention
 #
-#  Fingerprint: format=1 upstream=068e5bc6886b config=92d2558b7758 output=fb455a787f76
+#  Fingerprint: format=1 upstream=068e5bc6886b config=6cf9a5c41318 output=93d10cfa69b2
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gemma3/modular_gemma3.py.
@@ -64,6 +70,14 @@ from dataclasses import dataclass
 import torch
 import torch.nn as nn
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    select_features,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -392,6 +406,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] Gemma3Attention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Gemma3Attention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -425,6 +444,10 @@ class Gemma3Attention(nn.Module):
         self.q_norm = Gemma3RMSNorm(dim=config.head_dim, eps=config.rms_norm_eps)
         self.k_norm = Gemma3RMSNorm(dim=config.head_dim, eps=config.rms_norm_eps)
 
+    # ================================================================
+    # Patch: Gemma3Attention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -452,6 +475,9 @@ class Gemma3Attention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -568,6 +594,11 @@ def _bidirectional_window_overlay(sliding_window: int) -> Callable[[int, int, in
     return inner_mask
 
 
+# ======================================================================
+# [MODIFIED CLASS] Gemma3TextModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class Gemma3TextModel(Gemma3PreTrainedModel):
     config: Gemma3TextConfig
@@ -592,6 +623,10 @@ class Gemma3TextModel(Gemma3PreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Gemma3TextModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -614,6 +649,9 @@ class Gemma3TextModel(Gemma3PreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -624,7 +662,9 @@ class Gemma3TextModel(Gemma3PreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.1 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
@@ -646,6 +686,9 @@ class Gemma3TextModel(Gemma3PreTrainedModel):
         position_embeddings = {}
         for layer_type in set(self.config.layer_types):
             position_embeddings[layer_type] = self.rotary_emb(hidden_states, position_ids, layer_type)
+            # --- Patch.1 ---
+            position_embeddings[layer_type] = slice_position_embeddings(position_embeddings[layer_type])
+            # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers[: self.config.num_hidden_layers]):
             hidden_states = decoder_layer(
@@ -690,6 +733,7 @@ class Gemma3ForCausalLM(Gemma3PreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: Gemma3ForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound, with the cap of the logits - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -743,6 +787,15 @@ class Gemma3ForCausalLM(Gemma3PreTrainedModel, GenerationMixin):
 
             if labels is not None:
                 loss = self.loss_function(logits, labels, self.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,
@@ -862,9 +915,10 @@ def create_masks_for_vision_model(
 
 # ======================================================================
 # [MODIFIED CLASS] Gemma3Model
-# Methods patched: __init__, forward
+# Methods patched: __init__, get_placeholder_mask, forward
 # Methods added: dummy_forward
 # Reason (__init__): The patched text model instead of upstream's
+# Reason (get_placeholder_mask): Where a slice has placeholders, before their features are known
 # Reason (forward): The vision tower runs on every rank
 # Reason (dummy_forward): The tower on a batch without pictures
 # ======================================================================
@@ -902,12 +956,21 @@ class Gemma3Model(Gemma3PreTrainedModel):
 
         return vision_outputs
 
+    # ================================================================
+    # Patch: Gemma3Model.get_placeholder_mask
+    # 1. without features it only tells where the placeholders are
+    # ================================================================
     def get_placeholder_mask(
-        self, input_ids: torch.LongTensor, inputs_embeds: torch.Tensor, image_features: torch.Tensor
+        self,
+        input_ids: torch.LongTensor,
+        inputs_embeds: torch.Tensor,
+        # --- Patch.1 ---
+        image_features: torch.Tensor | None = None,
+        # --- Patch.1 ---
     ):
         """
-        Obtains multimodal placeholder mask from `input_ids` or `inputs_embeds`, and checks that the placeholder token count is
-        equal to the length of multimodal features. If the lengths are different, an error is raised.
+        Obtains multimodal placeholder mask from `input_ids` or `inputs_embeds`, and checks that the placeholder token
+        count is equal to the length of multimodal features. If the lengths are different, an error is raised.
         """
         if input_ids is None:
             special_image_mask = inputs_embeds == self.get_input_embeddings()(
@@ -917,6 +980,10 @@ class Gemma3Model(Gemma3PreTrainedModel):
         else:
             special_image_mask = input_ids == self.config.image_token_id
 
+        # --- Patch.1 ---
+        if image_features is None:
+            return special_image_mask
+        # --- Patch.1 ---
         n_image_tokens = special_image_mask.sum()
         n_image_features = image_features.shape[0] * image_features.shape[1]
         special_image_mask = special_image_mask.unsqueeze(-1).to(inputs_embeds.device)
@@ -929,6 +996,7 @@ class Gemma3Model(Gemma3PreTrainedModel):
     # ================================================================
     # Patch: Gemma3Model.forward
     # 1. the tower runs also where a rank has no picture
+    # 2. under sequence parallelism features go to the placeholders of this rank's slice, and masks are of the whole
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -973,20 +1041,29 @@ class Gemma3Model(Gemma3PreTrainedModel):
 
         if mm_encoder_outputs.get("image") is not None:
             image_features = mm_encoder_outputs["image"].pooler_output.to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            is_placeholder = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            own_features = select_features(image_features.flatten(0, 1), is_placeholder)[None]
             special_image_mask = self.get_placeholder_mask(
-                input_ids, inputs_embeds=inputs_embeds, image_features=image_features
+                input_ids, inputs_embeds=inputs_embeds, image_features=own_features
             )
-            inputs_embeds = inputs_embeds.masked_scatter(special_image_mask, image_features)
+            inputs_embeds = inputs_embeds.masked_scatter(special_image_mask, own_features)
+            # --- Patch.2 ---
         # --- Patch.1 ---
         elif runs_dummy:
             inputs_embeds = inputs_embeds + self.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
         # --- Patch.1 ---
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         # It may already have been prepared by e.g. `generate`
         if not isinstance(causal_mask_mapping := attention_mask, dict):
             mask_kwargs = {
                 "config": self.config.get_text_config(),
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.2 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.2 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
@@ -1062,6 +1139,7 @@ class Gemma3ForConditionalGeneration(Gemma3PreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: Gemma3ForConditionalGeneration.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then. Upstream caps no logits here
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1118,6 +1196,15 @@ class Gemma3ForConditionalGeneration(Gemma3PreTrainedModel, GenerationMixin):
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return Gemma3CausalLMOutputWithPast(
             loss=loss,

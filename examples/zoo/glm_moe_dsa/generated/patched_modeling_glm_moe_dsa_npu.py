@@ -9,10 +9,16 @@
 #  Patches applied:
 #    - method_override: GlmMoeDsaRMSNorm.forward
 #        RMSNorm by torch_npu
+#    - method_override: GlmMoeDsaIndexer.forward
+#        Slices choose among whole sequences
+#    - method_override: GlmMoeDsaAttention.forward
+#        Sequence parallel attention
 #    - method_override: GlmMoeDsaMLP.forward
 #        SwiGLU by torch_npu
 #    - method_override: GlmMoeDsaExperts.forward
 #        Op slot for the experts
+#    - method_override: GlmMoeDsaModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: GlmMoeDsaForCausalLM.forward
 #        Op slot for the loss
 #    - method_override: GlmMoeDsaForCausalLM.get_parallel_plan (added)
@@ -22,7 +28,7 @@
 #    - @use_experts_implementation of GlmMoeDsaExperts
 #    - @use_kernel_forward_from_hub('RMSNorm') of GlmMoeDsaRMSNorm
 #
-#  Fingerprint: format=1 upstream=226f5a24b6aa config=41c15b15e55c output=054c2c542222
+#  Fingerprint: format=1 upstream=226f5a24b6aa config=57ee79fa7083 output=b8d45a837df1
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/glm_moe_dsa/modular_glm_moe_dsa.py.
@@ -50,6 +56,15 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    gather_outputs,
+    reduce_loss,
+    sequence_parallel_attention,
+    slice_input_tensor,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -196,6 +211,11 @@ def apply_rotary_pos_emb_interleave(q, k, cos, sin, position_ids=None, unsqueeze
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] GlmMoeDsaIndexer
+# Methods patched: forward
+# Reason (forward): Slices choose among whole sequences
+# ======================================================================
 class GlmMoeDsaIndexer(nn.Module):
     """
     DeepSeek Sparse Attention (DSA) indexer for selecting top-k tokens.
@@ -227,6 +247,10 @@ class GlmMoeDsaIndexer(nn.Module):
         self.weights_proj = nn.Linear(self.hidden_size, self.n_heads, bias=False)
         self.softmax_scale = self.head_dim**-0.5
 
+    # ================================================================
+    # Patch: GlmMoeDsaIndexer.forward
+    # 1. under sequence parallelism the tokens of a slice are compared with those of the whole sequence
+    # ================================================================
     @torch.no_grad()
     def forward(
         self,
@@ -267,6 +291,10 @@ class GlmMoeDsaIndexer(nn.Module):
         q_rot, k_rot = apply_rotary_pos_emb_interleave(q_rot, k_rot, cos, sin, unsqueeze_dim=2)
         q = torch.cat([q_rot, q_pass], dim=-1)  # [B, S, H, D]
         k = torch.cat([k_rot, k_pass], dim=-1).squeeze(2)  # [B, S, D]
+        # --- Patch.1 ---
+        k = gather_outputs(k, 1)
+        attention_mask = slice_input_tensor(attention_mask, 1, padding=False)
+        # --- Patch.1 ---
 
         if past_key_values is not None:
             k = past_key_values.update_indexer(k, self.layer_idx)
@@ -285,7 +313,9 @@ class GlmMoeDsaIndexer(nn.Module):
             index_scores = index_scores + attention_mask
 
         topk = min(self.index_topk, index_scores.shape[-1])
-        return index_scores.topk(topk, dim=-1).indices.to(torch.int32)  # [B, S, topk]
+        # --- Patch.1 ---
+        return gather_outputs(index_scores.topk(topk, dim=-1).indices.to(torch.int32), 1)  # [B, S, topk]
+        # --- Patch.1 ---
 
 
 def repeat_kv(hidden_states: torch.Tensor, n_rep: int) -> torch.Tensor:
@@ -340,6 +370,11 @@ def yarn_apply_mscale(rope_parameters, scaling):
     return scaling
 
 
+# ======================================================================
+# [MODIFIED CLASS] GlmMoeDsaAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class GlmMoeDsaAttention(nn.Module):
     """
     DeepSeek-V3.2 DSA extended with **cross-layer top-k sharing**.
@@ -412,6 +447,11 @@ class GlmMoeDsaAttention(nn.Module):
         key_states[..., self.qk_nope_head_dim :].copy_(k_rot)
         return key_states, value_states
 
+    # ================================================================
+    # Patch: GlmMoeDsaAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # 2. the tokens that were chosen are those of whole sequences, and so is the mask that they make
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -464,7 +504,9 @@ class GlmMoeDsaAttention(nn.Module):
         sparse_indices = None
         if self.config._attn_implementation in ("eager", "sdpa"):
             index_mask = (
-                topk_indices.new_ones((batch_size, seq_length, key_states.shape[2]), dtype=torch.bool)
+                # --- Patch.2 ---
+                topk_indices.new_ones((*topk_indices.shape[:2], attention_mask.shape[-1]), dtype=torch.bool)
+                # --- Patch.2 ---
                 .scatter(-1, topk_indices.long(), False)
                 .unsqueeze(1)
             )
@@ -479,6 +521,9 @@ class GlmMoeDsaAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
         attn_output, attn_weights = attention_interface(
             self,
             query_states,
@@ -722,6 +767,11 @@ class GlmMoeDsaPreTrainedModel(PreTrainedModel):
             init.normal_(module.down_proj, mean=0.0, std=self.config.initializer_range)
 
 
+# ======================================================================
+# [MODIFIED CLASS] GlmMoeDsaModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class GlmMoeDsaModel(GlmMoeDsaPreTrainedModel):
     def __init__(self, config: GlmMoeDsaConfig):
@@ -739,6 +789,10 @@ class GlmMoeDsaModel(GlmMoeDsaPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: GlmMoeDsaModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -761,6 +815,9 @@ class GlmMoeDsaModel(GlmMoeDsaPreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = DynamicCache(config=self.config)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -770,7 +827,9 @@ class GlmMoeDsaModel(GlmMoeDsaPreTrainedModel):
         if not isinstance(causal_mask_mapping := attention_mask, dict):
             mask_kwargs = {
                 "config": self.config,
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.1 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": position_ids,
@@ -780,6 +839,9 @@ class GlmMoeDsaModel(GlmMoeDsaPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids=position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         topk_indices = None  # MAIN DIFF with DSV3.2
         for i, decoder_layer in enumerate(self.layers[: self.config.num_hidden_layers]):
@@ -827,6 +889,7 @@ class GlmMoeDsaForCausalLM(GlmMoeDsaPreTrainedModel, GenerationMixin):
     # ================================================================
     # Patch: GlmMoeDsaForCausalLM.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -874,6 +937,15 @@ class GlmMoeDsaForCausalLM(GlmMoeDsaPreTrainedModel, GenerationMixin):
             logits = self.lm_head(hidden_states)
             if labels is not None:
                 loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return MoeCausalLMOutputWithPast(
             loss=loss,
