@@ -2,16 +2,19 @@
 
 Where nothing is bound, the generated module runs upstream's own lines. The experts have a variant of their own: they
 have biases, gate and up are interleaved and clamped, inputs come first, and it is
-``(up + 1) * gate * sigmoid(alpha * gate)``. Attention stays upstream's: no slot has sinks, and upstream hands them to
-its attention functions itself.
+``(up + 1) * gate * sigmoid(alpha * gate)``. Attention has no slot, as none has sinks: upstream hands them to its
+attention functions itself. Ranks may share sequences; each of them then has the sinks of its heads.
 
     patchgen zoo.gpt_oss.gpt_oss_gpu_patch_gen_config --diff
 """
 
 import torch
 from patchgen import PatchConfig
+from transformers.modeling_outputs import MoeModelOutputWithPast
+from transformers.processing_utils import Unpack
+from transformers.utils import TransformersKwargs
 
-from zoo.llama.llama_gpu_patch_gen_config import llama_for_sequence_classification_forward
+from zoo.llama.llama_gpu_patch_gen_config import SEQUENCE_PARALLEL, llama_for_sequence_classification_forward
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import (
     SEQUENCE_PARALLEL_LOSSES,
     qwen3_moe_for_causal_lm_forward,
@@ -25,7 +28,7 @@ config = PatchConfig(
 _NAMES = {"Llama": "GptOss", "Qwen3Moe": "GptOss"}
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
-config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL_LOSSES))
+config.add_import("patchgen_core.runtime.parallel", names=sorted({*SEQUENCE_PARALLEL, *SEQUENCE_PARALLEL_LOSSES}))
 config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])
 config.add_import("transformers.utils", names=["logging"])
 config.add_post_import_block(
@@ -128,6 +131,128 @@ def gpt_oss_experts_forward(
         next_states.index_add_(0, token_idx, weighted_output.to(hidden_states.dtype))
 
     return next_states
+
+
+# ================================================================
+# Patch: GptOssAttention.forward
+# 1. under sequence parallelism each rank attends with its heads and their sinks to whole sequences, of which it
+#    holds a slice
+# ================================================================
+@config.override_method("GptOssAttention.forward", description="Sequence parallel attention")
+def gpt_oss_attention_forward(
+    self,
+    hidden_states: torch.Tensor,
+    position_embeddings: tuple[torch.Tensor, torch.Tensor],
+    attention_mask: torch.Tensor | None,
+    past_key_values: Cache | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> tuple[torch.Tensor, torch.Tensor]:
+    input_shape = hidden_states.shape[:-1]
+    hidden_shape = (*input_shape, -1, self.head_dim)
+
+    query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+
+    cos, sin = position_embeddings
+    query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
+
+    if past_key_values is not None:
+        key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
+
+    attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
+        self.config._attn_implementation, eager_attention_forward
+    )
+    # --- Patch.1 ---
+    attention_interface = sequence_parallel_attention(attention_interface)
+    # --- Patch.1 ---
+
+    attn_output, attn_weights = attention_interface(
+        self,
+        query_states,
+        key_states,
+        value_states,
+        attention_mask,
+        dropout=0.0 if not self.training else self.attention_dropout,
+        scaling=self.scaling,
+        sliding_window=self.sliding_window,
+        s_aux=self.sinks,  # diff with Llama
+        **kwargs,
+    )
+
+    attn_output = attn_output.reshape(*input_shape, -1).contiguous()
+    attn_output = self.o_proj(attn_output)
+    return attn_output, attn_weights
+
+
+# ================================================================
+# Patch: GptOssModel.forward
+# 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+# ================================================================
+@config.override_method("GptOssModel.forward", description="Positions and masks of whole sequences")
+def gpt_oss_model_forward(
+    self,
+    input_ids: torch.LongTensor | None = None,
+    attention_mask: torch.Tensor | None = None,
+    position_ids: torch.LongTensor | None = None,
+    past_key_values: Cache | None = None,
+    inputs_embeds: torch.Tensor | None = None,
+    use_cache: bool | None = None,
+    **kwargs: Unpack[TransformersKwargs],
+) -> MoeModelOutputWithPast:
+    if (input_ids is None) ^ (inputs_embeds is not None):
+        raise ValueError("You must specify exactly one of input_ids or inputs_embeds")
+
+    if use_cache and past_key_values is None:
+        past_key_values = DynamicCache(config=self.config)
+
+    if inputs_embeds is None:
+        inputs_embeds = self.embed_tokens(input_ids)
+
+    # --- Patch.1 ---
+    check_position_ids(position_ids, inputs_embeds)
+    # --- Patch.1 ---
+    if position_ids is None:
+        past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
+        position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
+        position_ids = position_ids.unsqueeze(0)
+
+    # It may already have been prepared by e.g. `generate`
+    if not isinstance(causal_mask_mapping := attention_mask, dict):
+        mask_kwargs = {
+            "config": self.config,
+            # --- Patch.1 ---
+            "inputs_embeds": whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
+            "attention_mask": attention_mask,
+            "past_key_values": past_key_values,
+        }
+        causal_mask_mapping = {
+            "full_attention": create_causal_mask(**mask_kwargs),
+            "sliding_attention": create_sliding_window_causal_mask(**mask_kwargs),
+        }
+
+    hidden_states = inputs_embeds
+    position_embeddings = self.rotary_emb(hidden_states, position_ids)
+    # --- Patch.1 ---
+    position_embeddings = slice_position_embeddings(position_embeddings)
+    # --- Patch.1 ---
+
+    for i, decoder_layer in enumerate(self.layers):
+        hidden_states = decoder_layer(
+            hidden_states,
+            attention_mask=causal_mask_mapping[self.config.layer_types[i]],
+            position_embeddings=position_embeddings,
+            position_ids=position_ids,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            **kwargs,
+        )
+    hidden_states = self.norm(hidden_states)
+    return MoeModelOutputWithPast(
+        last_hidden_state=hidden_states,
+        past_key_values=past_key_values,
+    )
 
 
 config.override_method(

@@ -13,6 +13,10 @@
 #        Op slot for the experts
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: GptOssAttention.forward
+#        Sequence parallel attention
+#    - method_override: GptOssModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: GptOssForCausalLM.forward
 #        Op slots for the losses
 #    - method_override: GptOssForCausalLM.get_parallel_plan (added)
@@ -26,7 +30,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of GptOssRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of GptOssAttention
 #
-#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=cc6ed037bbbb output=d22bfdbff9be
+#  Fingerprint: format=1 upstream=eb6e2d66fd2a config=c0f4cb777ebe output=44cdcee806b5
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gpt_oss/modular_gpt_oss.py.
@@ -51,7 +55,14 @@ from collections.abc import Callable
 
 import torch
 from patchgen_core.ops import OpSlot
-from patchgen_core.runtime.parallel import reduce_loss, sequence_parallel_load_balancing
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    reduce_loss,
+    sequence_parallel_attention,
+    sequence_parallel_load_balancing,
+    slice_position_embeddings,
+    whole_sequence_like,
+)
 from torch import nn
 from torch.nn import functional as F
 from transformers import initialization as init
@@ -342,6 +353,11 @@ def eager_attention_forward(
     return attn_output, attn_weights
 
 
+# ======================================================================
+# [MODIFIED CLASS] GptOssAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class GptOssAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -370,6 +386,11 @@ class GptOssAttention(nn.Module):
         self.sliding_window = config.sliding_window if self.layer_type == "sliding_attention" else None
         self.sinks = nn.Parameter(torch.empty(config.num_attention_heads))
 
+    # ================================================================
+    # Patch: GptOssAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads and their sinks to whole sequences, of which it
+    #    holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -394,6 +415,9 @@ class GptOssAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -496,6 +520,11 @@ class GptOssPreTrainedModel(PreTrainedModel):
             init.normal_(module.bias, mean=0.0, std=std)
 
 
+# ======================================================================
+# [MODIFIED CLASS] GptOssModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class GptOssModel(GptOssPreTrainedModel):
     def __init__(self, config: GptOssConfig):
@@ -514,6 +543,10 @@ class GptOssModel(GptOssPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: GptOssModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -536,6 +569,9 @@ class GptOssModel(GptOssPreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
             position_ids = torch.arange(inputs_embeds.shape[1], device=inputs_embeds.device) + past_seen_tokens
@@ -545,7 +581,9 @@ class GptOssModel(GptOssPreTrainedModel):
         if not isinstance(causal_mask_mapping := attention_mask, dict):
             mask_kwargs = {
                 "config": self.config,
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.1 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
             }
@@ -556,6 +594,9 @@ class GptOssModel(GptOssPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers):
             hidden_states = decoder_layer(
