@@ -26,10 +26,6 @@ def slice_batch(batch: Mapping[str, Any], pad_token_id: int = 0, ignore_index: i
     which masks are made, and ``cu_seq_lens_q`` and ``cu_seq_lens_k``, which get the padding as a sequence of its own.
     All else stays as it is. Where there is padding and no attention mask, labels come with ``token_mask``,
     [B, S / sp]: 0 where this rank's slice has padding.
-    ``position_ids`` stay whole, and are made where there are none; so do ``attention_mask`` and ``token_type_ids``, of
-    which masks are made, and ``cu_seq_lens_q`` and ``cu_seq_lens_k``, which get the padding as a sequence of its own.
-    All else stays as it is. Where there is padding and no attention mask, labels come with ``token_mask``,
-    [B, S / sp]: 0 where this rank's slice has padding.
 
     Raises:
         RuntimeError: there are pictures or videos in grids and no position ids, which have several axes then.
