@@ -1,4 +1,4 @@
-"""Qwen3-VL-MoE: the generated classes by model type, with the converter that their loaders use."""
+"""Qwen3-VL-MoE: the generated classes by model type, those for NPUs where there is one, with their converter."""
 
 from patchgen_core.registry import MODELING_REGISTRY
 
@@ -6,16 +6,17 @@ from patchgen_core.registry import MODELING_REGISTRY
 @MODELING_REGISTRY.register("qwen3_vl_moe")
 def register_qwen3_vl_moe_modeling(architecture: str):
     """The generated class for an architecture of a ``config.json``."""
-    from .checkpoint_tensor_converter import create_qwen3_vl_moe_checkpoint_tensor_converter
-    from .generated.patched_modeling_qwen3_vl_moe_gpu import (
-        Qwen3VLMoeForConditionalGeneration,
-        Qwen3VLMoeModel,
-        Qwen3VLMoeTextModel,
-    )
+    from transformers.utils import is_torch_npu_available
 
+    from .checkpoint_tensor_converter import create_qwen3_vl_moe_checkpoint_tensor_converter
+
+    if is_torch_npu_available():
+        from .generated import patched_modeling_qwen3_vl_moe_npu as generated
+    else:
+        from .generated import patched_modeling_qwen3_vl_moe_gpu as generated
+
+    models = (generated.Qwen3VLMoeForConditionalGeneration, generated.Qwen3VLMoeModel, generated.Qwen3VLMoeTextModel)
     # The text model can be loaded alone, so it has the converter as well.
-    for model_class in (Qwen3VLMoeForConditionalGeneration, Qwen3VLMoeModel, Qwen3VLMoeTextModel):
+    for model_class in models:
         model_class._create_checkpoint_tensor_converter = staticmethod(create_qwen3_vl_moe_checkpoint_tensor_converter)
-    if "ForConditionalGeneration" in architecture:
-        return Qwen3VLMoeForConditionalGeneration
-    return Qwen3VLMoeTextModel if "TextModel" in architecture else Qwen3VLMoeModel
+    return getattr(generated, architecture, generated.Qwen3VLMoeModel)

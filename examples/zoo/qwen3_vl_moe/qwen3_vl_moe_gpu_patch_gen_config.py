@@ -23,6 +23,7 @@ from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
     qwen2_vl_get_metadata_collate_func,
     qwen2_vl_get_position_id_func,
 )
+from zoo.qwen2_vl.sequence_parallel import SEQUENCE_PARALLEL, qwen2_vl_vision_attention_forward
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import qwen3_moe_experts_forward
 from zoo.qwen3_vl.qwen3_vl_gpu_patch_gen_config import (
     Qwen3VLVisionMetadata,
@@ -30,9 +31,15 @@ from zoo.qwen3_vl.qwen3_vl_gpu_patch_gen_config import (
     qwen3_vl_model_init,
     qwen3_vl_vision_dummy_forward,
 )
+from zoo.qwen3_vl.sequence_parallel import (
+    qwen3_vl_text_attention_forward,
+    qwen3_vl_text_model_forward,
+    qwen3_vl_vision_forward,
+)
 
 _NAME_MAP = {"Qwen3VL": "Qwen3VLMoe"}
 _OF_QWEN2_VL = {"Qwen2VL": "Qwen3VLMoe"}
+_OF_TEXT = _NAME_MAP | {"BaseModelOutputWithPast": "MoeModelOutputWithPast"}
 
 config = PatchConfig(
     source_module="transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe",
@@ -41,7 +48,7 @@ config = PatchConfig(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
-config.add_import("patchgen_core.runtime.parallel", names=["check_position_ids", "select_features"])
+config.add_import("patchgen_core.runtime.parallel", names=["sequence_parallel_load_balancing", *SEQUENCE_PARALLEL])
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(
     """
@@ -79,6 +86,31 @@ config.replace_function(
     "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
 )
 
+config.override_method(
+    "Qwen3VLMoeTextAttention.forward",
+    replacement=qwen3_vl_text_attention_forward,
+    name_map=_NAME_MAP,
+    description="Sequence parallel attention",
+)
+config.override_method(
+    "Qwen3VLMoeTextModel.forward",
+    replacement=qwen3_vl_text_model_forward,
+    name_map=_OF_TEXT,
+    description="Positions and masks of whole sequences",
+)
+config.override_method(
+    "Qwen3VLMoeVisionAttention.forward",
+    replacement=qwen2_vl_vision_attention_forward,
+    name_map={"VisionAttention": "Qwen3VLMoeVisionAttention"},
+    description="Sequence parallel attention in the vision tower",
+)
+config.override_method(
+    "Qwen3VLMoeVisionModel.forward",
+    replacement=qwen3_vl_vision_forward,
+    name_map=_NAME_MAP,
+    description="The vision tower on slices of the patches",
+)
+
 config.add_helper(needs_dummy_forward)
 config.add_helper(Qwen2VLVisionMetadata)
 config.add_helper(Qwen3VLVisionMetadata, name_map=_NAME_MAP)
@@ -110,6 +142,7 @@ config.override_method(
 # Patch: Qwen3VLMoeForConditionalGeneration.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # 2. load-balancing loss by its slot
+# 3. under sequence parallelism both losses are those of whole sequences
 # ================================================================
 @config.override_method("Qwen3VLMoeForConditionalGeneration.forward", description="Op slots for the losses")
 def qwen3_vl_moe_for_conditional_generation_forward(
@@ -174,16 +207,30 @@ def qwen3_vl_moe_for_conditional_generation_forward(
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
             )
+    # --- Patch.3 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.3 ---
 
     aux_loss = None
     if output_router_logits:
         # --- Patch.2 ---
         balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+        # --- Patch.3 ---
+        balance = sequence_parallel_load_balancing(balance)
+        # --- Patch.3 ---
         aux_loss = balance(
             outputs.router_logits,
             self.config.text_config.num_experts,
             self.config.text_config.num_experts_per_tok,
-            attention_mask,
+            # --- Patch.3 ---
+            kwargs.get("token_mask", attention_mask),
+            # --- Patch.3 ---
         )
         # --- Patch.2 ---
         if labels is not None:

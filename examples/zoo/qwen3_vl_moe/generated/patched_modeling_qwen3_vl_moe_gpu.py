@@ -13,10 +13,18 @@
 #        Op slot for the experts
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Qwen3VLMoeTextAttention.forward
+#        Sequence parallel attention
 #    - method_override: Qwen3VLMoeTextMLP.forward
 #        Op slot for SwiGLU
+#    - method_override: Qwen3VLMoeVisionAttention.forward
+#        Sequence parallel attention in the vision tower
 #    - method_override: Qwen3VLMoeVisionModel.dummy_forward (added)
 #        The tower on a batch without pictures
+#    - method_override: Qwen3VLMoeVisionModel.forward
+#        The vision tower on slices of the patches
+#    - method_override: Qwen3VLMoeTextModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen3VLMoeModel.__init__
 #        The patched text model and tower instead of upstream's
 #    - method_override: Qwen3VLMoeModel.forward
@@ -41,7 +49,7 @@
 #    - @use_kernel_forward_from_hub('RMSNorm') of Qwen3VLMoeTextRMSNorm
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Qwen3VLMoeTextAttention
 #
-#  Fingerprint: format=1 upstream=51ae69914d39 config=cc53eebc331f output=6d9925d97e6d
+#  Fingerprint: format=1 upstream=51ae69914d39 config=68bf5dfd4204 output=c39bcbcea2d7
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_vl_moe/modular_qwen3_vl_moe.py.
@@ -71,7 +79,21 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
-from patchgen_core.runtime.parallel import check_position_ids, select_features
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    gather_heads_scatter_seq,
+    gather_outputs,
+    gather_seq_scatter_heads,
+    pad_cu_seqlens,
+    reduce_loss,
+    select_features,
+    sequence_parallel_attention,
+    sequence_parallel_load_balancing,
+    slice_position_embeddings,
+    sp_pad_and_slice,
+    sp_padding,
+    whole_sequence_like,
+)
 from transformers import initialization as init
 from transformers.activations import ACT2FN
 from transformers.cache_utils import Cache, DynamicCache
@@ -374,6 +396,11 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3VLMoeTextAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen3VLMoeTextAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -407,6 +434,10 @@ class Qwen3VLMoeTextAttention(nn.Module):
             self.head_dim, eps=config.rms_norm_eps
         )  # thus post q_norm does not need reshape
 
+    # ================================================================
+    # Patch: Qwen3VLMoeTextAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -431,6 +462,9 @@ class Qwen3VLMoeTextAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -635,6 +669,11 @@ def apply_rotary_pos_emb_vision(
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3VLMoeVisionAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention in the vision tower
+# ======================================================================
 class Qwen3VLMoeVisionAttention(nn.Module):
     def __init__(self, config: Qwen3VLMoeVisionConfig) -> None:
         super().__init__()
@@ -649,6 +688,10 @@ class Qwen3VLMoeVisionAttention(nn.Module):
         self.attention_dropout = 0.0
         self.is_causal = False
 
+    # ================================================================
+    # Patch: Qwen3VLMoeVisionAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to all patches, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -667,6 +710,11 @@ class Qwen3VLMoeVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
+        # --- Patch.1 ---
+        query_states = gather_seq_scatter_heads(query_states, 2, 1)
+        key_states = gather_seq_scatter_heads(key_states, 2, 1)
+        value_states = gather_seq_scatter_heads(value_states, 2, 1)
+        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -713,6 +761,9 @@ class Qwen3VLMoeVisionAttention(nn.Module):
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
 
+        # --- Patch.1 ---
+        attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
+        # --- Patch.1 ---
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -810,7 +861,9 @@ class Qwen3VLMoeVisionPatchMerger(nn.Module):
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen3VLMoeVisionModel
+# Methods patched: forward
 # Methods added: dummy_forward
+# Reason (forward): The vision tower on slices of the patches
 # Reason (dummy_forward): The tower on a batch without pictures
 # ======================================================================
 class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
@@ -861,6 +914,10 @@ class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
 
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3VLMoeVisionModel.forward
+    # 1. under sequence parallelism each rank works on a slice of the patches - features are those of all patches
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -886,6 +943,16 @@ class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
         )
         position_ids = get_vision_position_ids(grid_thw, self.spatial_merge_size, kwargs=kwargs)
         cu_seqlens, max_seqlen = get_vision_attention_seqlens(grid_thw, self.config, kwargs=kwargs)
+        # --- Patch.1 ---
+        patches, merge_unit = hidden_states.shape[0], self.spatial_merge_size**2
+        padding = sp_padding(patches, merge_unit)
+        cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
+        max_seqlen = max(max_seqlen, padding) if max_seqlen is not None else None
+        hidden_states = sp_pad_and_slice(hidden_states, 0, pad_scale=merge_unit)
+        position_ids = sp_pad_and_slice(position_ids, 0, pad_scale=merge_unit)
+        interp_indices = sp_pad_and_slice(interp_indices, 0, pad_scale=merge_unit)
+        interp_weights = sp_pad_and_slice(interp_weights, 0, pad_scale=merge_unit)
+        # --- Patch.1 ---
 
         hidden_states = self.patch_embed(hidden_states)
         pos_embeds = (self.pos_embed(interp_indices) * interp_weights[:, :, None]).sum(1)
@@ -908,9 +975,15 @@ class Qwen3VLMoeVisionModel(Qwen3VLMoePreTrainedModel):
                 deepstack_feature = self.deepstack_merger_list[self.deepstack_visual_indexes.index(layer_num)](
                     hidden_states
                 )
+                # --- Patch.1 ---
+                deepstack_feature = gather_outputs(deepstack_feature, 0, 0, patches // merge_unit)
+                # --- Patch.1 ---
                 deepstack_feature_lists.append(deepstack_feature)
 
         merged_hidden_states = self.merger(hidden_states)
+        # --- Patch.1 ---
+        merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, patches // merge_unit)
+        # --- Patch.1 ---
 
         return BaseModelOutputWithDeepstackFeatures(
             last_hidden_state=hidden_states,
@@ -1004,6 +1077,11 @@ class Qwen3VLMoeTextRotaryEmbedding(nn.Module):
         return torch.cat((freqs_thw, freqs_thw), dim=-1)
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3VLMoeTextModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring(
     custom_intro=(
         "Text part of Qwen3VLMoe, "
@@ -1030,6 +1108,10 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3VLMoeTextModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -1064,6 +1146,9 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         # the hard coded `4` is for text, temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -1080,7 +1165,9 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
 
         attention_mask = create_causal_mask(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=text_position_ids,
@@ -1090,6 +1177,9 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
 
         # create position embeddings to be shared across the decoder layers
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         # decoder layers
         for layer_idx, decoder_layer in enumerate(self.layers):
@@ -1113,7 +1203,7 @@ class Qwen3VLMoeTextModel(Qwen3VLMoePreTrainedModel):
 
         hidden_states = self.norm(hidden_states)
 
-        return MoeModelOutputWithPast(  # only diff with Qwen3VLTextModel
+        return MoeModelOutputWithPast(
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
@@ -1714,6 +1804,7 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
     # Patch: Qwen3VLMoeForConditionalGeneration.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
     # 2. load-balancing loss by its slot
+    # 3. under sequence parallelism both losses are those of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -1779,16 +1870,30 @@ class Qwen3VLMoeForConditionalGeneration(Qwen3VLMoePreTrainedModel, GenerationMi
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.text_config.vocab_size, **kwargs
                 )
+        # --- Patch.3 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
             # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+            # --- Patch.3 ---
+            balance = sequence_parallel_load_balancing(balance)
+            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.config.text_config.num_experts,
                 self.config.text_config.num_experts_per_tok,
-                attention_mask,
+                # --- Patch.3 ---
+                kwargs.get("token_mask", attention_mask),
+                # --- Patch.3 ---
             )
             # --- Patch.2 ---
             if labels is not None:
