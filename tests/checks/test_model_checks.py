@@ -21,7 +21,7 @@ pytestmark = pytest.mark.torch
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / "examples/zoo"
 MODEL = "qwen3_moe"
-SHARED = "llama/llama_gpu_patch_gen_config.py"
+SHARED = ("llama", "qwen3")
 CONVERTER = "checkpoint_tensor_converter.py"
 PLAN = "parallel_plan.py"
 CONFIG = f"{MODEL}_gpu_patch_gen_config.py"
@@ -35,16 +35,17 @@ def pytest_unconfigure():
 
 
 class Copy:
-    """A project with one model of the zoo for GPUs, and the config that it shares patches with."""
+    """A project with one model of the zoo for GPUs, and the configs that it shares patches with."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = root / "zoo" / MODEL
         shutil.copytree(ZOO / MODEL, self.folder, ignore=shutil.ignore_patterns("__pycache__", "*_npu*"))
-        (root / "zoo/llama").mkdir()
-        shutil.copy(ZOO / SHARED, root / "zoo" / SHARED)
-        for folder in ("zoo", "zoo/llama"):
-            (root / folder / "__init__.py").touch()
+        (root / "zoo/__init__.py").touch()
+        for model in SHARED:
+            (root / "zoo" / model).mkdir()
+            (root / "zoo" / model / "__init__.py").touch()
+            shutil.copy(ZOO / model / f"{model}_gpu_patch_gen_config.py", root / "zoo" / model)
         self.settings("")
 
     def settings(self, more: str) -> None:
@@ -297,8 +298,8 @@ def test_kernels_that_cannot_be_registered_are_one_failing_item(copy: Copy) -> N
 
 
 def test_a_project_without_slots_has_no_kernel_items(copy: Copy) -> None:
-    shutil.rmtree(copy.root / "zoo/llama")
-    shutil.rmtree(copy.folder)
+    for model in (*SHARED, MODEL):
+        shutil.rmtree(copy.root / "zoo" / model)
     copy.folder.mkdir()
     (copy.folder / CONFIG).write_text(PLAIN, encoding="utf-8")
     code, output = copy.gate("drift,kernel", "--collect-only")

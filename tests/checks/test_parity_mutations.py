@@ -24,6 +24,7 @@ ZOO = ROOT / "examples/zoo"
 CONFIGS = {model: ZOO / model / f"{model}_gpu_patch_gen_config.py" for model in ("llama", "qwen3_moe")}
 NORM, MLP, ROTARY = "LlamaRMSNorm.forward", "LlamaMLP.forward", "apply_rotary_pos_emb"
 HEAD, EXPERTS, MOE_HEAD = "LlamaForCausalLM.forward", "Qwen3MoeExperts.forward", "Qwen3MoeForCausalLM.forward"
+_MASK = '            kwargs.get("token_mask", attention_mask),\n'
 _LABELS = "labels=nn.functional.pad(labels, (0, 1), value=-100)[:, 1:]"
 DEFECTS = {
     "wrong_epsilon": ("llama", NORM, "variance + self.variance_epsilon)", "variance + 1e-6)"),
@@ -34,7 +35,7 @@ DEFECTS = {
     "sign": ("llama", ROTARY, "(q * cos) + ", "(q * cos) - "),
     "detached": ("llama", MLP, "act_fn(self.gate_proj(x)) * self", "act_fn(self.gate_proj(x)).detach() * self"),
     "shifted_twice": ("llama", HEAD, "labels=labels, vocab_size", f"{_LABELS}, vocab_size"),
-    "no_mask": ("qwen3_moe", MOE_HEAD, "            attention_mask,\n        )", "        )"),
+    "no_mask": ("qwen3_moe", MOE_HEAD, _MASK, ""),
 }
 """By name: the model and the patch that it is in, and the change."""
 
@@ -43,7 +44,8 @@ def results(root: Path) -> dict[str, dict[str, Any]]:
     """What the item ``parity[eager]`` says of a config for each defect, by the defect's name."""
     shutil.copy(ROOT / "pyproject.toml", root)
     zoo = root / "examples/zoo"
-    shutil.copytree(ZOO / "llama", zoo / "llama", ignore=shutil.ignore_patterns("__pycache__"))
+    for model in ("llama", "qwen3"):
+        shutil.copytree(ZOO / model, zoo / model, ignore=shutil.ignore_patterns("__pycache__"))
     texts = {f"right_{model}": path.read_text(encoding="utf-8") for model, path in CONFIGS.items()}
     for name, (model, _, old, new) in DEFECTS.items():
         text = texts[f"right_{model}"]

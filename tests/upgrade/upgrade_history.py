@@ -159,6 +159,7 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
     "mixtral": {
         "apply_rotary_pos_emb": ROTARY,
         "MixtralExperts.forward": (EXPERTS,),
+        "MixtralModel.forward": (TENSOR_HINTS,),
         "MixtralForCausalLM.forward": CAUSAL_LM_WITH_TEXT,
         "MixtralForSequenceClassification.forward": INHERITED,
         "MixtralForCausalLM.get_parallel_plan": ADDED,
@@ -256,6 +257,7 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
     "qwen3_moe": {
         "apply_rotary_pos_emb": ROTARY,
         "Qwen3MoeExperts.forward": (EXPERTS,),
+        "Qwen3MoeModel.forward": (TENSOR_HINTS,),
         "Qwen3MoeForCausalLM.forward": CAUSAL_LM_WITH_TEXT,
         "Qwen3MoeForSequenceClassification.forward": INHERITED,
         "Qwen3MoeForCausalLM.get_parallel_plan": ADDED,
