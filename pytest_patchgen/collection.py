@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from patchgen_core.checks.check import Check
+from patchgen_core.checks.fork_server import make_fork_server
 from patchgen_core.checks.gate import Gate
 from patchgen_core.checks.registry import CheckInfo, all_checks, choose_names, first_line, two_checks
 from patchgen_core.checks.result import clean
@@ -45,6 +46,8 @@ class Collection:
         self.is_worker = hasattr(config, "workerinput")
         self.is_whole = is_on and not _given_paths(config)
         chosen = _choose_checks(config)
+        self._needs_torch = any(isinstance(check, CheckInfo) and check.needs for check in chosen)
+        self._fork_server = make_fork_server()
         self.names = tuple(check.name if isinstance(check, CheckInfo) else check.check for check in chosen)
         settings = read_settings(config.option, "patchgen-", self.names, config.getini("patchgen_device"))
         batches = toy_builders(config) if "parity" in self.names else ()
@@ -184,6 +187,12 @@ class Collection:
         if node.gateway.spec.popen:
             self._refuse_machine(self.names)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        """Have one process import torch for the workers of this machine, where several may check models."""
+        if sum(bool(spec.popen) for spec in specs) > 1 and self._needs_torch:
+            self._fork_server.start()
+
     def _refuse_machine(self, names: Iterable[str]) -> None:
         """Raise a UsageError once, and not in every item, where this machine has not what is asked for."""
         if self._is_machine_known:
@@ -219,6 +228,7 @@ class Collection:
     def pytest_unconfigure(self) -> None:
         """Forget the configs before pytest looks for cycles in what there is."""
         self.session.close()
+        self._fork_server.close()
 
     def pytest_sessionfinish(self) -> None:
         """Tell the controller what was collected."""

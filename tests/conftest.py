@@ -23,6 +23,7 @@ from patchgen_core.build.artifacts import make_artifacts
 from patchgen_core.build.results import DriftReport, Outcome
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
+from patchgen_core.checks.fork_server import make_fork_server
 from patchgen_core.checks.registry import BUILT_IN
 from patchgen_core.codegen.generate import generate
 from patchgen_core.codegen.plan import Plan, make_plan
@@ -74,9 +75,12 @@ def norm_forward(self, x):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Compile the packages once, and not in each of the processes that the tests start."""
+    """Compile the packages once, and not in each of the processes that the tests start; nor have each import torch."""
     if hasattr(config, "workerinput"):
         return
+    fork_server = make_fork_server()
+    fork_server.start()
+    config.add_cleanup(fork_server.close)
     for package in ("patchgen", "patchgen_core", "pytest_patchgen"):
         compileall.compile_dir(ROOT / package, quiet=2)
     with keep_compiled():

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.workers.frames import load_answer, read_frame, write_frame
 from patchgen_core.workers.phases import count, phase
+from patchgen_core.workers.process import END_UNKNOWN, StartedProcess, WorkerProcess, fork_process
 
 _START = """
 import sys
@@ -54,7 +55,7 @@ class Worker:
         self, handler: str, time_limit: float, roots: Iterable[str | Path] = (), output_kept: int = 4000
     ) -> None:
         self.handler, self.time_limit, self.roots, self.output_kept = handler, time_limit, tuple(roots), output_kept
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: WorkerProcess | None = None
         self._output: IO[bytes] | None = None
         self._unread_answers = 0
 
@@ -75,37 +76,35 @@ class Worker:
                 if stream is not None:
                     with contextlib.suppress(BrokenPipeError):
                         stream.close()
+            process.close()
         if output is not None:
             output.close()
 
-    def tell(self, request: object) -> None:
-        """Send a request and do not wait; whatever goes wrong is left for the next :meth:`ask` to meet."""
+    def tell(self, request: object, preparation: str = "") -> None:
+        """Send a request and do not wait for the answer; whatever goes wrong is left for the next :meth:`ask` to
+        meet."""
         with contextlib.suppress(OSError):
-            self._send(self._running(), request)
+            self._send(self._running(preparation), request)
             self._unread_answers += 1
 
-    def ask(self, request: object) -> Any:
+    def ask(self, request: object, preparation: str = "") -> Any:
         """The answer to a request. Seconds by phase that the worker counted are counted here.
+
+        Args:
+            preparation: ``package.module:function`` of what the handler begins with in any case when this is the first
+                request; where a fork server has processes that have done it, the worker is forked from one.
 
         Raises:
             PatchgenError: the handler raised it.
             WorkerDied: the process has ended or takes too long.
             OSError: no process can be started.
         """
-        process = self._running()
-        is_late = threading.Event()
-
-        def give_up() -> None:
-            is_late.set()
-            _have_stack_dumped(process)
-            _kill(process)
-
-        timer = threading.Timer(self.time_limit, give_up)
-        timer.start()
+        process = self._running(preparation)
         try:
-            self._send(process, request)
-            frame = self._read_answer(process)
-            answer, problems, seconds = load_answer(frame) if frame is not None else (None, None, {})
+            with _time_limit(process, self.time_limit) as is_late:
+                self._send(process, request)
+                frame = self._read_answer(process)
+                answer, problems, seconds = load_answer(frame) if frame is not None else (None, None, {})
         except BrokenPipeError:
             frame = None
         except pickle.UnpicklingError as error:
@@ -113,8 +112,6 @@ class Worker:
         except BaseException:  # a test that is interrupted leaves no answer behind for the next one
             self.close()
             raise
-        finally:
-            timer.cancel()
         if frame is None:
             is_killed = is_late.is_set()
             raise self._died(f"no answer within {self.time_limit:g} s" if is_killed else _how_it_ended(process))
@@ -123,11 +120,11 @@ class Worker:
             raise PatchgenError.from_problems(problems)
         return answer
 
-    def _send(self, process: subprocess.Popen[bytes], request: object) -> None:
+    def _send(self, process: WorkerProcess, request: object) -> None:
         assert process.stdin is not None
         write_frame(process.stdin, (search_path(self.roots), request))
 
-    def _read_answer(self, process: subprocess.Popen[bytes]) -> bytes | None:
+    def _read_answer(self, process: WorkerProcess) -> bytes | None:
         """The answer to the last request; None when the process ends before."""
         assert process.stdout is not None
         with phase("waiting for a process to be ready"):
@@ -135,17 +132,16 @@ class Worker:
                 self._unread_answers -= 1
         return read_frame(process.stdout)
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self, preparation: str) -> WorkerProcess:
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, self.handler, *search_path(()), _OWN_ROOT],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._output,
-                start_new_session=True,
-            )
+            error = self._output.fileno()
+            self._process = fork_process(preparation, self.handler, start_path(self.roots), error)
+            if self._process is None:
+                command = [sys.executable, "-c", _START, self.handler, *start_path()]
+                pipe = subprocess.PIPE
+                self._process = StartedProcess(command, stdin=pipe, stdout=pipe, stderr=error, start_new_session=True)
         return self._process
 
     def _died(self, how: str) -> WorkerDied:
@@ -157,22 +153,48 @@ class Worker:
         return WorkerDied(how, output.decode("utf-8", "replace"))
 
 
+@contextlib.contextmanager
+def _time_limit(process: WorkerProcess, seconds: float) -> Iterator[threading.Event]:
+    """Kill a process that is not done within that; the event tells whether that was so."""
+    is_late = threading.Event()
+
+    def give_up() -> None:
+        is_late.set()
+        _have_stack_dumped(process)
+        _kill(process)
+
+    timer = threading.Timer(seconds, give_up)
+    timer.start()
+    try:
+        yield is_late
+    finally:
+        timer.cancel()
+        timer.join()  # it may be about to kill the process, which is there until it is closed
+
+
 def search_path(roots: Iterable[str | Path]) -> list[str]:
     """``sys.path`` for a worker: folders that come first, and those of this process."""
     return list(dict.fromkeys([*map(str, roots), *map(os.path.abspath, sys.path)]))
 
 
-def _have_stack_dumped(process: subprocess.Popen[bytes]) -> None:
+def start_path(roots: Iterable[str | Path] = ()) -> list[str]:
+    """That, and where this package is: for a process that is about to import it."""
+    return [*search_path(roots), _OWN_ROOT]
+
+
+def _have_stack_dumped(process: WorkerProcess) -> None:
     if hasattr(signal, "SIGUSR1"):
         process.send_signal(signal.SIGUSR1)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_SECONDS_TO_DUMP)
 
 
-def _how_it_ended(process: subprocess.Popen[bytes]) -> str:
+def _how_it_ended(process: WorkerProcess) -> str:
     ended = "its process has ended"
     with contextlib.suppress(subprocess.TimeoutExpired):
         code = process.wait(5)
+        if code == END_UNKNOWN:
+            return ended
         return f"{ended} by {_signal_name(-code)}" if code < 0 else f"{ended} with exit code {code}"
     return ended
 
@@ -186,12 +208,12 @@ def _signal_name(number: int) -> str:
     return f"{name}, as when memory runs out" if name == "SIGKILL" else name
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: WorkerProcess) -> None:
     try:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)  # with its children
         else:
-            process.kill()
+            process.send_signal(signal.SIGTERM)  # which is all that there is without groups, and kills
     except ProcessLookupError:
         pass
     process.wait()

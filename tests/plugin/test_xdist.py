@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from patchgen_core.workers.fork_request import ENVIRONMENT as FORK_SERVER
 from tests.conftest import UPSTREAM_TEXT, Workspace, generated
 from tests.plugin.conftest import CONFIG, environment, run
 from tests.plugin.support import FOLDERS, edit, make_several, section, write_harm
@@ -231,3 +232,27 @@ def test_the_record_of_a_workers_failure_has_its_cause_and_the_whole_diff(
     assert text.startswith(f"{message}\n--- proj/models/toy/generated/patched_modeling_toy_gpu.py (checked in)\n")
     assert "".join(f"+{line}" for line in lines) in text
     assert texts[1] == texts[0]
+
+
+# --- one process that imports torch ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workers", "checks", "is_there"), [("2", "import", True), ("1", "import", False), ("2", "drift", False)]
+)
+def test_workers_that_may_check_models_share_a_fork_server(
+    gated: Workspace,
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: str,
+    checks: str,
+    is_there: bool,
+) -> None:
+    monkeypatch.delenv(FORK_SERVER, raising=False)
+    note = gated.root.parent / "folder"
+    write_harm(gated, f"open({str(note)!r}, 'w').write(os.environ.get({FORK_SERVER!r}, ''))")
+    result = run(pytester, gated, f"--patchgen-checks={checks},harm", "-n", workers)
+    result.assert_outcomes(passed=2)
+    folder = note.read_text()
+    assert bool(folder) == is_there
+    assert not folder or not Path(folder).exists()

@@ -1,4 +1,5 @@
-"""A worker answers, and whatever takes it down is told to the one that asked and is not the end."""
+"""A worker answers, and whatever takes it down is told to the one that asked and is not the end: where it was started
+as a process of its own, and where a server has forked it."""
 
 from __future__ import annotations
 
@@ -6,15 +7,19 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from patchgen_core.errors import Location, PatchgenError, Problem
+from patchgen_core.workers.fork_request import ENVIRONMENT
+from patchgen_core.workers.fork_server import ForkServer
 from patchgen_core.workers.phases import take
+from patchgen_core.workers.process import ForkedProcess, WorkerProcess
 from patchgen_core.workers.worker import Worker, WorkerDied
+from tests.workers.forking import PREPARATION, is_running, until
 
 HANDLER = """
 import os, signal, sys, time
@@ -29,10 +34,28 @@ def run(code):
 """
 
 
-@pytest.fixture
-def worker(tmp_path: Path) -> Iterator[Worker]:
+class PreparedWorker(Worker):
+    """A worker whose every request begins with the preparation of the tests' fork server."""
+
+    def tell(self, request: object, preparation: str = PREPARATION) -> None:
+        super().tell(request, preparation)
+
+    def ask(self, request: object, preparation: str = PREPARATION) -> Any:
+        return super().ask(request, preparation)
+
+    def _running(self, preparation: str) -> WorkerProcess:
+        process = super()._running(preparation)
+        assert isinstance(process, ForkedProcess) == bool(os.environ[ENVIRONMENT])
+        return process
+
+
+@pytest.fixture(params=["started", "forked"])
+def worker(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer
+) -> Iterator[Worker]:
+    monkeypatch.setenv(ENVIRONMENT, fork_server.folder if request.param == "forked" else "")
     (tmp_path / "handling.py").write_text(HANDLER, encoding="utf-8")
-    with Worker("handling:run", 30, [tmp_path], output_kept=20) as worker:
+    with PreparedWorker("handling:run", 30, [tmp_path], output_kept=20) as worker:
         yield worker
 
 
@@ -40,22 +63,6 @@ def pid_of(worker: Worker) -> int:
     pid = worker.ask("answer = os.getpid()")
     assert isinstance(pid, int)
     return pid
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process is there and not just to be buried."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
-def until(is_so: Callable[[], bool], seconds: float = 60) -> bool:
-    """Whether it comes to be so."""
-    end = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < end:
-        time.sleep(0.01)
-    return is_so()
 
 
 # --- answers ---------------------------------------------------------------------------------------
@@ -191,7 +198,7 @@ import sys
 from patchgen_core.workers.worker import Worker
 
 with Worker("handling:run", 600, [sys.argv[1]]) as worker:
-    worker.ask(sys.argv[2])
+    worker.ask(sys.argv[2], sys.argv[3])
 """
 
 
@@ -204,7 +211,7 @@ def test_it_dies_with_the_process_that_asks_whatever_it_does(worker: Worker, tmp
     while True:
         pass
     """
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, tmp_path, textwrap.dedent(code)])
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, tmp_path, textwrap.dedent(code), PREPARATION])
     assert until(lambda: note.exists() and len(note.read_text().split()) == 2)
     pids = [int(pid) for pid in note.read_text().split()]
     assert all(map(is_running, pids))

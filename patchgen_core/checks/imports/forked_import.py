@@ -26,6 +26,8 @@ from patchgen_core.workers.loop import dump_no_stack
 from patchgen_core.workers.phases import phase
 
 CAN_FORK = hasattr(os, "fork")
+PREPARED = ("torch", "transformers.modeling_utils")
+"""What nearly all of transformers' models import."""
 _OUTPUT_KEPT = 4000
 
 
@@ -71,6 +73,12 @@ class ImportReport:
     absent: tuple[str, ...] = ()
     output: str = ""
     setup_failure: str = ""
+
+
+def prepare_process() -> None:
+    """What a process of these begins with for an upstream module of :data:`PREPARED`."""
+    for name in PREPARED:
+        importlib.import_module(name)
 
 
 def import_in_fork(request: ImportRequest) -> ImportReport:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from patchgen_core.build.results import Artifact, ConfigResult
 from patchgen_core.checks.check import Check
-from patchgen_core.checks.imports.forked_import import CAN_FORK, ImportReport, ImportRequest
+from patchgen_core.checks.fork_server import IMPORT_MODULES
+from patchgen_core.checks.imports.forked_import import CAN_FORK, PREPARED, ImportReport, ImportRequest
 from patchgen_core.checks.result import CheckResult, make_result, with_errors
 from patchgen_core.codegen.plan import Plan
 from patchgen_core.errors import PatchgenError, Problem, display_path, excerpt, install_hint
@@ -81,7 +82,8 @@ class Importer:
 
     def _import(self, worker: Worker, request: ImportRequest) -> ImportReport:
         try:
-            report: ImportReport = worker.ask(request)
+            is_prepared = not request.setups and set(PREPARED) <= set(request.preload)
+            report: ImportReport = worker.ask(request, IMPORT_MODULES if is_prepared else "")
             return report
         except WorkerDied as error:
             return ImportReport(died=error.how, output=error.output)

@@ -23,6 +23,7 @@ from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import Location, PatchgenError, Problem
 from patchgen_core.models.optional_packages import optional_packages, raise_if_missing
 from patchgen_core.workers.collector import without_collector
+from patchgen_core.workers.fork_loop import is_so_in_child
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
@@ -70,6 +71,18 @@ def _prepare_torch(device: str) -> None:
     if torch.cuda.is_available():  # the same bits for the same code, where there is an algorithm that gives them
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def prepare_process() -> None:
+    """What a process of these begins with where there is nothing but a CPU; a PatchgenError where there is more."""
+    from patchgen_core.models import interpreter
+
+    importlib.import_module("torch")
+    if not is_so_in_child(lambda: interpreter.device_type() == "cpu"):  # which is not asked here, where it would stay
+        raise PatchgenError("processes that may use a device are not forked")
+    os.environ[interpreter.VARIABLE] = "1"
+    interpreter.switch_on()
+    importlib.import_module("transformers.modeling_utils")
 
 
 def answer(request: ModelRequest) -> Any:

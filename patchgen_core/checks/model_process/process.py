@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any, cast
 
+from patchgen_core.checks.fork_server import RUN_MODELS
 from patchgen_core.checks.model_process.request import ModelRequest, Raised
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, install_hint
@@ -58,6 +59,7 @@ class ModelProcess:
         self.project, self.device, self.isolate = project, device, isolate
         self.setups = tuple(filter(None, (project.setup, *setups)))
         self.worker = Worker(f"{_ANSWERING}:answer", time_limit, project.import_roots, _OUTPUT_KEPT)
+        self._preparation = "" if self.setups else RUN_MODELS
         self._kernels: list[KernelName] | CheckResult | None = None
 
     def close(self) -> None:
@@ -67,7 +69,7 @@ class ModelProcess:
     def prepare(self, function: str = IMPORT_MODELS) -> None:
         """Start the process, and have a function there import what a check needs while others run."""
         if not self.isolate:
-            self.worker.tell(self._request(function))
+            self.worker.tell(self._request(function), self._preparation)
 
     def refuse_device(self) -> None:
         """Raise a PatchgenError where torch has not the device, does not import, or takes its process with it."""
@@ -140,7 +142,7 @@ class ModelProcess:
     def _ask(self, function: str, label: str, subject: object = None) -> Any:
         """The answer of the process; a result when there is none, which says why."""
         try:
-            answer = self.worker.ask(self._request(function, subject))
+            answer = self.worker.ask(self._request(function, subject), self._preparation)
         except WorkerDied as error:
             return make_result([Problem(f"checking {label} dies: {error.how}", excerpt=_last(error.output))])
         except OSError as error:

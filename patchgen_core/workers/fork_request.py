@@ -1,0 +1,133 @@
+"""What a process asks of a fork server, and what must be the same on both sides for it to be served."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+import struct
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+ENVIRONMENT = "PATCHGEN_FORK_SERVER"
+"""Variable with the folder of the sockets of a running fork server."""
+CONNECTIONS = 64
+"""How many askers may wait for a fork server."""
+NUMBER = struct.Struct("!i")
+"""How a minder tells its asker two things: the worker's process id, 0 when it forks none, and later its exit code."""
+
+_OF_THE_PROCESS = re.compile(
+    r"^(?:Umask|Uid|Gid|Groups|SigBlk|SigIgn|CapEff|CapBnd|NoNewPrivs|Seccomp|Cpus_allowed):.*", re.MULTILINE
+)
+_READ_BY_NO_IMPORT = re.compile(
+    r"(?:PYTEST|PATCHGEN|GITHUB)_.*|CI|BUILD_NUMBER|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PWD|OLDPWD|SHLVL|_|PYTHONPATH"
+)
+"""The environment variables that may differ. All others are the same where a process is forked: torch, transformers
+and what they import read some five hundred when they are imported, of sixty packages."""
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+
+Origin = tuple[str, ...]
+"""Where a module comes from: its file, or the folders of one that has no file."""
+
+
+@dataclass(frozen=True)
+class ProcessTraits:
+    """What a process hands down to those that it starts, beside its environment, and what runs in it.
+
+    Attributes:
+        inherited: limits, rights, umask, namespaces and so on, as the system tells.
+    """
+
+    executable: str
+    version: str
+    prefix: str
+    inherited: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ForkRequest:
+    """A process that somebody wants: the handler of its requests, and what it is to find around it."""
+
+    handler: str
+    path: tuple[str, ...]
+    environment: Mapping[str, str]
+    traits: ProcessTraits
+
+
+@dataclass(frozen=True)
+class Imports:
+    """What a fork server has imported, and where.
+
+    Attributes:
+        before: its environment when it was started.
+        after: its environment now.
+        modules: by name, where each top-level module was found; None for one that was looked for in vain.
+    """
+
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    modules: Mapping[str, Origin | None]
+
+    def find_difference(self, request: ForkRequest) -> str:
+        """Why what was asked for would be another process if it were forked; empty where it would be the same."""
+        if request.traits != describe_process():
+            return "another interpreter, or other limits"
+        for name in sorted({*self.before, *self.after, *request.environment}):
+            value = request.environment.get(name)
+            if may_be_read(name) and value not in (self.before.get(name), self.after.get(name)):
+                return f"another {name}"
+        origins = find_origins(self.modules, request.path)
+        return next((f"another {name}" for name, origin in self.modules.items() if origins[name] != origin), "")
+
+
+def describe_process() -> ProcessTraits:
+    """The traits of this process."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
+    inherited = (
+        *_OF_THE_PROCESS.findall(status),
+        Path("/proc/self/limits").read_text(encoding="utf-8"),
+        Path("/proc/self/cgroup").read_text(encoding="utf-8"),
+        *(os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES),
+        f"nice {os.getpriority(os.PRIO_PROCESS, 0)}",
+    )
+    return ProcessTraits(sys.executable, sys.version, sys.prefix, inherited)
+
+
+def may_be_read(name: str) -> bool:
+    """Whether importing something may depend on an environment variable, the search path apart."""
+    return _READ_BY_NO_IMPORT.fullmatch(name) is None
+
+
+def find_origins(names: Iterable[str], path: Iterable[str]) -> dict[str, Origin | None]:
+    """Where a search path has top-level modules, none of which is imported; None where it has not."""
+    folders = list(path)
+    return {name: _find_origin(name, folders) for name in names}
+
+
+def _find_origin(name: str, path: list[str]) -> Origin | None:
+    spec = PathFinder.find_spec(name, path)
+    if spec is None:
+        return None
+    return (spec.origin,) if spec.has_location and spec.origin else tuple(spec.submodule_search_locations or ())
+
+
+def socket_path(folder: str, preparation: str) -> str:
+    """The socket of a fork server's processes that have done a preparation."""
+    return os.path.join(folder, hashlib.sha256(preparation.encode()).hexdigest()[:12])
+
+
+def is_own_user(connection: socket.socket) -> bool:
+    """Whether the process at the other end is of the user that this one is of."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", credentials)
+    return bool(user == os.getuid())
+
+
+def receive_number(connection: socket.socket, flags: int = 0) -> int | None:
+    """The next number that a minder tells; None when it has ended."""
+    data = connection.recv(NUMBER.size, flags | socket.MSG_WAITALL)
+    return NUMBER.unpack(data)[0] if len(data) == NUMBER.size else None
