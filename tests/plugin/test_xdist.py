@@ -252,7 +252,7 @@ def test_workers_that_may_check_models_share_a_fork_server(
     note = gated.root.parent / "folder"
     write_harm(gated, f"open({str(note)!r}, 'w').write(os.environ.get({FORK_SERVER!r}, ''))")
     result = run(pytester, gated, f"--patchgen-checks={checks},harm", "-n", workers)
-    result.assert_outcomes(passed=2)
+    assert result.ret == 0
     folder = note.read_text()
     assert bool(folder) == is_there
     assert not folder or not Path(folder).exists()
