@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -71,6 +72,16 @@ class PostgresServer:
         """End it as a machine's failure would: by SIGKILL, with no word to anyone."""
         process = int((self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
         os.kill(process, signal.SIGKILL)
+
+    @property
+    def processor_seconds(self) -> float:
+        """The processor time that those of its processes have taken which are there now."""
+        main = int((self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()[0])
+        seconds = 0.0
+        for process in Path(f"/proc/{main}/task/{main}/children").read_text(encoding="utf-8").split():
+            with contextlib.suppress(OSError):  # it has ended
+                seconds += int(Path(f"/proc/{process}/schedstat").read_text(encoding="utf-8").split()[0]) / 1e9
+        return seconds
 
     def make_database(self, name: str, template: str = "template0") -> str:
         """Make a database like another, or an empty one, and return its URL; one of that name goes before."""

@@ -7,17 +7,28 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 from service_samples import NOW, GitProject
 from service_team import Team
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from patchgen_service.accounts import people
 from patchgen_service.database.engine import Transactions, make_transactions, open_database
 from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.database.tables import Repository
 from patchgen_service.settings import ServiceSettings
 from patchgen_service.store import Store
 from tools.postgresql import PostgresServer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def costly_hasher() -> Iterator[PasswordHasher]:
+    """Have passwords hashed at the least cost; what does that in a service."""
+    costly = people._HASHER
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(people, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        yield costly
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
+from argon2 import PasswordHasher
 from service_samples import NOW
 from service_team import Team
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from patchgen_core.errors import PatchgenError
+from patchgen_service.accounts import people
 from patchgen_service.accounts.people import (
     SESSION_LENGTH,
     add_person,
@@ -46,6 +49,20 @@ def test_a_password_is_stored_as_a_hash_and_checked(team: Team) -> None:
             ("ada", "\ud800"),
         ):
             assert check_password(session, name, password) is None
+
+
+def test_a_password_is_costly_to_guess_and_one_that_was_not_becomes_so(
+    sqlite_team: Team, costly_hasher: PasswordHasher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite_team.transactions() as session:
+        ada(session)
+    monkeypatch.setattr(people, "_HASHER", costly_hasher)
+    with sqlite_team.transactions() as session:
+        person = check_password(session, "ada", PASSWORD)
+        assert person is not None
+        memory, passes = re.findall("m=([0-9]+),t=([0-9]+)", person.password)[0]
+        assert int(memory) >= 64 * 1024
+        assert int(passes) >= 3
 
 
 def test_nobody_signs_in_with_a_password_who_has_none(sqlite_team: Team) -> None:

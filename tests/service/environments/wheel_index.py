@@ -47,6 +47,8 @@ class WheelIndex:
 
 def _make_handler(requests: list[str]) -> type[SimpleHTTPRequestHandler]:
     class Handler(SimpleHTTPRequestHandler):
+        disable_nagle_algorithm = True  # else an answer waits for the word that its head has come
+
         def do_GET(self) -> None:
             requests.append(self.path)
             super().do_GET()

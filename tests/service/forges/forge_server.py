@@ -248,6 +248,7 @@ class ForgeServer:
 
     def _make_handler(outer) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
+            disable_nagle_algorithm = True  # else an answer waits for the word that its head has come
             protocol_version = "HTTP/1.1"
 
             def _handle(self) -> None:

@@ -27,6 +27,8 @@ class GitServer:
 
     def _make_handler(outer) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
+            disable_nagle_algorithm = True  # else an answer waits for the word that its head has come
+
             def do_GET(self) -> None:
                 sent = self.headers.get("Authorization", "")
                 outer.authorizations.append(sent)
