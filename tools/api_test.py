@@ -15,6 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from urllib.request import urlopen
 
 from sqlalchemy import select
 
@@ -92,6 +93,7 @@ def check(folder: Path, database: str, examples: int) -> list[int]:
     pages = write_page_description(site, tester, folder / "pages.json")
     variables = {"PATCHGEN_DATABASE": database, "PATCHGEN_INDEX_URL": "http://127.0.0.1:9"}
     with ServiceProcess(folder, variables) as service:
+        urlopen(f"{service.url}/api/v1/openapi.json", timeout=120).close()  # the API is made with its first call
         by_token = ["--header", f"Authorization: Bearer {tester.token}"]
         by_cookies = ["--header", f"Cookie: {tester.cookies}", "--url", service.url]
         return [

@@ -1,4 +1,4 @@
-"""Kill the service, a worker or PostgreSQL at random moments, and see that each run is finished once and whole.
+"""Kill the service, a worker or PostgreSQL at random moments: each run is finished once and whole, and told of once.
 
 Run it as ``python -m tools.service_kills``, or ``make kills``.
 """
@@ -6,35 +6,35 @@ Run it as ``python -m tools.service_kills``, or ``make kills``.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
-import signal
+import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from sqlalchemy import select
+from cryptography.fernet import Fernet
+from sqlalchemy import select, update
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
 
 from patchgen_service.database.engine import Transactions, make_transactions, open_database
 from patchgen_service.database.migrating import upgrade_database
-from patchgen_service.database.tables import Repository, Result, Run
+from patchgen_service.database.tables import Post, Repository, Result, Run
 from patchgen_service.database.words import UNFINISHED
-from patchgen_service.isolation.probe import find_isolation
-from patchgen_service.jobs.context import JobContext
-from patchgen_service.jobs.service import Jobs
 from patchgen_service.records.new_runs import RunCause, begin_run
-from patchgen_service.secrets import open_secrets
-from patchgen_service.settings import ServiceSettings
-from patchgen_service.store import Store
+from patchgen_service.secrets import SecretBox
+from tests.service.forges.forge_server import TOKEN, ForgeServer
 from tools.postgresql import PostgresServer
+from tools.service_process import ServiceProcess
 
 _CONFIG = """
 from patchgen import PatchConfig
@@ -56,7 +56,7 @@ _FILES = {
 }
 _CHECKS = ["drift", "contract"]
 _SECONDS_TO_FINISH = 600
-_SECONDS_TO_START = 120
+_WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Outcome:
     kills: int
 
 
-def make_repository(folder: Path, configs: int) -> str:
-    """A git repository with configs whose files are not generated, so that each drifts; returns its commit."""
+def make_repository(folder: Path, configs: int) -> None:
+    """A git repository with configs whose files are not generated, so that each drifts."""
     files = dict(_FILES)
     for number in range(configs):
         name = f"toy{number}"
@@ -77,95 +77,71 @@ def make_repository(folder: Path, configs: int) -> str:
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
-    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], [*who, "commit", "-q", "-m", "Begin"]):
-        subprocess.run(["git", *arguments], cwd=folder, check=True)
-    done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], [*_WHO, "commit", "-q", "-m", "Begin"]):
+        _git(folder, *arguments)
 
 
-def add_repository(transactions: Transactions, folder: Path) -> int:
-    """Remember a repository, and return its number."""
+def add_repository(transactions: Transactions, folder: Path, forge: ForgeServer, secrets: SecretBox) -> int:
+    """Remember a repository that is on a forge, and return its number."""
+    values = {"forge": forge.forge, "forge_url": forge.url, "forge_token": secrets.encrypt(TOKEN)}
+    now = datetime.now(timezone.utc)
     with transactions() as session:
         repository = Repository(
-            name="acme/models", url=str(folder), projects=["."], checks=_CHECKS, created=datetime.now(timezone.utc)
+            name="acme/models", url=str(folder), projects=["."], checks=_CHECKS, created=now, **values
         )
         session.add(repository)
         session.flush()
         return repository.id
 
 
-def begin(transactions: Transactions, repository: int, sha: str, number: int) -> str:
-    """Begin a run, as a button would, and return its id."""
+def begin(transactions: Transactions, repository: int, folder: Path, number: int) -> str:
+    """Commit something, begin a run of it as a button would, and return its id."""
+    _git(folder, *_WHO, "commit", "-q", "--allow-empty", "-m", f"Commit {number}")
     with transactions() as session:
-        cause = RunCause("manual", f"button-{number}", "main", sha)
+        cause = RunCause("manual", f"button-{number}", "main", _git(folder, "rev-parse", "HEAD"))
         return begin_run(session, session.get_one(Repository, repository), cause, datetime.now(timezone.utc)).id
 
 
-def work(folder: Path, url: str, name: str, size: int) -> None:
-    """Be a process of the service that carries out runs, until it is told to stop."""
-    settings = ServiceSettings(folder, database=url, index_url="http://127.0.0.1:9")
-    transactions = make_transactions(open_database(settings.database_url))
-    context = JobContext(
-        settings,
-        transactions,
-        Store(settings.files_folder),
-        open_secrets(folder, {}, True),
-        find_isolation(["bubblewrap"]),
-        name,
-    )
-    jobs = Jobs(context, size)
-    jobs.start()
-    stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    print("working", flush=True)
-    stopped.wait()
-    jobs.stop()
+class Processes:
+    """A service, on PostgreSQL with a worker that carries out its runs: killed in turns, and started again."""
+
+    def __init__(self, folder: Path, url: str, key: str, server: PostgresServer | None) -> None:
+        port = str(_find_free_port())
+        variables = {"PATCHGEN_DATABASE": url, "PATCHGEN_SECRET_KEY": key, "PATCHGEN_INDEX_URL": "http://127.0.0.1:9"}
+        variables["PATCHGEN_WORKERS"] = "2" if server is None else "0"
+        self._server = server
+        self._all = [ServiceProcess(folder / "service", variables, "--port", port)]
+        if server is not None:
+            service = ("--service", f"http://127.0.0.1:{port}")
+            more = {**variables, "PATCHGEN_WORKERS": "2"}
+            self._all.append(ServiceProcess(folder / "far", more, "worker", "--name", "far", *service))
+        for process in self._all:
+            process.log = folder / "log"
+
+    def start(self) -> float:
+        """Start them; returns for how many seconds one is about to start after it says that it has."""
+        begin = time.monotonic()
+        for process in self._all:
+            process.start()
+        return time.monotonic() - begin
+
+    def kill(self, number: int) -> None:
+        """Kill one with no word, and start it again; the number decides which."""
+        turn = number % (len(self._all) + (self._server is not None))
+        if turn < len(self._all):
+            self._all[turn].kill()
+            self._all[turn].start()
+        elif self._server is not None:
+            self._server.kill()
+            self._server.start()
+
+    def stop(self) -> None:
+        """Tell all to stop, and wait."""
+        for process in reversed(self._all):
+            process.stop()
 
 
-class WorkProcess:
-    """A process that carries out runs, which is killed and started again."""
-
-    def __init__(self, folder: Path, url: str, name: str = "service", size: int = 2) -> None:
-        self._arguments = [str(folder), url, name, str(size)]
-        self._log = folder / f"{name}.log"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it; it has begun to work a little later."""
-        command = [sys.executable, "-m", "tools.service_kills", "work", *self._arguments]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=Path(__file__).parents[1])
-
-    def wait_until_working(self) -> float:
-        """Wait until it says so for the first time; returns how many seconds that took."""
-        start = time.monotonic()
-        while "working" not in self._log.read_text(encoding="utf-8"):
-            if time.monotonic() > start + _SECONDS_TO_START:
-                raise TimeoutError("the process does not start")
-            time.sleep(0.05)
-        return time.monotonic() - start
-
-    @property
-    def pid(self) -> int:
-        """Its number."""
-        assert self._process is not None
-        return self._process.pid
-
-    def kill(self) -> None:
-        """End it with no word."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def stop(self) -> int:
-        """Tell it to stop, and return its exit code."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGTERM)
-        return self._process.wait()
-
-
-def judge(transactions: Transactions, expected: int, kills: int) -> Outcome:
+def judge_runs(transactions: Transactions, expected: int) -> tuple[Counter[str], list[str]]:
     """What became of all runs, of which each should have so many results, all drifted or clean."""
     problems = []
     with transactions() as session:
@@ -174,56 +150,75 @@ def judge(transactions: Transactions, expected: int, kills: int) -> Outcome:
             items = session.scalars(select(Result.item + Result.path).where(Result.run_id == run.id)).all()
             if run.status != "drifted" or len(items) != expected or len(set(items)) != expected:
                 problems.append(f"run {run.number} is {run.status} with {len(items)} results: {run.message}")
-    return Outcome(Counter(run.status for run in runs), tuple(problems), kills)
+    return Counter(run.status for run in runs), problems
 
 
-def wait_for_end(transactions: Transactions, seconds: float = _SECONDS_TO_FINISH) -> None:
-    """Wait until each run has ended; a TimeoutError where one does not."""
-    deadline = time.monotonic() + seconds
+def judge_posts(transactions: Transactions, forge: ForgeServer) -> list[str]:
+    """Whether the forge was told of each run how it ended, and nothing of it twice."""
+    with transactions() as session:
+        addresses = [f"/runs/{run}" for run in session.scalars(select(Run.id).order_by(Run.number))]
+    problems = []
+    for address in addresses:
+        states = [status["status"] for status in forge.statuses if status["target_url"].endswith(address)]
+        if states[-1:] != ["failure"] or len(set(states)) != len(states):
+            problems.append(f"of {address} the forge was told {states}")
+    return problems
+
+
+def wait_for_end(transactions: Transactions, is_left: Callable[[Session], object], what: str) -> None:
+    """Wait until something is not left any more; a TimeoutError where it stays."""
+    deadline = time.monotonic() + _SECONDS_TO_FINISH
     while time.monotonic() < deadline:
-        try:
-            with transactions() as session:
-                if not session.scalars(select(Run.id).where(Run.status.in_(UNFINISHED)).limit(1)).all():
-                    return
-        except DBAPIError:  # the database is being started again
-            pass
-        time.sleep(0.1)
-    raise TimeoutError("there are runs that have not ended")
+        with contextlib.suppress(DBAPIError), transactions() as session:  # the database may be starting
+            if not is_left(session):
+                return
+        time.sleep(0.2)
+    raise TimeoutError(f"there are {what} that have not ended")
+
+
+def has_unfinished_runs(session: Session) -> object:
+    """Whether a run goes on."""
+    return session.scalar(select(Run.id).where(Run.status.in_(UNFINISHED)).limit(1))
+
+
+def has_posts_to_send(session: Session) -> object:
+    """Whether a post is to be sent; those that a killed process had taken are not waited for any longer."""
+    now = datetime.now(timezone.utc)
+    session.execute(update(Post).where(Post.state.in_(("waiting", "sending")), Post.due > now).values(due=now))
+    return session.scalar(select(Post.id).where(Post.state.in_(("waiting", "sending"))).limit(1))
 
 
 def kill_at_random(
     folder: Path, url: str, kills: int, seed: int, longest: float = 3.0, server: PostgresServer | None = None
 ) -> Outcome:
-    """Begin a run for each kill, kill at random moments, and say what became of the runs.
+    """Begin a run for each kill, kill at random moments, and say what became of the runs and of what is told of them.
 
-    Every third kill is one of the database's server, where there is one.
+    On PostgreSQL, the service, a worker and the database's server are killed in turns.
     """
-    chance = random.Random(seed)
-    sha = make_repository(folder / "repository", 3)
+    chance, forge, key = random.Random(seed), ForgeServer("forgejo"), Fernet.generate_key().decode()
+    make_repository(folder / "repository", 3)
     engine = open_database(url)
     upgrade_database(engine)
     transactions = make_transactions(engine)
-    repository = add_repository(transactions, folder / "repository")
-    process = WorkProcess(folder / "service", url)
+    repository = add_repository(transactions, folder / "repository", forge, SecretBox(key))
     (folder / "service").mkdir()
-    process.start()
-    longest += process.wait_until_working()  # else a slow machine would be killed at its start alone
-    for number in range(kills):
-        begin(transactions, repository, sha, number)
-        time.sleep(chance.uniform(0.05, longest))
-        if server is not None and number % 3 == 2:
-            server.kill()
-            server.start()
-            engine.dispose()
-        else:
-            process.kill()
-            process.start()
+    processes = Processes(folder, url, key, server)
+    longest += processes.start()  # else a slow machine would be killed at its start alone
     try:
-        wait_for_end(transactions)
-        return judge(transactions, 7, kills)
+        for number in range(kills):
+            begin(transactions, repository, folder / "repository", number)
+            time.sleep(chance.uniform(0.05, longest))
+            processes.kill(number)
+            engine.dispose()
+        wait_for_end(transactions, has_unfinished_runs, "runs")
+        processes.kill(0)
+        wait_for_end(transactions, has_posts_to_send, "posts")
+        statuses, problems = judge_runs(transactions, 7)
+        return Outcome(statuses, (*problems, *judge_posts(transactions, forge)), kills)
     finally:
-        process.stop()
+        processes.stop()
         engine.dispose()
+        forge.close()
 
 
 def main() -> int:
@@ -242,15 +237,23 @@ def main() -> int:
             start = time.monotonic()
             outcome = kill_at_random(folder, url, options.kills, options.seed, server=server)
             seconds = time.monotonic() - start
-        print(f"{kind}: {outcome.kills} kills in {seconds:.0f} seconds; runs: {dict(outcome.statuses)}")
+        print(f"{kind}: {outcome.kills} kills in {seconds:.0f} seconds; runs: {dict(outcome.statuses)}", flush=True)
         for problem in outcome.problems:
             print(f"  {problem}")
         code = code or int(bool(outcome.problems))
     return code
 
 
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _find_free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["work"]:
-        work(Path(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5]))
-    else:
-        sys.exit(main())
+    sys.exit(main())

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 
@@ -16,7 +17,8 @@ PASSWORD = "correct horse battery"
 class ServiceProcess:
     """``patchgen serve`` over a folder, at a free port of this machine; ``url`` is the last word it begins with.
 
-    ``arguments`` have it do something else until it is told to stop, such as a worker.
+    ``arguments`` have it do something else until it is told to stop, such as a worker. What it logs goes into the
+    file ``log``, where there is one.
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str] | None = None, *arguments: str) -> None:
@@ -24,6 +26,7 @@ class ServiceProcess:
         self.arguments = arguments or ("--port", "0")
         self.environment = {**os.environ, "PATCHGEN_PASSWORD": PASSWORD, **(environment or {})}
         self.url = ""
+        self.log: Path | None = None
         self.process: subprocess.Popen[str] | None = None
 
     def command(self, *arguments: str) -> str:
@@ -32,21 +35,37 @@ class ServiceProcess:
             self._command(*arguments), env=self.environment, check=True, capture_output=True, text=True
         ).stdout
 
-    def __enter__(self) -> ServiceProcess:
-        self.process = subprocess.Popen(
-            self._command(*self.arguments), env=self.environment, stdout=subprocess.PIPE, text=True
-        )
+    def start(self) -> None:
+        """Start it, or start it again, and wait until it says that it is there."""
+        with self.log.open("a") if self.log is not None else nullcontext() as log:
+            self.process = subprocess.Popen(
+                self._command(*self.arguments), env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.startswith("patchgen "), f"the service did not start: {line!r}"
         self.url = line.split()[-1]
+
+    def kill(self) -> None:
+        """End it with no word."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Tell it to stop, and wait."""
+        self._end(signal.SIGTERM)
+
+    def __enter__(self) -> ServiceProcess:
+        self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def _end(self, number: signal.Signals) -> None:
         assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send_signal(number)
         self.process.wait(20)
         assert self.process.stdout is not None
         self.process.stdout.close()

@@ -87,13 +87,12 @@ def wait_until_handled(site: Site) -> int:
 def make_service(folder: Path, database: str = "") -> tuple[Site, ServiceProcess]:
     """A service with a repository that takes webhooks, and whose runs nobody carries out."""
     environment = {"PATCHGEN_WORKERS": "0", "PATCHGEN_INDEX_URL": "http://127.0.0.1:9", "PATCHGEN_DATABASE": database}
-    service = ServiceProcess(folder, environment)
-    service.command("add-repository", "acme/models", str(folder), "--forge", "github")
     site = open_site(ServiceSettings(folder, database=database))
+    secret, now = site.secrets.encrypt(SECRET), site.clock()
+    values = {"url": str(folder), "forge": "github", "webhook_secret": secret, "branches": ["*"], "created": now}
     with site.transactions() as session:
-        repository = session.get_one(Repository, 1)
-        repository.webhook_secret, repository.branches = site.secrets.encrypt(SECRET), ["*"]
-    return site, service
+        session.add(Repository(name="acme/models", **values))
+    return site, ServiceProcess(folder, environment)
 
 
 def check(folder: Path, database: str, seconds: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,12 +9,12 @@ import pytest
 from argon2 import PasswordHasher
 from service_samples import NOW, GitProject
 from service_team import Team
+from shared_engines import PostgresDatabase, SqliteFiles
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from patchgen_service.accounts import people
-from patchgen_service.database.engine import Transactions, make_transactions, open_database
-from patchgen_service.database.migrating import upgrade_database
+from patchgen_service.database.engine import Transactions, make_transactions
 from patchgen_service.database.tables import Repository
 from patchgen_service.settings import ServiceSettings
 from patchgen_service.store import Store
@@ -45,22 +44,17 @@ def postgresql_url(postgres_server: PostgresServer) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: PostgresServer) -> str:
-    """The name of a database on PostgreSQL that has all tables."""
-    engine = open_database(postgres_server.make_database("model"))
-    upgrade_database(engine)
-    engine.dispose()
-    return "model"
+def postgres_database(postgres_server: PostgresServer) -> Iterator[PostgresDatabase]:
+    """A database on PostgreSQL that has all tables."""
+    database = PostgresDatabase(postgres_server)
+    yield database
+    database.engine.dispose()
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database on SQLite that has all tables."""
-    path = tmp_path_factory.mktemp("model") / "model.sqlite"
-    engine = open_database(f"sqlite:///{path}")
-    upgrade_database(engine)
-    engine.dispose()
-    return path
+def sqlite_files(tmp_path_factory: pytest.TempPathFactory) -> SqliteFiles:
+    """Databases on SQLite that have all tables."""
+    return SqliteFiles(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -79,17 +73,21 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     What does not concern the database asks for ``sqlite_transactions`` instead.
     """
     if request.param == "sqlite":
-        return f"sqlite:///{shutil.copy(request.getfixturevalue('sqlite_template'), tmp_path / 'test.sqlite')}"
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    return server.make_database("test", request.getfixturevalue("postgres_template"))
+        files: SqliteFiles = request.getfixturevalue("sqlite_files")
+        return files.copy_to(tmp_path / "test.sqlite")
+    database: PostgresDatabase = request.getfixturevalue("postgres_database")
+    database.empty()
+    return database.url
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
+def engine(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[Engine]:
     """A database with all tables, of each kind."""
-    engine = open_database(database_url)
-    yield engine
-    engine.dispose()
+    if not database_url.startswith("sqlite"):
+        yield request.getfixturevalue("postgres_database").engine
+        return
+    with request.getfixturevalue("sqlite_files").over(tmp_path / "test.sqlite") as engine:
+        yield engine
 
 
 @pytest.fixture
@@ -99,11 +97,11 @@ def transactions(engine: Engine) -> Transactions:
 
 
 @pytest.fixture
-def sqlite_transactions(sqlite_template: Path, tmp_path: Path) -> Iterator[Transactions]:
+def sqlite_transactions(sqlite_files: SqliteFiles, tmp_path: Path) -> Iterator[Transactions]:
     """``with sqlite_transactions() as session``, for what does not concern the kind of database."""
-    engine = open_database(f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'test.sqlite')}")
-    yield make_transactions(engine)
-    engine.dispose()
+    sqlite_files.copy_to(tmp_path / "test.sqlite")
+    with sqlite_files.over(tmp_path / "test.sqlite") as engine:
+        yield make_transactions(engine)
 
 
 @pytest.fixture
@@ -139,13 +137,19 @@ def make_repository() -> Callable[..., Repository]:
     return make
 
 
-@pytest.fixture
-def git_project(tmp_path: Path) -> GitProject:
-    """A git repository with a patched project, clean and committed."""
-    project = GitProject(tmp_path / "project")
+@pytest.fixture(scope="session")
+def clean_project(tmp_path_factory: pytest.TempPathFactory) -> GitProject:
+    """A git repository with a patched project, clean and committed, for tests to copy."""
+    project = GitProject(tmp_path_factory.mktemp("clean") / "project")
     project.regenerate()
     project.commit("Begin")
     return project
+
+
+@pytest.fixture
+def git_project(clean_project: GitProject, tmp_path: Path) -> GitProject:
+    """A git repository with a patched project, clean and committed."""
+    return clean_project.copy_to(tmp_path / "project")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -39,6 +40,12 @@ class GitProject:
             self.write(f"{package}/__init__.py", "")
         self.write_upstream("return x")
         self.write_config("toy", "return x * 2")
+
+    def copy_to(self, folder: Path) -> GitProject:
+        """Another repository that is as this one is now."""
+        other = GitProject.__new__(GitProject)
+        other.folder = Path(shutil.copytree(self.folder, folder, symlinks=True))
+        return other
 
     def write(self, path: str, text: str) -> Path:
         """Write a file, dedented."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,15 @@ class Origin:
         for key in ("uploadpack.allowFilter", "http.receivepack"):
             subprocess.run(["git", "-C", self.bare, "config", key, "true"], check=True)
         subprocess.run(["git", "init", "-q", "-b", "main", self.clone], check=True)
-        self.run("remote", "add", "origin", str(self.bare))
+        self.run("remote", "add", "origin", "../origin.git")
+
+    def copy_to(self, folder: Path) -> Origin:
+        """Another pair that is as this one is now."""
+        other = Origin.__new__(Origin)
+        other.bare, other.clone = folder / "origin.git", folder / "clone"
+        shutil.copytree(self.bare, other.bare)
+        shutil.copytree(self.clone, other.clone)
+        return other
 
     def run(self, *arguments: str) -> str:
         who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "commit.gpgsign=false")
@@ -43,9 +52,14 @@ class Origin:
         ).stdout.strip()
 
 
+@pytest.fixture(scope="session")
+def new_origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
+    return Origin(tmp_path_factory.mktemp("origin"))
+
+
 @pytest.fixture
-def origin(tmp_path: Path) -> Origin:
-    return Origin(tmp_path)
+def origin(new_origin: Origin, tmp_path: Path) -> Origin:
+    return new_origin.copy_to(tmp_path)
 
 
 @pytest.fixture

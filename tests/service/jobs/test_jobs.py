@@ -35,11 +35,8 @@ LOOP = "import time\nwhile True: time.sleep(1)\n"
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> GitProject:
-    project = GitProject(tmp_path / "repository")
-    project.regenerate()
-    project.commit("Begin")
-    return project
+def project(clean_project: GitProject, tmp_path: Path) -> GitProject:
+    return clean_project.copy_to(tmp_path / "repository")
 
 
 @pytest.fixture

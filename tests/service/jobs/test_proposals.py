@@ -23,9 +23,9 @@ from patchgen_service.jobs.service import Jobs
 from patchgen_service.records.proposals import ProposalNote, note_proposal, read_proposal
 from tests.service.forges.forge_server import TOKEN, Fault, ForgeServer
 from tests.service.jobs.test_jobs import add_repository, make_shop, start, wait_until
-from tests.service.running.test_upgrade import NEW, make_project
+from tests.service.running.test_upgrade import NEW, old_project
 
-__all__ = ["start"]
+__all__ = ["old_project", "start"]
 MONDAY = datetime(2026, 11, 23, 6, 0, tzinfo=timezone.utc)
 BRANCH = f"patchgen/transformers-{NEW}"
 
@@ -74,11 +74,9 @@ class Office:
 
 
 @pytest.fixture
-def office(
-    tmp_path: Path, sqlite_transactions: Transactions, forge: ForgeServer, monkeypatch: pytest.MonkeyPatch
-) -> Office:
+def office(tmp_path: Path, sqlite_transactions: Transactions, forge: ForgeServer, old_project: GitProject) -> Office:
     shop = make_shop(tmp_path, f"sqlite:///{tmp_path / 'test.sqlite'}", sqlite_transactions)
-    project = make_project(tmp_path, monkeypatch)
+    project = old_project.copy_to(tmp_path / "repository")
     project.git("config", "receive.denyCurrentBranch", "ignore")
     return Office(shop, project, forge)
 
@@ -136,6 +134,8 @@ def test_a_pressed_button_is_carried_out_once_and_a_failure_is_told(
 
 def test_what_was_asked_for_while_nobody_could_be_told_is_made_within_minutes(office: Office) -> None:
     office.now = MONDAY
+    with office.context.transactions() as session:
+        session.get_one(Repository, office.repository).projects = ["nowhere"]
     wish = ProposalNote(NEW, "waiting", office.now)
     with office.context.transactions() as session:
         for _ in range(2):
@@ -147,7 +147,7 @@ def test_what_was_asked_for_while_nobody_could_be_told_is_made_within_minutes(of
         office.proposer.propose_wishes()
     with office.context.transactions() as session:
         states = [entry.details["state"] for entry in session.scalars(select(AuditEntry).order_by(AuditEntry.id))]
-    assert states == ["waiting", "open"]
+    assert states == ["waiting", "failed"]
 
 
 def test_a_clock_that_comes_back_from_the_future_forgets_it(office: Office) -> None:

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
 
 from patchgen_service.database.engine import make_transactions, open_database
+from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.database.tables import Repository, Result, Run
 from patchgen_service.store import Store
 from tools.postgresql import PostgresServer
@@ -75,9 +77,10 @@ def test_a_service_that_is_killed_while_it_writes_loses_nothing(sqlite_team: Tea
 
 
 def test_postgresql_that_is_killed_loses_nothing_and_is_written_to_again(
-    postgres_server: PostgresServer, postgres_template: str, tmp_path: Path, make_repository: Callable[..., Repository]
+    postgres_server: PostgresServer, tmp_path: Path, make_repository: Callable[..., Repository]
 ) -> None:
-    engine = open_database(postgres_server.make_database("kills", postgres_template))
+    engine = open_database(postgres_server.make_database("kills"))
+    upgrade_database(engine)
     team = Team(make_transactions(engine), Store(tmp_path / "files"))
     with team.transactions() as session:
         make_repository(session)
@@ -95,7 +98,7 @@ def test_postgresql_that_is_killed_loses_nothing_and_is_written_to_again(
         writer = threading.Thread(target=write)
         writer.start()
         while len(done) < before + 3 and writer.is_alive():
-            pass
+            time.sleep(0.005)
         postgres_server.kill()
         writer.join()
         postgres_server.start()

@@ -25,11 +25,8 @@ CHECKS = ("drift", "contract")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> GitProject:
-    project = GitProject(tmp_path / "repository")
-    project.regenerate()
-    project.commit()
-    return project
+def project(clean_project: GitProject, tmp_path: Path) -> GitProject:
+    return clean_project.copy_to(tmp_path / "repository")
 
 
 @pytest.fixture

@@ -43,13 +43,10 @@ def extra_repr(self):
 """
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GitProject:
+@pytest.fixture(scope="module")
+def old_project(tmp_path_factory: pytest.TempPathFactory) -> GitProject:
     """A project whose generated files are for an old release; the one of llama cannot follow the new one."""
-    return make_project(tmp_path, monkeypatch)
-
-
-def make_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> GitProject:
+    folder = tmp_path_factory.mktemp("old")
     project = GitProject(folder / "repository")
     shutil.rmtree(project.folder / "models/toy")
     project.write("sub/models/llama/llama_patch_gen_config.py", LLAMA)
@@ -58,12 +55,17 @@ def make_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> GitProject:
     project.write("sub/pyproject.toml", (project.folder / "pyproject.toml").read_text() + "diffs = true\n")
     inner = GitProject.__new__(GitProject)
     inner.folder = project.folder / "sub"
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(make_old_release(folder / "old")))
         done = inner.patchgen("--check", "--fix")
     assert done.returncode in (0, 1), done.stdout + done.stderr
     project.commit("Begin")
     return project
+
+
+@pytest.fixture
+def project(old_project: GitProject, tmp_path: Path) -> GitProject:
+    return old_project.copy_to(tmp_path / "repository")
 
 
 def _upgrade(project: GitProject, folder: Path, environment: PythonEnvironment | None = None) -> UpgradeWork:

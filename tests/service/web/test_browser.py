@@ -15,6 +15,8 @@ from service_samples import make_result
 from service_team import Team
 from web_visitors import SHA, drifted, red_run
 
+from patchgen_service.accounts.people import add_person
+from patchgen_service.accounts.roles import set_role
 from patchgen_service.cli.serving import open_site
 from patchgen_service.database.tables import Repository
 from patchgen_service.records.new_runs import RunCause, begin_run
@@ -38,10 +40,14 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     """A service whose repository everybody may look at, and where nothing is carried out."""
     folder = tmp_path_factory.mktemp("service")
-    service = ServiceProcess(folder, {"PATCHGEN_WORKERS": "0", "PATCHGEN_INDEX_URL": "http://127.0.0.1:9"})
-    service.command("add-repository", "acme/models", str(folder), "--public")
-    service.command("add-user", "grace", "--role", "acme/models=approver")
-    with service:
+    site = open_site(ServiceSettings(folder))
+    with site.transactions() as session:
+        repository = Repository(name="acme/models", url=str(folder), is_public=True, created=utc_now())
+        session.add(repository)
+        session.flush()
+        person = add_person(session, "grace", "tests", utc_now(), PASSWORD)
+        set_role(session, person, repository, "approver", "tests", utc_now())
+    with ServiceProcess(folder, {"PATCHGEN_WORKERS": "0", "PATCHGEN_INDEX_URL": "http://127.0.0.1:9"}) as service:
         yield service
 
 
