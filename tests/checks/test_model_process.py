@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,13 +14,16 @@ import pytest
 from patchgen_core.build.results import Artifact
 from patchgen_core.build.selection import Selection
 from patchgen_core.checks.checked_in.compare import check, fix
-from patchgen_core.checks.model_process.answering import model_heads
+from patchgen_core.checks.model_process.answering import model_heads, prepare_torch
 from patchgen_core.checks.model_process.check import check_beside
 from patchgen_core.checks.model_process.process import ModelProcess
 from patchgen_core.checks.parity.check import compare_model
 from patchgen_core.checks.plan.check import PlanCheck
 from patchgen_core.checks.result import CheckResult
+from patchgen_core.errors import PatchgenError
+from patchgen_core.models import interpreter
 from patchgen_core.project.table import load_project
+from patchgen_core.workers.process import ForkedProcess
 
 pytestmark = pytest.mark.torch
 
@@ -141,6 +145,27 @@ def test_a_class_that_builds_nothing_has_no_plan_and_no_checkpoint() -> None:
     assert hasattr(module, "Qwen3OmniMoePreTrainedModelForConditionalGeneration")
     assert "PreTrainedModelForConditionalGeneration" not in names
     assert {"ForConditionalGeneration", "ThinkerForConditionalGeneration"} <= names
+
+
+def test_processes_that_models_run_in_are_forked(models: Models, artifacts: dict[str, Artifact]) -> None:
+    assert models["good"].errors == ()
+    assert isinstance(models.checks.worker._process, ForkedProcess)
+    setup = artifacts["good"].path.with_name("acme_setup.py")
+    setup.write_text(
+        "def setup(models):\n    import sys\n    assert 'transformers' not in sys.modules\n", encoding="utf-8"
+    )
+    checks = ModelProcess(load_project(setup.parent), "cpu", setups=(f"{setup}:setup",))
+    checks.refuse_setup()
+    assert isinstance(checks.worker._process, ForkedProcess)
+    checks.close()
+
+
+def test_none_is_forked_where_there_is_more_than_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "device_type", lambda: "cuda")
+    monkeypatch.delenv(interpreter.VARIABLE, raising=False)
+    with pytest.raises(PatchgenError, match="may use a device"):
+        prepare_torch()
+    assert interpreter.VARIABLE not in os.environ
 
 
 def test_memory_that_is_not_there_is_the_models_error(models: Models) -> None:

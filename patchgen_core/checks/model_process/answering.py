@@ -73,7 +73,7 @@ def _prepare_torch(device: str) -> None:
         torch.use_deterministic_algorithms(True, warn_only=True)
 
 
-def prepare_process() -> None:
+def prepare_torch() -> None:
     """What a process of these begins with where there is nothing but a CPU; a PatchgenError where there is more."""
     from patchgen_core.models import interpreter
 
@@ -82,6 +82,11 @@ def prepare_process() -> None:
         raise PatchgenError("processes that may use a device are not forked")
     os.environ[interpreter.VARIABLE] = "1"
     interpreter.switch_on()
+
+
+def prepare_models() -> None:
+    """That, and what comes next where there is no set-up of the project."""
+    prepare_torch()
     importlib.import_module("transformers.modeling_utils")
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any, cast
 
-from patchgen_core.checks.fork_server import RUN_MODELS
+from patchgen_core.checks.fork_server import RUN_MODELS, RUN_SETUPS
 from patchgen_core.checks.model_process.request import ModelRequest, Raised
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem, install_hint
@@ -59,7 +59,7 @@ class ModelProcess:
         self.project, self.device, self.isolate = project, device, isolate
         self.setups = tuple(filter(None, (project.setup, *setups)))
         self.worker = Worker(f"{_ANSWERING}:answer", time_limit, project.import_roots, _OUTPUT_KEPT)
-        self._preparation = "" if self.setups else RUN_MODELS
+        self._preparation = RUN_SETUPS if self.setups else RUN_MODELS
         self._kernels: list[KernelName] | CheckResult | None = None
 
     def close(self) -> None:
