@@ -45,6 +45,13 @@ class Fault:
     body: str = "{}"
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed in the midst of a request is no error."""
+
+
 class ForgeServer:
     """One repository on one forge, with what was posted to it."""
 
@@ -63,8 +70,7 @@ class ForgeServer:
         self.grants: dict[str, datetime] = {}
         self.fault_methods: tuple[str, ...] = ("GET", "POST", "PATCH", "PUT")
         self.fault_path = ""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._make_handler())
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._make_handler())
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 

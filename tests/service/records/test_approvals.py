@@ -64,47 +64,47 @@ def test_what_is_approved_is_what_would_change(team: Team) -> None:
         give(team, run, people(team)[0], digest)
 
 
-def test_an_approval_comes_to_one_end(team: Team) -> None:
-    run, digest = drifted(team)
-    ada, bob = people(team)
-    approval = give(team, run, ada, digest)
-    with team.transactions() as session:
+def test_an_approval_comes_to_one_end(sqlite_team: Team) -> None:
+    run, digest = drifted(sqlite_team)
+    ada, bob = people(sqlite_team)
+    approval = give(sqlite_team, run, ada, digest)
+    with sqlite_team.transactions() as session:
         end_approval(session, approval.id, "committed", NOW, sha="c" * 40)
-    with team.transactions() as session:
+    with sqlite_team.transactions() as session:
         end_approval(session, approval.id, "refused", NOW, message="too late")
-    again = give(team, run, bob, digest)
+    again = give(sqlite_team, run, bob, digest)
     assert (again.state, again.sha, again.person_id) == ("committed", "c" * 40, ada.id)
 
 
-def test_what_was_refused_can_be_approved_again(team: Team) -> None:
-    run, digest = drifted(team)
-    ada, bob = people(team)
-    approval = give(team, run, ada, digest)
-    with team.transactions() as session:
+def test_what_was_refused_can_be_approved_again(sqlite_team: Team) -> None:
+    run, digest = drifted(sqlite_team)
+    ada, bob = people(sqlite_team)
+    approval = give(sqlite_team, run, ada, digest)
+    with sqlite_team.transactions() as session:
         end_approval(session, approval.id, "refused", NOW, message="the forge does not answer")
-    again = give(team, run, bob, digest)
+    again = give(sqlite_team, run, bob, digest)
     assert (again.id, again.state, again.message, again.person_id) == (approval.id, "pending", "", bob.id)
 
 
 @pytest.mark.parametrize("newer", ["b", "a"])
-def test_a_run_of_a_branch_that_has_moved_on_cannot_be_approved(team: Team, newer: str) -> None:
-    run, digest = drifted(team)
-    other, _ = drifted(team, "c" * 40, branch="topic")
-    team.begin(newer * 40, kind="manual")
-    ada = people(team)[0]
+def test_a_run_of_a_branch_that_has_moved_on_cannot_be_approved(sqlite_team: Team, newer: str) -> None:
+    run, digest = drifted(sqlite_team)
+    other, _ = drifted(sqlite_team, "c" * 40, branch="topic")
+    sqlite_team.begin(newer * 40, kind="manual")
+    ada = people(sqlite_team)[0]
     if newer == "a":
-        assert give(team, run, ada, digest).state == "pending"
+        assert give(sqlite_team, run, ada, digest).state == "pending"
     else:
         with pytest.raises(ApprovalRefused, match="run 3 is of a newer commit of 'main'"):
-            give(team, run, ada, digest)
-    assert give(team, other, ada, digest).state == "pending"
+            give(sqlite_team, run, ada, digest)
+    assert give(sqlite_team, other, ada, digest).state == "pending"
 
 
-def test_a_run_without_regenerated_files_or_that_goes_on_cannot_be_approved(team: Team) -> None:
-    ada = people(team)[0]
-    clean = team.run("a" * 40)
+def test_a_run_without_regenerated_files_or_that_goes_on_cannot_be_approved(sqlite_team: Team) -> None:
+    ada = people(sqlite_team)[0]
+    clean = sqlite_team.run("a" * 40)
     with pytest.raises(ApprovalRefused, match="run 1 has no regenerated files"):
-        give(team, clean, ada, "")
-    running = team.begin("b" * 40)
+        give(sqlite_team, clean, ada, "")
+    running = sqlite_team.begin("b" * 40)
     with pytest.raises(ApprovalRefused, match="run 2 is pending: only a complete run can be approved"):
-        give(team, running, ada, "")
+        give(sqlite_team, running, ada, "")

@@ -57,11 +57,13 @@ def test_a_pull_request_is_compared_with_the_newest_passed_run_at_its_merge_base
     assert changes == {"drift": "new", "parity": ""}
 
 
-def test_what_is_red_where_a_pull_request_begins_is_known_and_can_be_fixed(team: Team) -> None:
-    passed = team.run(sha("a"), {"drift": "clean", "parity": "clean", "contract": "clean"})
-    red = team.run(sha("b"), {"drift": "drifted", "parity": "failed", "contract": "clean"})
-    run = team.run(sha("x"), {"drift": "drifted", "parity": "clean", "contract": "failed"}, "topic", pull_request=7)
-    chosen, changes = choose(team, run, sha("b"))
+def test_what_is_red_where_a_pull_request_begins_is_known_and_can_be_fixed(sqlite_team: Team) -> None:
+    passed = sqlite_team.run(sha("a"), {"drift": "clean", "parity": "clean", "contract": "clean"})
+    red = sqlite_team.run(sha("b"), {"drift": "drifted", "parity": "failed", "contract": "clean"})
+    run = sqlite_team.run(
+        sha("x"), {"drift": "drifted", "parity": "clean", "contract": "failed"}, "topic", pull_request=7
+    )
+    chosen, changes = choose(sqlite_team, run, sha("b"))
     assert (chosen.baseline_id, chosen.previous_id) == (passed.id, red.id)
     assert chosen.baseline_reason == (
         "run 1 (aaaaaaa) is the newest passed run of 'main' at or before bbbbbbb, where this pull request leaves "
@@ -70,20 +72,20 @@ def test_what_is_red_where_a_pull_request_begins_is_known_and_can_be_fixed(team:
     assert changes == {"drift": "known", "parity": "fixed", "contract": "new"}
 
 
-def test_an_approved_drift_is_a_baseline(team: Team) -> None:
-    team.run(sha("a"))
-    drifted = team.run(sha("b"), {"drift": "drifted"})
-    with team.transactions() as session:
+def test_an_approved_drift_is_a_baseline(sqlite_team: Team) -> None:
+    sqlite_team.run(sha("a"))
+    drifted = sqlite_team.run(sha("b"), {"drift": "drifted"})
+    with sqlite_team.transactions() as session:
         person = Person(name="ada", created=NOW)
         session.add(person)
         session.flush()
         approval = Approval(run_id=drifted.id, person_id=person.id, digest="d", created=NOW, state="refused")
         session.add(approval)
-    run = team.run(sha("c"), {"drift": "drifted"})
-    assert choose(team, run)[0].baseline_reason.startswith("run 1 (aaaaaaa) is the newest passed run")
-    with team.transactions() as session:
+    run = sqlite_team.run(sha("c"), {"drift": "drifted"})
+    assert choose(sqlite_team, run)[0].baseline_reason.startswith("run 1 (aaaaaaa) is the newest passed run")
+    with sqlite_team.transactions() as session:
         session.scalars(select(Approval)).one().state = "committed"
-    chosen, changes = choose(team, run)
+    chosen, changes = choose(sqlite_team, run)
     assert chosen.baseline_reason == "run 2 (bbbbbbb) is the newest approved run of 'main' before ccccccc"
     assert changes == {"drift": "known"}
 
@@ -121,23 +123,23 @@ def test_runs_after_the_merge_base_or_of_other_branches_are_no_baseline(team: Te
     assert changes == {"drift": ""}
 
 
-def test_incomplete_and_flaky_runs_are_no_baseline(team: Team) -> None:
-    passed = team.run(sha("a"))
-    cancelled = team.begin(sha("b"))
-    team.add(cancelled, make_result(status="drifted"))
-    team.end(cancelled)
-    with team.transactions() as session:
+def test_incomplete_and_flaky_runs_are_no_baseline(sqlite_team: Team) -> None:
+    passed = sqlite_team.run(sha("a"))
+    cancelled = sqlite_team.begin(sha("b"))
+    sqlite_team.add(cancelled, make_result(status="drifted"))
+    sqlite_team.end(cancelled)
+    with sqlite_team.transactions() as session:
         session.get_one(Run, cancelled.id).status = "timed_out"
-    chosen, changes = choose(team, team.run(sha("c"), {"drift": "drifted"}))
+    chosen, changes = choose(sqlite_team, sqlite_team.run(sha("c"), {"drift": "drifted"}))
     assert (chosen.baseline_id, chosen.previous_id) == (passed.id, None)
     assert changes == {"drift": "new"}
 
 
-def test_a_second_run_of_a_commit_is_compared_with_the_commit_before_as_well(team: Team) -> None:
-    before = team.run(sha("a"))
-    team.run(sha("b"), {"drift": "drifted"})
-    again = team.run(sha("b"), {"drift": "drifted"}, kind="manual")
-    chosen, changes = choose(team, again)
+def test_a_second_run_of_a_commit_is_compared_with_the_commit_before_as_well(sqlite_team: Team) -> None:
+    before = sqlite_team.run(sha("a"))
+    sqlite_team.run(sha("b"), {"drift": "drifted"})
+    again = sqlite_team.run(sha("b"), {"drift": "drifted"}, kind="manual")
+    chosen, changes = choose(sqlite_team, again)
     assert chosen.baseline_id == before.id
     assert changes == {"drift": "new"}
 
@@ -157,11 +159,11 @@ def test_a_push_to_a_branch_is_compared_with_its_own_runs_and_those_of_the_defau
     assert choose(sqlite_team, second)[0].baseline_id == first.id
 
 
-def test_another_release_is_compared_with_the_one_that_the_commit_has(team: Team) -> None:
-    own = team.run(sha("b"), {"drift": "clean", "parity": "failed"})
-    passed = team.run(sha("a"), {"drift": "clean", "parity": "clean"})
-    first = team.run(sha("b"), {"drift": "drifted", "parity": "failed"}, kind="release", transformers="5.24.0")
-    chosen, changes = choose(team, first)
+def test_another_release_is_compared_with_the_one_that_the_commit_has(sqlite_team: Team) -> None:
+    own = sqlite_team.run(sha("b"), {"drift": "clean", "parity": "failed"})
+    passed = sqlite_team.run(sha("a"), {"drift": "clean", "parity": "clean"})
+    first = sqlite_team.run(sha("b"), {"drift": "drifted", "parity": "failed"}, kind="release", transformers="5.24.0")
+    chosen, changes = choose(sqlite_team, first)
     assert chosen.baseline_id == passed.id
     assert own.status == "broken"
     assert chosen.previous_id == own.id
@@ -202,10 +204,10 @@ def test_results_that_come_after_the_baseline_was_chosen_are_set_beside_it_at_on
     assert {item: result.change for item, result in team.results(run).items()} == arrived
 
 
-def test_a_check_that_the_nearest_run_lacks_is_compared_with_the_baseline(team: Team) -> None:
-    team.run(sha("a"), {"drift": "clean", "parity": "clean"})
-    team.run(sha("b"), {"drift": "drifted"})
-    _, changes = choose(team, team.run(sha("c"), {"drift": "drifted", "parity": "failed"}))
+def test_a_check_that_the_nearest_run_lacks_is_compared_with_the_baseline(sqlite_team: Team) -> None:
+    sqlite_team.run(sha("a"), {"drift": "clean", "parity": "clean"})
+    sqlite_team.run(sha("b"), {"drift": "drifted"})
+    _, changes = choose(sqlite_team, sqlite_team.run(sha("c"), {"drift": "drifted", "parity": "failed"}))
     assert changes == {"drift": "known", "parity": "new"}
 
 

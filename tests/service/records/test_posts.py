@@ -107,10 +107,10 @@ def test_after_a_death_the_newest_post_of_a_subject_is_sent(team: Team) -> None:
     assert state(team, first) == "obsolete"
 
 
-def test_failures_are_tried_again_ever_later_and_given_up_at_last(team: Team) -> None:
-    post, now, delays = queue(team, "a"), NOW, []
-    while take(team, now):
-        with team.transactions() as session:
+def test_failures_are_tried_again_ever_later_and_given_up_at_last(sqlite_team: Team) -> None:
+    post, now, delays = queue(sqlite_team, "a"), NOW, []
+    while take(sqlite_team, now):
+        with sqlite_team.transactions() as session:
             mark_failed(session, post.id, "the forge answers 500", now)
             waiting = session.get_one(Post, post.id)
             delays.append(waiting.due - now)
@@ -118,29 +118,29 @@ def test_failures_are_tried_again_ever_later_and_given_up_at_last(team: Team) ->
     assert delays[:4] == [FIRST_DELAY, FIRST_DELAY * 2, FIRST_DELAY * 4, FIRST_DELAY * 8]
     assert max(delays) == LONGEST_DELAY
     assert len(delays) == MOST_ATTEMPTS
-    assert state(team, post) == "failed"
-    with team.transactions() as session:
+    assert state(sqlite_team, post) == "failed"
+    with sqlite_team.transactions() as session:
         retry_post(session, post.id, now)
-    assert take(team, now) == ["a"]
+    assert take(sqlite_team, now) == ["a"]
 
 
-def test_what_a_forge_asks_for_is_waited_but_no_longer_than_an_hour(team: Team) -> None:
-    post = queue(team, "a")
+def test_what_a_forge_asks_for_is_waited_but_no_longer_than_an_hour(sqlite_team: Team) -> None:
+    post = queue(sqlite_team, "a")
     for asked, waited in ((timedelta(minutes=10), timedelta(minutes=10)), (timedelta(days=9), LONGEST_DELAY)):
-        assert take(team) == ["a"]
-        with team.transactions() as session:
+        assert take(sqlite_team) == ["a"]
+        with sqlite_team.transactions() as session:
             mark_failed(session, post.id, "429", NOW, retry_after=asked)
             row = session.get_one(Post, post.id)
             assert row.due == NOW + waited
             row.due = NOW
 
 
-def test_what_can_never_arrive_is_given_up_at_once(team: Team) -> None:
-    post = queue(team, "a")
-    take(team)
-    with team.transactions() as session:
+def test_what_can_never_arrive_is_given_up_at_once(sqlite_team: Team) -> None:
+    post = queue(sqlite_team, "a")
+    take(sqlite_team)
+    with sqlite_team.transactions() as session:
         mark_failed(session, post.id, "404", NOW, is_final=True)
-    assert state(team, post) == "failed"
+    assert state(sqlite_team, post) == "failed"
 
 
 @pytest.mark.parametrize("before", ["waiting", "sending"])

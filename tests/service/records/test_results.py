@@ -62,9 +62,9 @@ def test_results_handed_in_again_change_nothing(team: Team) -> None:
     assert not any(result.is_flaky for result in team.results(run).values())
 
 
-def test_the_same_item_twice_in_one_hand_in_is_one_result(team: Team) -> None:
-    run = team.begin("a" * 40)
-    assert team.add(run, make_result(), make_result(), make_result(config="models.other")) == 2
+def test_the_same_item_twice_in_one_hand_in_is_one_result(sqlite_team: Team) -> None:
+    run = sqlite_team.begin("a" * 40)
+    assert sqlite_team.add(run, make_result(), make_result(), make_result(config="models.other")) == 2
 
 
 def test_results_handed_in_by_many_at_once_are_remembered_once(team: Team) -> None:
@@ -75,9 +75,9 @@ def test_results_handed_in_by_many_at_once_are_remembered_once(team: Team) -> No
     assert sum(counts) == 20
 
 
-def test_projects_of_a_repository_have_results_of_their_own(team: Team) -> None:
-    run = team.begin("a" * 40)
-    assert [team.add(run, make_result(), project=project) for project in ("one", "two", "one")] == [1, 1, 0]
+def test_projects_of_a_repository_have_results_of_their_own(sqlite_team: Team) -> None:
+    run = sqlite_team.begin("a" * 40)
+    assert [sqlite_team.add(run, make_result(), project=project) for project in ("one", "two", "one")] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -116,14 +116,14 @@ def test_characters_that_a_database_cannot_hold_are_escaped(team: Team) -> None:
     assert team.results(run)["drift"].headline == "a\\x00b"
 
 
-def test_a_run_that_was_cancelled_takes_no_new_results(team: Team) -> None:
-    run = team.begin("a" * 40)
-    team.add(run, make_result())
-    with team.transactions() as session:
+def test_a_run_that_was_cancelled_takes_no_new_results(sqlite_team: Team) -> None:
+    run = sqlite_team.begin("a" * 40)
+    sqlite_team.add(run, make_result())
+    with sqlite_team.transactions() as session:
         cancel_run(session, run.id, "ada", NOW)
-    assert team.add(run, make_result()) == 0
+    assert sqlite_team.add(run, make_result()) == 0
     with pytest.raises(RunEnded):
-        team.add(run, make_result(item="parity[eager]"))
+        sqlite_team.add(run, make_result(item="parity[eager]"))
 
 
 def test_a_full_disk_loses_nothing_that_was_there_and_leaves_nothing_half(
@@ -176,15 +176,15 @@ def test_a_run_that_could_not_be_carried_through_says_so_beside_its_results(sqli
     assert (run.status, run.message) == ("timed_out", "an hour was not enough; 1 drifted of 1 result")
 
 
-def test_what_could_not_be_checked_is_no_finding(team: Team) -> None:
+def test_what_could_not_be_checked_is_no_finding(sqlite_team: Team) -> None:
     dead = make_result(item="parity[eager]", status="failed", errors=(OUT_OF_MEMORY,))
-    run = team.begin("a" * 40)
-    team.add(run, make_result(), dead)
-    run = team.end(run)
+    run = sqlite_team.begin("a" * 40)
+    sqlite_team.add(run, make_result(), dead)
+    run = sqlite_team.end(run)
     assert (run.status, run.message) == ("infrastructure_error", "1 could not be checked of 2 results")
-    second = team.begin("b" * 40)
-    team.add(second, make_result(status="drifted"), dead)
-    assert team.end(second).status == "drifted"
+    second = sqlite_team.begin("b" * 40)
+    sqlite_team.add(second, make_result(status="drifted"), dead)
+    assert sqlite_team.end(second).status == "drifted"
 
 
 def test_a_check_that_raises_in_the_gate_says_nothing_of_the_config(tmp_path: Path) -> None:
@@ -206,17 +206,17 @@ def test_a_check_that_raises_in_the_gate_says_nothing_of_the_config(tmp_path: Pa
         assert is_no_verdict(make_result(status="failed", errors=(problem,))) == is_from_outside
 
 
-def test_another_verdict_of_the_same_commit_and_environment_is_flaky(team: Team) -> None:
-    first = team.run("a" * 40, {"drift": "clean", "parity[eager]": "failed"})
-    second = team.run("a" * 40, {"drift": "clean", "parity[eager]": "clean"}, kind="manual")
+def test_another_verdict_of_the_same_commit_and_environment_is_flaky(sqlite_team: Team) -> None:
+    first = sqlite_team.run("a" * 40, {"drift": "clean", "parity[eager]": "failed"})
+    second = sqlite_team.run("a" * 40, {"drift": "clean", "parity[eager]": "clean"}, kind="manual")
     assert (first.status, second.status) == ("broken", "flaky")
     assert second.message == "1 flaky of 2 results: the same commit in the same environment gave other results"
     for run in (first, second):
-        assert {item: result.is_flaky for item, result in team.results(run).items()} == {
+        assert {item: result.is_flaky for item, result in sqlite_team.results(run).items()} == {
             "drift": False,
             "parity[eager]": True,
         }
-    third = team.run("a" * 40, {"drift": "clean", "parity[eager]": "failed"}, kind="manual")
+    third = sqlite_team.run("a" * 40, {"drift": "clean", "parity[eager]": "failed"}, kind="manual")
     assert third.status == "flaky"
 
 
@@ -239,26 +239,26 @@ def test_what_is_broken_each_time_is_not_excused_by_what_is_flaky(sqlite_team: T
     assert (second.status, second.message) == ("broken", "1 broken, 1 flaky of 2 results")
 
 
-def test_an_item_done_again_in_its_run_with_another_verdict_is_flaky_and_stays_red(team: Team) -> None:
-    run = team.begin("a" * 40)
-    team.add(run, make_result())
-    assert team.add(run, make_result(status="drifted", causes=(Cause("missing"),))) == 0
-    assert team.add(run, make_result()) == 0
-    result = team.results(run)["drift"]
+def test_an_item_done_again_in_its_run_with_another_verdict_is_flaky_and_stays_red(sqlite_team: Team) -> None:
+    run = sqlite_team.begin("a" * 40)
+    sqlite_team.add(run, make_result())
+    assert sqlite_team.add(run, make_result(status="drifted", causes=(Cause("missing"),))) == 0
+    assert sqlite_team.add(run, make_result()) == 0
+    result = sqlite_team.results(run)["drift"]
     assert (result.status, result.is_flaky, result.causes) == ("drifted", True, ["missing"])
-    assert read_result(team.store, result).status == "drifted"
-    assert team.end(run).status == "flaky"
+    assert read_result(sqlite_team.store, result).status == "drifted"
+    assert sqlite_team.end(run).status == "flaky"
 
 
-def test_a_verdict_takes_the_place_of_none(team: Team) -> None:
-    run = team.begin("a" * 40)
+def test_a_verdict_takes_the_place_of_none(sqlite_team: Team) -> None:
+    run = sqlite_team.begin("a" * 40)
     dead = make_result(item="parity", status="failed", errors=(OUT_OF_MEMORY,))
-    team.add(run, dead)
-    team.add(run, make_result(item="parity"))
-    team.add(run, dead)
-    result = team.results(run)["parity"]
+    sqlite_team.add(run, dead)
+    sqlite_team.add(run, make_result(item="parity"))
+    sqlite_team.add(run, dead)
+    result = sqlite_team.results(run)["parity"]
     assert (result.status, result.is_flaky, result.is_infrastructure) == ("clean", False, False)
-    assert team.end(run).status == "passed"
+    assert sqlite_team.end(run).status == "passed"
 
 
 def test_a_stored_file_that_is_damaged_or_gone_is_said(sqlite_team: Team) -> None:

@@ -78,20 +78,20 @@ def test_old_runs_go_with_all_that_is_theirs(team: Team) -> None:
     assert str(remove(team)) == "nothing"
 
 
-def test_young_runs_stay_and_for_ever_is_for_ever(team: Team) -> None:
+def test_young_runs_stay_and_for_ever_is_for_ever(sqlite_team: Team) -> None:
     for letter in "abc":
-        team.run(letter * 40)
-    assert remove(team, NOW + timedelta(days=300)).runs == 0
+        sqlite_team.run(letter * 40)
+    assert remove(sqlite_team, NOW + timedelta(days=300)).runs == 0
     forever = replace(SETTINGS, retention=Retention(runs=0, newest=1))
-    assert remove(team, settings=forever).runs == 0
+    assert remove(sqlite_team, settings=forever).runs == 0
 
 
-def test_the_newest_runs_of_each_branch_stay(team: Team) -> None:
+def test_the_newest_runs_of_each_branch_stay(sqlite_team: Team) -> None:
     for letter in "abc":
-        team.run(letter * 40)
-        team.run(letter * 40, branch="topic")
-    remove(team, settings=replace(SETTINGS, retention=Retention(newest=2)))
-    assert numbers(team) == [3, 4, 5, 6]
+        sqlite_team.run(letter * 40)
+        sqlite_team.run(letter * 40, branch="topic")
+    remove(sqlite_team, settings=replace(SETTINGS, retention=Retention(newest=2)))
+    assert numbers(sqlite_team) == [3, 4, 5, 6]
 
 
 def test_baselines_approvals_and_unfinished_runs_stay(team: Team) -> None:
@@ -109,66 +109,66 @@ def test_baselines_approvals_and_unfinished_runs_stay(team: Team) -> None:
     assert numbers(team) == [unfinished.number, 2, passed.number, approved.number, 6]
 
 
-def test_what_a_young_run_is_compared_with_stays_and_what_old_ones_are_does_not(team: Team) -> None:
+def test_what_a_young_run_is_compared_with_stays_and_what_old_ones_are_does_not(sqlite_team: Team) -> None:
     letters = "abcdef"
     for letter in letters:
-        run = team.run(letter * 40, {"drift": "drifted"})
-        with team.transactions() as session:
+        run = sqlite_team.run(letter * 40, {"drift": "drifted"})
+        with sqlite_team.transactions() as session:
             choose_baseline(session, run.id, "", lambda older, newer: older <= newer)
-    with team.transactions() as session:
+    with sqlite_team.transactions() as session:
         for run in session.scalars(select(Run).where(Run.number >= 5)):
             run.created = LATER
-    remove(team)
-    assert numbers(team) == [4, 5, 6]
+    remove(sqlite_team)
+    assert numbers(sqlite_team) == [4, 5, 6]
 
 
-def test_kinds_go_after_their_own_times(team: Team) -> None:
-    run = team.run("a" * 40)
-    team.run("b" * 40)
-    with team.transactions() as session:
-        keep_file(session, team.store, run.id, "generated", "a.py", os.urandom(1000), NOW)
-        keep_file(session, team.store, run.id, "log", "log", os.urandom(2000), NOW)
-    assert remove(team, NOW + timedelta(days=29)).files == 0
-    logs = remove(team, NOW + timedelta(days=31))
+def test_kinds_go_after_their_own_times(sqlite_team: Team) -> None:
+    run = sqlite_team.run("a" * 40)
+    sqlite_team.run("b" * 40)
+    with sqlite_team.transactions() as session:
+        keep_file(session, sqlite_team.store, run.id, "generated", "a.py", os.urandom(1000), NOW)
+        keep_file(session, sqlite_team.store, run.id, "log", "log", os.urandom(2000), NOW)
+    assert remove(sqlite_team, NOW + timedelta(days=29)).files == 0
+    logs = remove(sqlite_team, NOW + timedelta(days=31))
     assert (logs.files, logs.bytes) == (1, 2000)
-    files = remove(team, NOW + timedelta(days=91))
+    files = remove(sqlite_team, NOW + timedelta(days=91))
     assert (files.files, files.bytes) == (1, 1000)
-    results = remove(team, NOW + timedelta(days=181))
+    results = remove(sqlite_team, NOW + timedelta(days=181))
     assert (results.files, results.runs) == (1, 0)
-    row = team.results(run)["drift"]
+    row = sqlite_team.results(run)["drift"]
     assert (row.status, row.data) == ("clean", "")
 
 
-def test_a_file_that_another_run_uses_stays(team: Team) -> None:
-    old = team.run("a" * 40)
-    young = team.run("b" * 40)
-    with team.transactions() as session:
+def test_a_file_that_another_run_uses_stays(sqlite_team: Team) -> None:
+    old = sqlite_team.run("a" * 40)
+    young = sqlite_team.run("b" * 40)
+    with sqlite_team.transactions() as session:
         digest = ""
         for run in (old, young):
-            digest = keep_file(session, team.store, run.id, "log", "log", b"the same", NOW)
-    assert remove(team).runs == 1
-    assert team.store.get(digest) == b"the same"
+            digest = keep_file(session, sqlite_team.store, run.id, "log", "log", b"the same", NOW)
+    assert remove(sqlite_team).runs == 1
+    assert sqlite_team.store.get(digest) == b"the same"
 
 
-def test_files_of_a_pending_approval_stay(team: Team) -> None:
-    run = team.run("a" * 40, {"drift": "drifted"})
-    team.run("b" * 40)
-    with team.transactions() as session:
-        digest = keep_file(session, team.store, run.id, "generated", "a.py", b"new", NOW)
+def test_files_of_a_pending_approval_stay(sqlite_team: Team) -> None:
+    run = sqlite_team.run("a" * 40, {"drift": "drifted"})
+    sqlite_team.run("b" * 40)
+    with sqlite_team.transactions() as session:
+        digest = keep_file(session, sqlite_team.store, run.id, "generated", "a.py", b"new", NOW)
         session.add(person := Person(name="ada", created=NOW))
         session.flush()
         session.add(Approval(run_id=run.id, person_id=person.id, digest="d", created=NOW))
-    remove(team)
-    assert team.store.get(digest) == b"new"
+    remove(sqlite_team)
+    assert sqlite_team.store.get(digest) == b"new"
 
 
-def test_a_clock_that_jumps_ahead_does_not_empty_the_service(team: Team) -> None:
+def test_a_clock_that_jumps_ahead_does_not_empty_the_service(sqlite_team: Team) -> None:
     for letter in "abc":
-        team.run(letter * 40)
-    assert remove(team, NOW, is_used_to=False).runs == 0
-    assert remove(team, NOW + timedelta(days=3650), is_used_to=False).runs == 0
-    assert remove(team, NOW, is_used_to=False).runs == 0
-    assert remove(team, LATER).runs == 2
+        sqlite_team.run(letter * 40)
+    assert remove(sqlite_team, NOW, is_used_to=False).runs == 0
+    assert remove(sqlite_team, NOW + timedelta(days=3650), is_used_to=False).runs == 0
+    assert remove(sqlite_team, NOW, is_used_to=False).runs == 0
+    assert remove(sqlite_team, LATER).runs == 2
 
 
 def test_many_old_runs_go_in_several_steps(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
