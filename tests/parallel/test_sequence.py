@@ -151,9 +151,10 @@ class Heads(torch.nn.Module):
 def attention(queries: int, keys: int, sinks: bool) -> None:
     size = torch.distributed.get_world_size()
     heads = Heads(queries, keys, sinks)
-    whole = [torch.randn(2, n, 4 * size, 6, requires_grad=True) for n in (queries, keys, keys)]
+    shapes = ((queries, 6), (keys, 6), (keys, 5))  # values may have a width of their own
+    whole = [torch.randn(2, n, 4 * size, width, requires_grad=True) for n, width in shapes]
     mask = torch.full((4 * size, 4 * size), float("-inf")).triu(1)[None, None]
-    weights = torch.randn(2, 4 * size, queries, 6)
+    weights = torch.randn(2, 4 * size, queries, 5)
     parameters = [*whole, *heads.parameters()]
     expected = heads(*whole, mask)
     gradients = torch.autograd.grad((expected * weights).sum(), parameters)
@@ -184,6 +185,8 @@ def attention_refused() -> None:
     q = torch.randn(1, 2, 4, 6)
     with pytest.raises(RuntimeError, match="mask of shape"):
         Heads(2, 2, False)(q, q, q, torch.zeros(1, 1, 4, 4))
+    with pytest.raises(RuntimeError, match="mask of shape"):
+        Heads(2, 2, False)(q, q, q, torch.zeros(1, 1, 4, 8))
     with pytest.raises(RuntimeError, match="use_cache=False"):
         Heads(2, 2, False)(q[:, :, :1], q, q, torch.zeros(1, 1, 8, 8))
 

@@ -58,7 +58,7 @@ def compare(
 ) -> CheckResult:
     """What the check says of a model of the zoo whose generated text is changed: what stands there once, and what
     stands there instead. ``batches`` are references of builders, and ``toy_config`` has fields of its configuration
-    that are others."""
+    that are others than its config says."""
     artifact = make_artifact(model)
     path, text = artifact.path, artifact.text
     for old, new in changes:
@@ -77,7 +77,7 @@ def compare(
         declared=artifact.plan.config.location,
         patches=patched_code(replace(artifact, text=text), text),
         plan=own_plan,
-        toy_config=toy_config or None,
+        toy_config={**(artifact.plan.config.toy_config or {}), **toy_config} or None,
         batches=batches,
         settings=ShardedSettings(time_limit=time_limit),
     )

@@ -5,21 +5,34 @@ from __future__ import annotations
 import pytest
 
 from tests.sharded.defects import BALANCE, EXPERTS, OWN_EXCHANGES, PARAMETERS, SEQUENCES, Defect
+from tests.sharded.defects_of_attention import AT_ONCE, ATTENTION, OWN_ATTENTION
 from tests.sharded.defects_of_towers import TOWERS
 from tests.sharded.sharded_runs import compare, place_of, problem_of
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
-DEFECTS = SEQUENCES | EXPERTS | BALANCE | PARAMETERS | TOWERS
+pytestmark = pytest.mark.torch
+DEFECTS = SEQUENCES | EXPERTS | BALANCE | PARAMETERS | TOWERS | ATTENTION
+RIGHT = {"sequences": OWN_EXCHANGES} | OWN_ATTENTION
 
 
-@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
-def test_a_defect_is_red_and_its_place_is_told(defect: Defect) -> None:
+def check_that_it_is_told(defect: Defect) -> None:
     options = {"time_limit": defect.time_limit, "batches": defect.batches}
     problem = problem_of(compare(defect.model, defect.mesh, *defect.changes, **options))
     places = [f"{place_of(defect.model, defect.patch)}", defect.patch] if defect.patch else []
     assert [part for part in (*defect.told, *places) if part not in problem] == [], problem
 
 
-def test_exchanges_of_ones_own_are_green() -> None:
-    defect = OWN_EXCHANGES
-    assert compare(defect.model, defect.mesh, *defect.changes).status == "clean"
+@pytest.mark.parametrize("defect", AT_ONCE.values(), ids=AT_ONCE)
+def test_a_defect_of_each_kind_of_attention_is_red_at_once(defect: Defect) -> None:
+    check_that_it_is_told(defect)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
+def test_a_defect_is_red_and_its_place_is_told(defect: Defect) -> None:
+    check_that_it_is_told(defect)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", RIGHT.values(), ids=RIGHT)
+def test_exchanges_of_ones_own_are_green(right: Defect) -> None:
+    assert compare(right.model, right.mesh, *right.changes).status == "clean"

@@ -118,7 +118,11 @@ def _pad_heads(x: Tensor, heads: int) -> Tensor:
 
 
 def _check_mask(mask: Any, length: int) -> None:
-    if isinstance(mask, Tensor) and mask.shape[-1] != length:
+    """One for all queries is as good as one for each of them."""
+    if not isinstance(mask, Tensor):
+        return
+    queries = mask.shape[-2] if mask.dim() > 2 else length
+    if mask.shape[-1] != length or queries not in (1, length):
         raise RuntimeError(
             f"an attention mask of shape {tuple(mask.shape)} for sequences of length {length} under sequence"
             " parallelism: make it of whole_sequence_like(inputs_embeds) and the whole sequence's position ids."
