@@ -109,6 +109,7 @@ bench: .venv/installed  ## what everything costs; the last two fail when a goal 
 	$(BIN)/python benchmarks/matrix.py
 	$(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/runs.py
+	$(BIN)/python benchmarks/sharded.py
 	$(BIN)/python benchmarks/check.py
 
 .venv/installed: pyproject.toml constraints.txt
