@@ -11,21 +11,20 @@ import torch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_MAKER = "get_rope_index"
+_MAKER = "compute_3d_position_ids"
 
 
 def add_positions(model: PreTrainedModel, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs with ``position_ids``, where the model would make them of the sizes of pictures and videos.
+    """Inputs with ``position_ids``, where the model would make them of whole sequences with pictures or sounds.
 
-    They are those of whole sequences: what a data transform makes before sequences are sliced.
+    They are what a data transform makes before sequences are sliced.
     """
-    owners = (model, getattr(model, "model", model))
-    owner = next((owner for owner in owners if hasattr(owner, _MAKER)), None)
-    has_grids = any(name.endswith("_grid_thw") and value is not None for name, value in inputs.items())
-    if owner is None or not has_grids or inputs.get("position_ids") is not None:
+    make = getattr(getattr(model, "model", model), _MAKER, None)
+    if make is None or inputs.get("position_ids") is not None:
         return dict(inputs)
-    make = getattr(owner, _MAKER)
-    taken = inspect.signature(make).parameters
+    known = dict(inputs)
+    if known.get("feature_attention_mask") is not None:
+        known.setdefault("audio_feature_lengths", known["feature_attention_mask"].sum(1))
     with torch.no_grad():
-        position_ids, _ = make(**{name: value for name, value in inputs.items() if name in taken})
-    return {**inputs, "position_ids": position_ids}
+        position_ids = make(**{name: known.get(name) for name in inspect.signature(make).parameters})
+    return dict(inputs) if position_ids is None else {**inputs, "position_ids": position_ids}

@@ -30,6 +30,7 @@ _COUNT = itertools.count()
 
 Change = tuple[str, str]
 VIDEO = f"{__name__}:video_instead_of_pictures"
+SOUNDS = f"{__name__}:sounds_instead_of_pictures"
 
 
 @functools.cache
@@ -85,8 +86,13 @@ def compare(
 
 
 def video_instead_of_pictures(toy: ToyModel) -> list[ToyBatch]:
-    """A picture and a video in one row, to which ranks have unlike parts."""
+    """A picture and a video in one row, of which ranks have unlike parts."""
     return [ToyBatch("pictures", batch.inputs) for batch in make_batches(toy).batches if batch.name == "video"]
+
+
+def sounds_instead_of_pictures(toy: ToyModel) -> list[ToyBatch]:
+    """Sounds of unlike lengths."""
+    return [ToyBatch("pictures", batch.inputs) for batch in make_batches(toy).batches if batch.name == "sounds"]
 
 
 def problem_of(result: CheckResult) -> str:

@@ -7,7 +7,7 @@ import pytest
 from tests.sharded.defects import BALANCE, EXPERTS, OWN_EXCHANGES, PARAMETERS, SEQUENCES, Defect
 from tests.sharded.defects_of_attention import AT_ONCE, ATTENTION, OWN_ATTENTION
 from tests.sharded.defects_of_towers import TOWERS
-from tests.sharded.sharded_runs import compare, place_of, problem_of
+from tests.sharded.sharded_runs import SOUNDS, VIDEO, compare, place_of, problem_of
 
 pytestmark = pytest.mark.torch
 DEFECTS = SEQUENCES | EXPERTS | BALANCE | PARAMETERS | TOWERS | ATTENTION
@@ -36,3 +36,10 @@ def test_a_defect_is_red_and_its_place_is_told(defect: Defect) -> None:
 @pytest.mark.parametrize("right", RIGHT.values(), ids=RIGHT)
 def test_exchanges_of_ones_own_are_green(right: Defect) -> None:
     assert compare(right.model, right.mesh, *right.changes).status == "clean"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "batch"), [("qwen2_5_omni", SOUNDS), ("qwen3_omni_moe", VIDEO)])
+def test_ranks_share_what_is_heard_and_seen(model: str, batch: str) -> None:
+    result = compare(model, "fsdp2xsp2", batches=(batch,))
+    assert (result.status, result.errors) == ("clean", ())

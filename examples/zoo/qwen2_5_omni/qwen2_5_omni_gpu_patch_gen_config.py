@@ -22,11 +22,18 @@ from transformers.processing_utils import Unpack
 from transformers.utils import TransformersKwargs
 
 from zoo.llama.llama_gpu_patch_gen_config import llama_apply_rotary_pos_emb, llama_rms_norm_forward
+from zoo.qwen2_5_omni.sequence_parallel import qwen2_5_omni_vision_attention_forward
 from zoo.qwen2_5_vl.qwen2_5_vl_gpu_patch_gen_config import Qwen2_5_VLVisionMetadata, qwen2_5_vl_vision_mlp_forward
+from zoo.qwen2_5_vl.sequence_parallel import qwen2_5_vl_vision_forward
 from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
     Qwen2VLVisionMetadata,
     needs_dummy_forward,
     qwen2_vl_vision_dummy_forward,
+)
+from zoo.qwen2_vl.sequence_parallel import (
+    SEQUENCE_PARALLEL,
+    qwen2_vl_attention_forward,
+    qwen2_vl_text_model_forward,
 )
 
 config = PatchConfig(
@@ -75,6 +82,7 @@ config.exclude_from_output(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=list(SEQUENCE_PARALLEL))
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(
     """
@@ -108,6 +116,30 @@ config.override_method(
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
 config.replace_function(
     "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+
+config.override_method(
+    "Qwen2_5OmniAttention.forward",
+    replacement=qwen2_vl_attention_forward,
+    name_map={"Qwen2VL": "Qwen2_5Omni"},
+    description="Sequence parallel attention",
+)
+config.override_method(
+    "Qwen2_5OmniThinkerTextModel.forward",
+    replacement=qwen2_vl_text_model_forward,
+    name_map={"Qwen2VL": "Qwen2_5OmniThinker"},
+    description="Positions and masks of whole sequences",
+)
+config.override_method(
+    "Qwen2_5OmniVisionAttention.forward",
+    replacement=qwen2_5_omni_vision_attention_forward,
+    description="Sequence parallel attention in the vision tower",
+)
+config.override_method(
+    "Qwen2_5OmniVisionEncoder.forward",
+    replacement=qwen2_5_vl_vision_forward,
+    name_map={"Qwen2_5_VisionTransformerPretrainedModel": "Qwen2_5OmniVisionEncoder"},
+    description="The vision tower on slices of the patches",
 )
 
 config.add_helper(needs_dummy_forward)
@@ -244,6 +276,7 @@ config.override_method(
 # ================================================================
 # Patch: Qwen2_5OmniThinkerModel.forward
 # 1. the towers run for sounds, pictures and videos, once each, also where a rank has none of them
+# 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
 # ================================================================
 @config.override_method("Qwen2_5OmniThinkerModel.forward", description="The towers run on every rank")
 def qwen2_5_omni_thinker_model_forward(
@@ -299,6 +332,9 @@ def qwen2_5_omni_thinker_model_forward(
         ).last_hidden_state
         audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
         _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        # --- Patch.2 ---
+        audio_features = select_features(audio_features, audio_mask[..., 0])
+        # --- Patch.2 ---
         inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
     # --- Patch.1 ---
     elif hears_dummy:
@@ -319,6 +355,10 @@ def qwen2_5_omni_thinker_model_forward(
     if mm_encoder_outputs.get("image") is not None:
         image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
         image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+        # --- Patch.2 ---
+        image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        image_embeds = select_features(image_embeds, image_mask[..., 0])
+        # --- Patch.2 ---
         image_mask, _, _ = self.get_placeholder_mask(
             input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
         )
@@ -331,6 +371,10 @@ def qwen2_5_omni_thinker_model_forward(
     if mm_encoder_outputs.get("video") is not None:
         video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
         video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+        # --- Patch.2 ---
+        _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        video_embeds = select_features(video_embeds, video_mask[..., 0])
+        # --- Patch.2 ---
         _, video_mask, _ = self.get_placeholder_mask(
             input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
         )
@@ -345,6 +389,9 @@ def qwen2_5_omni_thinker_model_forward(
     else:
         audio_feature_lengths = None
 
+    # --- Patch.2 ---
+    check_position_ids(position_ids, inputs_embeds)
+    # --- Patch.2 ---
     if position_ids is None:
         position_ids = self.compute_3d_position_ids(
             input_ids=input_ids,
@@ -379,6 +426,7 @@ def qwen2_5_omni_thinker_model_forward(
 # ================================================================
 # Patch: Qwen2_5OmniThinkerForConditionalGeneration.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+# 2. under sequence parallelism the loss is that of whole sequences
 # ================================================================
 @config.override_method("Qwen2_5OmniThinkerForConditionalGeneration.forward", description="Op slot for the loss")
 def qwen2_5_omni_thinker_for_conditional_generation_forward(
@@ -457,6 +505,15 @@ def qwen2_5_omni_thinker_for_conditional_generation_forward(
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
             )
+    # --- Patch.2 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.2 ---
 
     return CausalLMOutputWithPast(
         loss=loss,

@@ -30,8 +30,11 @@ from zoo.qwen2_5_omni.qwen2_5_omni_gpu_patch_gen_config import (
     qwen2_5_omni_get_position_id_func,
 )
 from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import Qwen2VLVisionMetadata, needs_dummy_forward
+from zoo.qwen2_vl.sequence_parallel import SEQUENCE_PARALLEL, qwen2_vl_vision_attention_forward
+from zoo.qwen3.qwen3_gpu_patch_gen_config import qwen3_attention_forward
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import qwen3_moe_experts_forward
 from zoo.qwen3_vl.qwen3_vl_gpu_patch_gen_config import Qwen3VLVisionMetadata, qwen3_vl_vision_dummy_forward
+from zoo.qwen3_vl.sequence_parallel import qwen3_vl_text_model_forward, qwen3_vl_vision_forward
 
 _OF_QWEN2_5_OMNI = {"Qwen2_5Omni": "Qwen3OmniMoe", "token2wav": "code2wav"}
 _OF_QWEN3_VL = {"Qwen3VLVisionModel": "Qwen3OmniMoeVisionEncoder", "Qwen3VL": "Qwen3OmniMoe"}
@@ -80,6 +83,7 @@ config.exclude_from_output(
 )
 
 config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_import("patchgen_core.runtime.parallel", names=["sequence_parallel_load_balancing", *SEQUENCE_PARALLEL])
 config.add_import("transformers.vision_utils", names=["get_vision_cu_seqlens"])
 config.add_post_import_block(
     """
@@ -127,6 +131,31 @@ config.override_method(
 # tower computes in float32 whatever the dtype is, which no kernel does: it stays upstream's.
 config.replace_function(
     "apply_rotary_pos_emb", replacement=llama_apply_rotary_pos_emb, description="Op slot for the rotary embedding"
+)
+
+config.override_method(
+    "Qwen3OmniMoeThinkerTextAttention.forward",
+    replacement=qwen3_attention_forward,
+    name_map={"Qwen3": "Qwen3OmniMoeThinkerText"},
+    description="Sequence parallel attention",
+)
+config.override_method(
+    "Qwen3OmniMoeThinkerTextModel.forward",
+    replacement=qwen3_vl_text_model_forward,
+    name_map={"Qwen3VL": "Qwen3OmniMoeThinker", "BaseModelOutputWithPast": "MoeModelOutputWithPast"},
+    description="Positions and masks of whole sequences",
+)
+config.override_method(
+    "Qwen3OmniMoeVisionAttention.forward",
+    replacement=qwen2_vl_vision_attention_forward,
+    name_map={"VisionAttention": "Qwen3OmniMoeVisionAttention"},
+    description="Sequence parallel attention in the vision tower",
+)
+config.override_method(
+    "Qwen3OmniMoeVisionEncoder.forward",
+    replacement=qwen3_vl_vision_forward,
+    name_map=_OF_QWEN3_VL,
+    description="The vision tower on slices of the patches",
 )
 
 config.add_helper(needs_dummy_forward)
@@ -242,6 +271,7 @@ config.override_method(
 # ================================================================
 # Patch: Qwen3OmniMoeThinkerModel.forward
 # 1. the towers run for sounds, pictures and videos, once each, also where a rank has none of them
+# 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
 # ================================================================
 @config.override_method("Qwen3OmniMoeThinkerModel.forward", description="The towers run on every rank")
 def qwen3_omni_moe_thinker_model_forward(
@@ -305,6 +335,9 @@ def qwen3_omni_moe_thinker_model_forward(
         ).last_hidden_state
         audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
         _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        # --- Patch.2 ---
+        audio_features = select_features(audio_features, audio_mask[..., 0])
+        # --- Patch.2 ---
         inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
     # --- Patch.1 ---
     elif hears_dummy:
@@ -326,6 +359,13 @@ def qwen3_omni_moe_thinker_model_forward(
         image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
         image_embeds_multiscale = mm_encoder_outputs["image"].deepstack_features
         image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+        # --- Patch.2 ---
+        image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        image_embeds = select_features(image_embeds, image_mask[..., 0])
+        image_embeds_multiscale = [
+            [select_features(torch.cat(feat, dim=0), image_mask[..., 0])] for feat in image_embeds_multiscale
+        ]
+        # --- Patch.2 ---
         image_mask, _, _ = self.get_placeholder_mask(
             input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
         )
@@ -339,6 +379,13 @@ def qwen3_omni_moe_thinker_model_forward(
         video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
         video_embeds_multiscale = mm_encoder_outputs["video"].deepstack_features
         video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+        # --- Patch.2 ---
+        _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+        video_embeds = select_features(video_embeds, video_mask[..., 0])
+        video_embeds_multiscale = [
+            [select_features(torch.cat(feat, dim=0), video_mask[..., 0])] for feat in video_embeds_multiscale
+        ]
+        # --- Patch.2 ---
         _, video_mask, _ = self.get_placeholder_mask(
             input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
         )
@@ -378,6 +425,9 @@ def qwen3_omni_moe_thinker_model_forward(
     else:
         audio_feature_lengths = None
 
+    # --- Patch.2 ---
+    check_position_ids(position_ids, inputs_embeds)
+    # --- Patch.2 ---
     if position_ids is None:
         position_ids = self.compute_3d_position_ids(
             input_ids=input_ids,
@@ -416,6 +466,7 @@ def qwen3_omni_moe_thinker_model_forward(
 # Patch: Qwen3OmniMoeThinkerForConditionalGeneration.forward
 # 1. fused linear cross entropy where a kernel is bound - no logits are made then
 # 2. load-balancing loss by its slot
+# 3. under sequence parallelism both losses are those of whole sequences
 # ================================================================
 @config.override_method("Qwen3OmniMoeThinkerForConditionalGeneration.forward", description="Op slots for the losses")
 def qwen3_omni_moe_thinker_for_conditional_generation_forward(
@@ -499,16 +550,30 @@ def qwen3_omni_moe_thinker_for_conditional_generation_forward(
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
             )
+    # --- Patch.3 ---
+    if loss is not None:
+        loss = reduce_loss(
+            loss,
+            kwargs.get("shift_labels", labels),
+            num_items_in_batch=kwargs.get("num_items_in_batch"),
+            ignore_index=kwargs.get("ignore_index", -100),
+        )
+    # --- Patch.3 ---
 
     aux_loss = None
     if output_router_logits:
         # --- Patch.2 ---
         balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+        # --- Patch.3 ---
+        balance = sequence_parallel_load_balancing(balance)
+        # --- Patch.3 ---
         aux_loss = balance(
             outputs.router_logits,
             self.num_experts,
             self.num_experts_per_tok,
-            attention_mask,
+            # --- Patch.3 ---
+            kwargs.get("token_mask", attention_mask),
+            # --- Patch.3 ---
         )
         # --- Patch.2 ---
         if labels is not None:

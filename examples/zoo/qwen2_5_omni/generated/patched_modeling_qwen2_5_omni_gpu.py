@@ -11,16 +11,24 @@
 #        No vocoder to initialize
 #    - method_override: Qwen2_5OmniAudioEncoder.dummy_forward (added)
 #        The tower on a batch without sounds
+#    - method_override: Qwen2_5OmniVisionAttention.forward
+#        Sequence parallel attention in the vision tower
 #    - method_override: Qwen2_5OmniRMSNorm.forward
 #        Op slot for RMSNorm
 #    - method_override: Qwen2_5OmniMLP.forward
 #        Op slot for SwiGLU in the vision tower
 #    - method_override: Qwen2_5OmniVisionEncoder.dummy_forward (added)
 #        The tower on a batch without pictures
+#    - method_override: Qwen2_5OmniVisionEncoder.forward
+#        The vision tower on slices of the patches
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Qwen2_5OmniAttention.forward
+#        Sequence parallel attention
 #    - method_override: Qwen2MLP.forward
 #        Op slot for SwiGLU in text
+#    - method_override: Qwen2_5OmniThinkerTextModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen2_5OmniThinkerModel.forward
 #        The towers run on every rank
 #    - method_override: Qwen2_5OmniThinkerForConditionalGeneration.forward
@@ -82,7 +90,7 @@
 #    - deinterleave_head_dim
 #    - kaiser_sinc_filter1d
 #
-#  Fingerprint: format=1 upstream=53fbeddf4988 config=31107c442c7b output=b4c902e73973
+#  Fingerprint: format=1 upstream=53fbeddf4988 config=fd39f92811ff output=1d797ee5972e
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen2_5_omni/modular_qwen2_5_omni.py.
@@ -112,6 +120,20 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    gather_heads_scatter_seq,
+    gather_outputs,
+    gather_seq_scatter_heads,
+    pad_cu_seqlens,
+    reduce_loss,
+    select_features,
+    sequence_parallel_attention,
+    slice_position_embeddings,
+    sp_pad_and_slice,
+    sp_padding,
+    whole_sequence_like,
+)
 from torch import nn
 from transformers import initialization as init
 from transformers.activations import ACT2FN
@@ -1210,6 +1232,11 @@ def apply_rotary_pos_emb_vision(
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2_5OmniVisionAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention in the vision tower
+# ======================================================================
 class Qwen2_5OmniVisionAttention(nn.Module):
     def __init__(self, config: Qwen2_5OmniVisionEncoderConfig = None) -> None:
         super().__init__()
@@ -1226,6 +1253,10 @@ class Qwen2_5OmniVisionAttention(nn.Module):
         self.attention_dropout = 0.0
         self.is_causal = False
 
+    # ================================================================
+    # Patch: Qwen2_5OmniVisionAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to all patches, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -1245,6 +1276,11 @@ class Qwen2_5OmniVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
+        # --- Patch.1 ---
+        query_states = gather_seq_scatter_heads(query_states, 2, 1)
+        key_states = gather_seq_scatter_heads(key_states, 2, 1)
+        value_states = gather_seq_scatter_heads(value_states, 2, 1)
+        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -1291,6 +1327,9 @@ class Qwen2_5OmniVisionAttention(nn.Module):
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
 
+        # --- Patch.1 ---
+        attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
+        # --- Patch.1 ---
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -1432,7 +1471,9 @@ class Qwen2_5OmniPatchMerger(nn.Module):
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen2_5OmniVisionEncoder
+# Methods patched: forward
 # Methods added: dummy_forward
+# Reason (forward): The vision tower on slices of the patches
 # Reason (dummy_forward): The tower on a batch without pictures
 # ======================================================================
 class Qwen2_5OmniVisionEncoder(Qwen2_5OmniPreTrainedModel):
@@ -1477,6 +1518,11 @@ class Qwen2_5OmniVisionEncoder(Qwen2_5OmniPreTrainedModel):
         input_tensor = input_tensor.reshape(seq_len, -1)
         return input_tensor
 
+    # ================================================================
+    # Patch: Qwen2_5OmniVisionEncoder.forward
+    # 1. under sequence parallelism each rank works on a slice of the patches in the order of windows -
+    #    features are those of all patches
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -1507,7 +1553,6 @@ class Qwen2_5OmniVisionEncoder(Qwen2_5OmniPreTrainedModel):
 
         hidden_states = self.patch_embed(hidden_states)
 
-        reverse_indices = torch.argsort(window_index)
         seq_len, _ = hidden_states.size()
         hidden_states = self.permute_input_for_window_attn(hidden_states, window_index, seq_len=seq_len)
 
@@ -1516,7 +1561,18 @@ class Qwen2_5OmniVisionEncoder(Qwen2_5OmniPreTrainedModel):
             self.permute_input_for_window_attn(freq, window_index, seq_len=seq_len) for freq in position_embeddings
         )
 
-        # Modification here
+        # --- Patch.1 ---
+        padding = sp_padding(seq_len, self.spatial_merge_unit)
+        cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
+        cu_window_seqlens = pad_cu_seqlens(cu_window_seqlens, padding)
+        max_seqlen = max(max_seqlen, padding) if max_seqlen is not None else None
+        max_window_seqlen = max(max_window_seqlen, padding) if max_window_seqlen is not None else None
+        hidden_states = sp_pad_and_slice(hidden_states, 0, pad_scale=self.spatial_merge_unit)
+        position_embeddings = tuple(
+            sp_pad_and_slice(freq, 0, pad_scale=self.spatial_merge_unit) for freq in position_embeddings
+        )
+        # --- Patch.1 ---
+
         for layer_num, blk in enumerate(self.blocks):
             if layer_num in self.fullatt_block_indexes:
                 cu_seqlens_now = cu_seqlens
@@ -1533,7 +1589,11 @@ class Qwen2_5OmniVisionEncoder(Qwen2_5OmniPreTrainedModel):
                 **kwargs,
             )
 
+        reverse_indices = torch.argsort(window_index)
         merged_hidden_states = self.merger(hidden_states)
+        # --- Patch.1 ---
+        merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, seq_len // self.spatial_merge_unit)
+        # --- Patch.1 ---
         merged_hidden_states = merged_hidden_states[reverse_indices, :]
 
         return BaseModelOutputWithPooling(
@@ -1657,6 +1717,11 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2_5OmniAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen2_5OmniAttention(nn.Module):
     """
     Multi-headed attention from 'Attention Is All You Need' paper. Modified to use sliding window attention: Longformer
@@ -1691,6 +1756,10 @@ class Qwen2_5OmniAttention(nn.Module):
         self.layer_type = config.layer_types[layer_idx] if hasattr(config, "layer_types") else None
         self.sliding_window = config.sliding_window if self.layer_type == "sliding_attention" else None
 
+    # ================================================================
+    # Patch: Qwen2_5OmniAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -1719,6 +1788,9 @@ class Qwen2_5OmniAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -1835,6 +1907,11 @@ class Qwen2_5OmniDecoderLayer(GradientCheckpointingLayer):
         return hidden_states
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen2_5OmniThinkerTextModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring
 class Qwen2_5OmniThinkerTextModel(Qwen2_5OmniPreTrainedModel):
     config: Qwen2_5OmniTextConfig
@@ -1863,6 +1940,10 @@ class Qwen2_5OmniThinkerTextModel(Qwen2_5OmniPreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen2_5OmniThinkerTextModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -1886,6 +1967,9 @@ class Qwen2_5OmniThinkerTextModel(Qwen2_5OmniPreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         # the hard coded `3` is for temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -1916,7 +2000,9 @@ class Qwen2_5OmniThinkerTextModel(Qwen2_5OmniPreTrainedModel):
             # Prepare mask arguments
             mask_kwargs = {
                 "config": self.config,
-                "inputs_embeds": inputs_embeds,
+                # --- Patch.1 ---
+                "inputs_embeds": whole_sequence_like(inputs_embeds),
+                # --- Patch.1 ---
                 "attention_mask": attention_mask,
                 "past_key_values": past_key_values,
                 "position_ids": text_position_ids,
@@ -1931,6 +2017,9 @@ class Qwen2_5OmniThinkerTextModel(Qwen2_5OmniPreTrainedModel):
 
         hidden_states = inputs_embeds
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         for i, decoder_layer in enumerate(self.layers):
             hidden_states = decoder_layer(
@@ -2139,6 +2228,7 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
     # ================================================================
     # Patch: Qwen2_5OmniThinkerModel.forward
     # 1. the towers run for sounds, pictures and videos, once each, also where a rank has none of them
+    # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -2195,6 +2285,9 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
             ).last_hidden_state
             audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
             _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            # --- Patch.2 ---
+            audio_features = select_features(audio_features, audio_mask[..., 0])
+            # --- Patch.2 ---
             inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
         # --- Patch.1 ---
         elif hears_dummy:
@@ -2217,6 +2310,10 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
         if mm_encoder_outputs.get("image") is not None:
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
             image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            image_embeds = select_features(image_embeds, image_mask[..., 0])
+            # --- Patch.2 ---
             image_mask, _, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
@@ -2229,6 +2326,10 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
         if mm_encoder_outputs.get("video") is not None:
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
             video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            video_embeds = select_features(video_embeds, video_mask[..., 0])
+            # --- Patch.2 ---
             _, video_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
@@ -2243,6 +2344,9 @@ class Qwen2_5OmniThinkerModel(Qwen2_5OmniPreTrainedModelForConditionalGeneration
         else:
             audio_feature_lengths = None
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -2343,6 +2447,7 @@ class Qwen2_5OmniThinkerForConditionalGeneration(Qwen2_5OmniPreTrainedModelForCo
     # ================================================================
     # Patch: Qwen2_5OmniThinkerForConditionalGeneration.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
+    # 2. under sequence parallelism the loss is that of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -2422,6 +2527,15 @@ class Qwen2_5OmniThinkerForConditionalGeneration(Qwen2_5OmniPreTrainedModelForCo
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
                 )
+        # --- Patch.2 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.2 ---
 
         return CausalLMOutputWithPast(
             loss=loss,

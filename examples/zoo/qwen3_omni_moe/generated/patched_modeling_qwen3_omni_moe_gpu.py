@@ -11,18 +11,26 @@
 #        Experts initialized one by one, no talker and no vocoder
 #    - method_override: Qwen3OmniMoeAudioEncoder.dummy_forward (added)
 #        The tower on a batch without sounds
+#    - method_override: Qwen3OmniMoeVisionAttention.forward
+#        Sequence parallel attention in the vision tower
 #    - method_override: Qwen3OmniMoeVisionEncoder.dummy_forward (added)
 #        The tower on a batch without pictures
+#    - method_override: Qwen3OmniMoeVisionEncoder.forward
+#        The vision tower on slices of the patches
 #    - method_override: Qwen3OmniMoeThinkerTextExperts.forward
 #        Op slot for the experts
 #    - method_override: Qwen3OmniMoeThinkerTextRMSNorm.forward
 #        Op slot for RMSNorm in the layers
 #    - function_replacement: apply_rotary_pos_emb
 #        Op slot for the rotary embedding
+#    - method_override: Qwen3OmniMoeThinkerTextAttention.forward
+#        Sequence parallel attention
 #    - method_override: Qwen3OmniMoeThinkerTextMLP.forward
 #        Op slot for SwiGLU in layers without experts
 #    - method_override: Qwen3OmniMoeTextRMSNorm.forward
 #        Op slot for RMSNorm behind the layers
+#    - method_override: Qwen3OmniMoeThinkerTextModel.forward
+#        Positions and masks of whole sequences
 #    - method_override: Qwen3OmniMoeThinkerModel.forward
 #        The towers run on every rank
 #    - method_override: Qwen3OmniMoeThinkerForConditionalGeneration.forward
@@ -86,7 +94,7 @@
 #    - Qwen3OmniMoeThinkerTextPreTrainedModel
 #    - SnakeBeta
 #
-#  Fingerprint: format=1 upstream=18cb9560c695 config=5ced1b70c01a output=06ce9b196212
+#  Fingerprint: format=1 upstream=18cb9560c695 config=af20cf1edbc3 output=f143abeccd57
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/qwen3_omni_moe/modular_qwen3_omni_moe.py.
@@ -116,6 +124,21 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from patchgen_core.ops import OpSlot
+from patchgen_core.runtime.parallel import (
+    check_position_ids,
+    gather_heads_scatter_seq,
+    gather_outputs,
+    gather_seq_scatter_heads,
+    pad_cu_seqlens,
+    reduce_loss,
+    select_features,
+    sequence_parallel_attention,
+    sequence_parallel_load_balancing,
+    slice_position_embeddings,
+    sp_pad_and_slice,
+    sp_padding,
+    whole_sequence_like,
+)
 from torch import nn
 from torch.nn import functional as F
 from transformers import initialization as init
@@ -1146,6 +1169,11 @@ def apply_rotary_pos_emb_vision(
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3OmniMoeVisionAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention in the vision tower
+# ======================================================================
 class Qwen3OmniMoeVisionAttention(nn.Module):
     def __init__(self, config: Qwen3OmniMoeVisionEncoderConfig) -> None:
         super().__init__()
@@ -1160,6 +1188,10 @@ class Qwen3OmniMoeVisionAttention(nn.Module):
         self.attention_dropout = 0.0
         self.is_causal = False
 
+    # ================================================================
+    # Patch: Qwen3OmniMoeVisionAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to all patches, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -1178,6 +1210,11 @@ class Qwen3OmniMoeVisionAttention(nn.Module):
         query_states = query_states.transpose(0, 1).unsqueeze(0)
         key_states = key_states.transpose(0, 1).unsqueeze(0)
         value_states = value_states.transpose(0, 1).unsqueeze(0)
+        # --- Patch.1 ---
+        query_states = gather_seq_scatter_heads(query_states, 2, 1)
+        key_states = gather_seq_scatter_heads(key_states, 2, 1)
+        value_states = gather_seq_scatter_heads(value_states, 2, 1)
+        # --- Patch.1 ---
 
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
@@ -1224,6 +1261,9 @@ class Qwen3OmniMoeVisionAttention(nn.Module):
             ]
             attn_output = torch.cat(attn_outputs, dim=1)
 
+        # --- Patch.1 ---
+        attn_output = gather_heads_scatter_seq(attn_output, 2, 1)
+        # --- Patch.1 ---
         attn_output = attn_output.reshape(seq_length, -1).contiguous()
         attn_output = self.proj(attn_output)
         return attn_output
@@ -1397,7 +1437,9 @@ class Qwen3OmniMoeVisionPatchEmbed(nn.Module):
 
 # ======================================================================
 # [MODIFIED CLASS] Qwen3OmniMoeVisionEncoder
+# Methods patched: forward
 # Methods added: dummy_forward
+# Reason (forward): The vision tower on slices of the patches
 # Reason (dummy_forward): The tower on a batch without pictures
 # ======================================================================
 class Qwen3OmniMoeVisionEncoder(Qwen3OmniMoePreTrainedModel):
@@ -1448,6 +1490,10 @@ class Qwen3OmniMoeVisionEncoder(Qwen3OmniMoePreTrainedModel):
 
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3OmniMoeVisionEncoder.forward
+    # 1. under sequence parallelism each rank works on a slice of the patches - features are those of all patches
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     def forward(
@@ -1473,6 +1519,16 @@ class Qwen3OmniMoeVisionEncoder(Qwen3OmniMoePreTrainedModel):
         )
         position_ids = get_vision_position_ids(grid_thw, self.spatial_merge_size, kwargs=kwargs)
         cu_seqlens, max_seqlen = get_vision_attention_seqlens(grid_thw, self.config, kwargs=kwargs)
+        # --- Patch.1 ---
+        patches, merge_unit = hidden_states.shape[0], self.spatial_merge_size**2
+        padding = sp_padding(patches, merge_unit)
+        cu_seqlens = pad_cu_seqlens(cu_seqlens, padding)
+        max_seqlen = max(max_seqlen, padding) if max_seqlen is not None else None
+        hidden_states = sp_pad_and_slice(hidden_states, 0, pad_scale=merge_unit)
+        position_ids = sp_pad_and_slice(position_ids, 0, pad_scale=merge_unit)
+        interp_indices = sp_pad_and_slice(interp_indices, 0, pad_scale=merge_unit)
+        interp_weights = sp_pad_and_slice(interp_weights, 0, pad_scale=merge_unit)
+        # --- Patch.1 ---
 
         hidden_states = self.patch_embed(hidden_states)
         pos_embeds = (self.pos_embed(interp_indices) * interp_weights[:, :, None]).sum(1)
@@ -1495,9 +1551,15 @@ class Qwen3OmniMoeVisionEncoder(Qwen3OmniMoePreTrainedModel):
                 deepstack_feature = self.deepstack_merger_list[self.deepstack_visual_indexes.index(layer_num)](
                     hidden_states
                 )
+                # --- Patch.1 ---
+                deepstack_feature = gather_outputs(deepstack_feature, 0, 0, patches // merge_unit)
+                # --- Patch.1 ---
                 deepstack_feature_lists.append(deepstack_feature)
 
         merged_hidden_states = self.merger(hidden_states)
+        # --- Patch.1 ---
+        merged_hidden_states = gather_outputs(merged_hidden_states, 0, 0, patches // merge_unit)
+        # --- Patch.1 ---
 
         return BaseModelOutputWithDeepstackFeatures(
             last_hidden_state=hidden_states,
@@ -1756,6 +1818,11 @@ def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):
     return q_embed, k_embed
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3OmniMoeThinkerTextAttention
+# Methods patched: forward
+# Reason (forward): Sequence parallel attention
+# ======================================================================
 class Qwen3OmniMoeThinkerTextAttention(nn.Module):
     """Multi-headed attention from 'Attention Is All You Need' paper"""
 
@@ -1789,6 +1856,10 @@ class Qwen3OmniMoeThinkerTextAttention(nn.Module):
         )  # thus post q_norm does not need reshape
         self.sliding_window = None
 
+    # ================================================================
+    # Patch: Qwen3OmniMoeThinkerTextAttention.forward
+    # 1. under sequence parallelism each rank attends with its heads to whole sequences, of which it holds a slice
+    # ================================================================
     def forward(
         self,
         hidden_states: torch.Tensor,
@@ -1813,6 +1884,9 @@ class Qwen3OmniMoeThinkerTextAttention(nn.Module):
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
             self.config._attn_implementation, eager_attention_forward
         )
+        # --- Patch.1 ---
+        attention_interface = sequence_parallel_attention(attention_interface)
+        # --- Patch.1 ---
 
         attn_output, attn_weights = attention_interface(
             self,
@@ -1941,6 +2015,11 @@ class Qwen3OmniMoeTextRMSNorm(nn.Module):
         return f"{tuple(self.weight.shape)}, eps={self.variance_epsilon}"
 
 
+# ======================================================================
+# [MODIFIED CLASS] Qwen3OmniMoeThinkerTextModel
+# Methods patched: forward
+# Reason (forward): Positions and masks of whole sequences
+# ======================================================================
 @auto_docstring(
     custom_intro=(
         "Text part of Qwen3OmniMoeThinker, "
@@ -1972,6 +2051,10 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
         # Initialize weights and apply final processing
         self.post_init()
 
+    # ================================================================
+    # Patch: Qwen3OmniMoeThinkerTextModel.forward
+    # 1. under sequence parallelism positions and masks are those of whole sequences, the rest is this rank's slice
+    # ================================================================
     @merge_with_config_defaults
     @capture_outputs
     @auto_docstring
@@ -2006,6 +2089,9 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
 
+        # --- Patch.1 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.1 ---
         # the hard coded `4` is for text, temporal, height and width.
         if position_ids is None:
             past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0
@@ -2022,7 +2108,9 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
 
         attention_mask = create_causal_mask(
             config=self.config,
-            inputs_embeds=inputs_embeds,
+            # --- Patch.1 ---
+            inputs_embeds=whole_sequence_like(inputs_embeds),
+            # --- Patch.1 ---
             attention_mask=attention_mask,
             past_key_values=past_key_values,
             position_ids=text_position_ids,
@@ -2032,6 +2120,9 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
 
         # create position embeddings to be shared across the decoder layers
         position_embeddings = self.rotary_emb(hidden_states, position_ids)
+        # --- Patch.1 ---
+        position_embeddings = slice_position_embeddings(position_embeddings)
+        # --- Patch.1 ---
 
         # decoder layers
         for layer_idx, decoder_layer in enumerate(self.layers):
@@ -2055,7 +2146,7 @@ class Qwen3OmniMoeThinkerTextModel(Qwen3OmniMoePreTrainedModel):
 
         hidden_states = self.norm(hidden_states)
 
-        return MoeModelOutputWithPast(  # only diff with Qwen3VLTextModel
+        return MoeModelOutputWithPast(
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
         )
@@ -2267,6 +2358,7 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
     # ================================================================
     # Patch: Qwen3OmniMoeThinkerModel.forward
     # 1. the towers run for sounds, pictures and videos, once each, also where a rank has none of them
+    # 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -2331,6 +2423,9 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
             ).last_hidden_state
             audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
             _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            # --- Patch.2 ---
+            audio_features = select_features(audio_features, audio_mask[..., 0])
+            # --- Patch.2 ---
             inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
         # --- Patch.1 ---
         elif hears_dummy:
@@ -2354,6 +2449,13 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
             image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
             image_embeds_multiscale = mm_encoder_outputs["image"].deepstack_features
             image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            image_embeds = select_features(image_embeds, image_mask[..., 0])
+            image_embeds_multiscale = [
+                [select_features(torch.cat(feat, dim=0), image_mask[..., 0])] for feat in image_embeds_multiscale
+            ]
+            # --- Patch.2 ---
             image_mask, _, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
             )
@@ -2367,6 +2469,13 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
             video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
             video_embeds_multiscale = mm_encoder_outputs["video"].deepstack_features
             video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
+            # --- Patch.2 ---
+            _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
+            video_embeds = select_features(video_embeds, video_mask[..., 0])
+            video_embeds_multiscale = [
+                [select_features(torch.cat(feat, dim=0), video_mask[..., 0])] for feat in video_embeds_multiscale
+            ]
+            # --- Patch.2 ---
             _, video_mask, _ = self.get_placeholder_mask(
                 input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
             )
@@ -2406,6 +2515,9 @@ class Qwen3OmniMoeThinkerModel(Qwen3OmniMoePreTrainedModelForConditionalGenerati
         else:
             audio_feature_lengths = None
 
+        # --- Patch.2 ---
+        check_position_ids(position_ids, inputs_embeds)
+        # --- Patch.2 ---
         if position_ids is None:
             position_ids = self.compute_3d_position_ids(
                 input_ids=input_ids,
@@ -2588,6 +2700,7 @@ class Qwen3OmniMoeThinkerForConditionalGeneration(
     # Patch: Qwen3OmniMoeThinkerForConditionalGeneration.forward
     # 1. fused linear cross entropy where a kernel is bound - no logits are made then
     # 2. load-balancing loss by its slot
+    # 3. under sequence parallelism both losses are those of whole sequences
     # ================================================================
     @can_return_tuple
     @auto_docstring
@@ -2672,16 +2785,30 @@ class Qwen3OmniMoeThinkerForConditionalGeneration(
                 loss = self.loss_function(
                     logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
                 )
+        # --- Patch.3 ---
+        if loss is not None:
+            loss = reduce_loss(
+                loss,
+                kwargs.get("shift_labels", labels),
+                num_items_in_batch=kwargs.get("num_items_in_batch"),
+                ignore_index=kwargs.get("ignore_index", -100),
+            )
+        # --- Patch.3 ---
 
         aux_loss = None
         if output_router_logits:
             # --- Patch.2 ---
             balance = slot_load_balancing_loss if slot_load_balancing_loss.has_kernel else load_balancing_loss_func
+            # --- Patch.3 ---
+            balance = sequence_parallel_load_balancing(balance)
+            # --- Patch.3 ---
             aux_loss = balance(
                 outputs.router_logits,
                 self.num_experts,
                 self.num_experts_per_tok,
-                attention_mask,
+                # --- Patch.3 ---
+                kwargs.get("token_mask", attention_mask),
+                # --- Patch.3 ---
             )
             # --- Patch.2 ---
             if labels is not None:
