@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from patchgen_core.build.results import Artifact
@@ -17,21 +20,45 @@ from patchgen_core.syntax.source import parse_source
 
 def patched_code(artifact: Artifact, text: str) -> tuple[PatchedCode, ...]:
     """The code of every patch of a config in the text that is going to run, which may have drifted."""
+    definitions, references = _examine(text)
+    fresh = set(added_lines(artifact.diff)) if text == artifact.text else set()
+    return tuple(_code(patch, definitions, references, fresh, artifact) for patch in artifact.plan.patches)
+
+
+@functools.lru_cache(maxsize=1)
+def _examine(text: str) -> tuple[list[tuple[str, Definition]], list[_References]]:
+    """The definitions of a module, and what its classes and functions refer to; the same for all items of a config."""
     try:
         definitions = parse_source(Path(), text).definitions
     except PatchgenError:  # the module does not import either
         definitions = []
-    fresh = set(added_lines(artifact.diff)) if text == artifact.text else set()
-    return tuple(_code(patch, definitions, fresh, artifact) for patch in artifact.plan.patches)
+    return definitions, [_find_references(dotted, node) for dotted, node in definitions if "." not in dotted]
+
+
+@dataclass(frozen=True)
+class _References:
+    """What a class or a function of a module refers to.
+
+    Attributes:
+        attributes, bare: names behind a dot and others, by the path of the method that they stand in.
+    """
+
+    dotted: str
+    attributes: Mapping[str, set[str]]
+    bare: Mapping[str, set[str]]
 
 
 def _code(
-    planned: PlannedPatch, definitions: list[tuple[str, Definition]], fresh: set[int], artifact: Artifact
+    planned: PlannedPatch,
+    definitions: list[tuple[str, Definition]],
+    references: Sequence[_References],
+    fresh: set[int],
+    artifact: Artifact,
 ) -> PatchedCode:
     patch = planned.patch
     location = patch.location or artifact.plan.config.location
     name = planned.dotted.rpartition(".")[2]
-    users = tuple(dict.fromkeys(_users(name, definitions, planned.dotted)))
+    users = tuple(dict.fromkeys(_users(name, references, planned.dotted)))
     if patch.kind == "external":
         module, imported = patch.replacement_module or "", patch.replacement_name or ""
         return PatchedCode(patch.target, location, module=module, name=imported, users=users)
@@ -46,20 +73,27 @@ def _lines(node: Definition) -> tuple[int, int]:
     return first, node.end_lineno or node.lineno
 
 
-def _users(name: str, definitions: list[tuple[str, Definition]], own: str) -> Iterator[str]:
-    """The classes and functions, methods by their classes, that refer to a name."""
-    for dotted, node in definitions:
-        if "." not in dotted and dotted != own and name in _referenced_names(node, own, dotted):
-            yield dotted
+def _users(name: str, references: Sequence[_References], own: str) -> Iterator[str]:
+    """The classes and functions, methods by their classes, that refer to a name; a method is never a bare name."""
+    for one in references:
+        if one.dotted == own:
+            continue
+        kinds = (one.attributes,) if "." in own else (one.attributes, one.bare)
+        if any(name in names for kind in kinds for path, names in kind.items() if path != own):
+            yield one.dotted
 
 
-def _referenced_names(node: ast.AST, own: str, dotted: str) -> Iterator[str]:
-    """The names and attributes in a definition, but for those in one method of it; a method is never a bare name."""
-    if isinstance(node, ast.Attribute):
-        yield node.attr
-    elif isinstance(node, ast.Name) and "." not in own:
-        yield node.id
-    for child in ast.iter_child_nodes(node):
-        name = f"{dotted}.{child.name}" if isinstance(child, FUNCTIONS) else dotted
-        if name != own or name == dotted:
-            yield from _referenced_names(child, own, name)
+def _find_references(dotted: str, definition: Definition) -> _References:
+    attributes: defaultdict[str, set[str]] = defaultdict(set)
+    bare: defaultdict[str, set[str]] = defaultdict(set)
+    open_nodes: list[tuple[str, ast.AST]] = [(dotted, definition)]
+    while open_nodes:
+        path, node = open_nodes.pop()
+        if isinstance(node, ast.Attribute):
+            attributes[path].add(node.attr)
+        elif isinstance(node, ast.Name):
+            bare[path].add(node.id)
+        for child in ast.iter_child_nodes(node):
+            own = f"{dotted}.{child.name}" if isinstance(child, FUNCTIONS) and path == dotted else path
+            open_nodes.append((own, child))
+    return _References(dotted, attributes, bare)
