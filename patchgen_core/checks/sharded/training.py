@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 
+from patchgen_core.checks.sharded.gathering import gather_on_first_rank, own_parameters
 from patchgen_core.checks.sharded.task import LEARNING_RATE, MOMENTUM, STEPS, RankTask, Trained, Training
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import ExecutionRecorder
@@ -118,15 +119,18 @@ class _Trainer:
         """Run the steps."""
         trained = Trained()
         every = [parameter for parameter in self.parameters.values() if parameter.requires_grad]
-        optimizer = torch.optim.SGD(every, LEARNING_RATE, MOMENTUM, foreach=False)
+        own = own_parameters(every)
+        optimizer = torch.optim.SGD(own, LEARNING_RATE, MOMENTUM, foreach=False)
         for step in range(STEPS):
             if step == 0:
                 self._first_step(trained)
             else:
                 self._run_batches()
+            for part, parameter in zip(own, every):
+                part.grad = _local(parameter.grad)
             optimizer.step()
-            optimizer.zero_grad()
-        trained.parameters = {name: _whole(parameter) for name, parameter in self.parameters.items()}
+            self.model.zero_grad(set_to_none=True)
+        trained.parameters = self._gather(self.parameters)
         return trained
 
     def _first_step(self, trained: Trained) -> None:
@@ -139,10 +143,15 @@ class _Trainer:
         trained.without_gradient = tuple(name for name, value in gradients.items() if value is None)
         names = list(self._names_on_all_ranks(gradients))
         if len(names) == len(gradients):
-            trained.norm = _whole(clip_gradients(self.parameters.values()))
-        for name in names:
-            value = gradients[name]
-            trained.gradients[name] = None if value is None else _whole(value)
+            trained.norm = clip_gradients(self.parameters.values())
+        present = {name: value for name in names if (value := gradients[name]) is not None}
+        trained.gradients = dict.fromkeys(names) | self._gather(present)
+
+    def _gather(self, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copies of the whole of what ranks share."""
+        if self.mesh is not None:
+            return gather_on_first_rank(values)
+        return {name: value.detach().clone() for name, value in values.items()}
 
     def _run_batches(self, layers: dict[str, Run] | None = None) -> list[tuple[ToyBatch, dict[str, Tensor]]]:
         """Forward and backward for each batch; gradients add up."""
@@ -202,11 +211,6 @@ class _Trainer:
 def _present(value: Tensor | None) -> Tensor:
     assert value is not None
     return value
-
-
-def _whole(value: Tensor) -> Tensor:
-    value = value.detach()
-    return value.full_tensor() if isinstance(value, DTensor) else value.clone()
 
 
 def _local(value: Tensor | None) -> Tensor | None:
