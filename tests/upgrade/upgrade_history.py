@@ -106,6 +106,13 @@ GATED_DELTA_NET = (
 HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
     "deepseek_v3": {
         "DeepseekV3Experts.forward": NAIVE_EXPERTS,
+        "DeepseekV3Attention.forward": (
+            Step("5.15.1", "changed", "expand_kv makes keys and values of latents, and values are no longer padded"),
+        ),
+        "DeepseekV3Model.forward": (
+            Step("5.19.0", "changed", "returns the output class of experts' models"),
+            TENSOR_HINTS,
+        ),
         "DeepseekV3ForCausalLM.forward": CAUSAL_LM_OF_DEEPSEEK,
         "DeepseekV3ForSequenceClassification.forward": INHERITED,
         "DeepseekV3ForCausalLM.get_parallel_plan": ADDED,
@@ -115,6 +122,12 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
         "Gemma3ForCausalLM.forward": CAUSAL_LM,
         "Gemma3Model.__init__": (Step("5.20.2", "changed", "from_config by position; no local for the text model"),),
         "Gemma3Model.dummy_forward": ADDED,
+        "Gemma3Model.get_placeholder_mask": (
+            Step("5.12.1", "changed", "the mask is no longer expanded over hidden states"),
+            Step("5.15.1", "changed", "the placeholder's id comes from torch.full"),
+            TENSOR_HINTS,
+        ),
+        "Gemma3TextModel.forward": (TENSOR_HINTS,),
         "Gemma3Model.forward": (
             Step("5.13.1", "changed", "create_masks_for_vision_model and create_masks_for_generate make the masks"),
             Step("5.18.0", "signature changed", "mm_encoder_outputs; lm_kwargs are called kwargs"),
@@ -132,6 +145,25 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
     },
     "glm_moe_dsa": {
         "GlmMoeDsaExperts.forward": NAIVE_EXPERTS,
+        "GlmMoeDsaIndexer.forward": (
+            Step("5.11.0", "signature changed", "keys are cached with all others; position_ids and past_key_values"),
+            Step("5.13.1", "changed", "neighbouring pairs are rotated, and no longer halves"),
+            Step("5.17.0", "changed", "there is always a mask, which may be one of booleans"),
+        ),
+        "GlmMoeDsaAttention.forward": (
+            Step("5.11.0", "signature changed", "position_ids; written anew, with the lines of DeepSeek-V3"),
+            Step("5.15.1", "changed", "expand_kv makes keys and values of latents"),
+            Step("5.17.0", "changed", "there is always a mask, which may be one of booleans"),
+            Step("5.18.0", "changed", "latents are cached, not what is made of them"),
+        ),
+        "GlmMoeDsaModel.forward": (
+            Step("5.11.0", "cosmetic", "comments tell it from DeepSeek-V3.2"),
+            Step("5.14.1", "changed", "masks may have been made before, one for each kind of layer"),
+            Step("5.17.0", "changed", "the mask is made even where the kernel would do without"),
+            Step("5.18.0", "changed", "the mask's name is indexed_attention"),
+            Step("5.19.0", "changed", "returns the output class of experts' models"),
+            TENSOR_HINTS,
+        ),
         "GlmMoeDsaForCausalLM.forward": CAUSAL_LM_OF_DEEPSEEK,
         "GlmMoeDsaForCausalLM.get_parallel_plan": ADDED,
     },
@@ -140,6 +172,7 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
             Step("5.13.1", "signature changed", "position_ids, which nothing read, is no parameter any more"),
             KERNEL_FUNCTION,
         ),
+        "GptOssModel.forward": (TENSOR_HINTS,),
         "GptOssForCausalLM.forward": CAUSAL_LM_WITH_TEXT,
         "GptOssForSequenceClassification.forward": INHERITED,
         "GptOssForCausalLM.get_parallel_plan": ADDED,
