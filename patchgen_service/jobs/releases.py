@@ -62,9 +62,9 @@ def watch_releases(context: JobContext) -> list[str]:
     """Begin a run of each repository's default branch with each release that is new to it; returns their ids.
 
     What the index has when it is asked for the first time is remembered and is not new, nor is what came before the
-    repository was added. A release that was withdrawn is not run with. What could not be begun, because the
-    repository cannot be reached, is begun by a later call within a week. An IndexProblem where the index cannot be
-    asked.
+    repository was added, even where the index tells of it later. A release that was withdrawn is not run with. What
+    could not be begun, because the repository cannot be reached, is begun by a later call within a week. An
+    IndexProblem where the index cannot be asked.
     """
     facts = read_releases(context.settings.index_url)
 
@@ -78,9 +78,10 @@ def watch_releases(context: JobContext) -> list[str]:
 
 def _due_versions(session: Session, repository: Repository, now: datetime) -> list[str]:
     """The releases that a repository has yet to be run with, the oldest first."""
-    first = select(func.min(Release.seen)).scalar_subquery()
+    first = session.scalar(select(func.min(Release.seen))) or now
     since = max(repository.created, now - _BEGIN_WITHIN)
-    new = select(Release.version).where(Release.seen > first, Release.seen >= since, ~Release.is_yanked)
+    is_recent = Release.uploaded.is_(None) | (Release.uploaded >= max(first, repository.created) - _BEGIN_WITHIN)
+    new = select(Release.version).where(Release.seen > first, Release.seen >= since, is_recent, ~Release.is_yanked)
     versions = {_delivery(version): version for version in session.scalars(new)}
     begun = select(Trigger.delivery).where(
         Trigger.repository_id == repository.id, Trigger.kind == "release", Trigger.received >= since - _BEGIN_WITHIN

@@ -20,7 +20,7 @@ from patchgen_service.database.tables import Environment, Release, Repository, R
 from patchgen_service.database.words import UNFINISHED
 from patchgen_service.isolation.probe import Isolation
 from patchgen_service.jobs.branches import is_schedule, last_time, poll_repository, run_schedule
-from patchgen_service.jobs.context import JobContext
+from patchgen_service.jobs.context import JobContext, read_clock
 from patchgen_service.jobs.releases import IndexProblem, read_releases, watch_releases
 from patchgen_service.jobs.service import Chore, Jobs
 from patchgen_service.records.files import list_files
@@ -233,17 +233,24 @@ class Index:
             def log_message(self, *_: object) -> None:
                 pass
 
+        self.uploaded = f"{read_clock():%Y-%m-%dT%H:%M:%S.5Z}"
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def serve(self, **releases: bool) -> None:
-        """Serve releases, ``v5_1_0=False`` for one that was not withdrawn."""
+        """Serve releases that were uploaded just now, ``v5_1_0=False`` for one that was not withdrawn."""
         files = {
-            name[1:].replace("_", "."): [{"upload_time_iso_8601": "2026-11-20T10:00:00.5Z", "yanked": is_yanked}]
+            name[1:].replace("_", "."): [{"upload_time_iso_8601": self.uploaded, "yanked": is_yanked}]
             for name, is_yanked in releases.items()
         }
         self.content = json.dumps({"releases": {**files, "no-version": files[next(iter(files))], "4.0": []}}).encode()
+
+    def serve_old(self, **releases: bool) -> None:
+        """Serve releases besides that are years old, as an index does that did not know them before."""
+        known, self.uploaded = json.loads(self.content)["releases"], "2020-01-01T10:00:00.5Z"
+        self.serve(**releases)
+        self.content = json.dumps({"releases": {**json.loads(self.content)["releases"], **known}}).encode()
 
 
 @pytest.fixture
@@ -264,6 +271,7 @@ def test_release_that_is_new_on_the_index_is_run_with(project: GitProject, shop:
     assert (read_run(shop, run).transformers, read_run(shop, run).branch) == ("5.3.0rc1", "main")
     assert watch_releases(shop) == []
     index.serve(v5_1_0=True, v5_2_0=False, v5_3_0rc1=False, v5_2_1=True, v5_3_0=False)
+    index.serve_old(v4_57_0=False)
     set_url(shop, repository, str(project.folder / "nowhere"))
     assert watch_releases(shop) == [], "the repository cannot be reached now"
     set_url(shop, repository, str(project.folder))
@@ -277,6 +285,7 @@ def test_release_that_is_new_on_the_index_is_run_with(project: GitProject, shop:
         "5.2.1": (False, True),
         "5.3.0rc1": (True, False),
         "5.3.0": (False, False),
+        "4.57.0": (False, False),
     }
 
 
