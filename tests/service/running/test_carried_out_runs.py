@@ -156,7 +156,7 @@ def test_hostile_config_is_ended_and_the_reason_said(project: GitProject, place:
     code, ending, message = HOSTILE[name]
     project.write("models/bad/bad_patch_gen_config.py", code)
     project.commit()
-    limits = dataclasses.replace(LIMITS, seconds=3)
+    limits = dataclasses.replace(LIMITS, seconds=3 if ending == "timed_out" else 60)
     ended, events = carry(project, dataclasses.replace(place, limits=limits), checks=("drift",))
     assert ended.ending == ending if ending else ended.ending in ("finished", "infrastructure_error", "timed_out")
     assert message in ended.message
