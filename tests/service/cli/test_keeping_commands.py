@@ -114,6 +114,7 @@ def test_a_service_that_runs_is_not_copied(home: Path, postgresql_url: str, comm
     )
 
 
+@pytest.mark.slow
 def test_what_was_unfinished_goes_on_after_the_move_to_postgresql(
     tmp_path: Path, git_project: GitProject, postgresql_url: str, command: Command
 ) -> None:

@@ -89,6 +89,7 @@ def wait_for(team: Team, run: str) -> Run:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_worker_shares_no_folder_with_its_service(
     tmp_path: Path, git_project: GitProject, server: GitServer, variables: dict[str, str]
 ) -> None:
