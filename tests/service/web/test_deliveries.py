@@ -74,6 +74,17 @@ def test_a_signed_push_begins_a_run_once(sqlite_team: Team, hooked: Visitor) -> 
     assert shas(sqlite_team) == [f"{7:040x}"]
 
 
+def test_a_replay_under_another_name_changes_nothing(sqlite_team: Team, hooked: Visitor) -> None:
+    """The signature is of the body alone: whoever has seen one can send it again as another delivery."""
+    for number, name in ((7, ""), (8, ""), (8, "again"), (7, "once more"), (8, "and again")):
+        assert push(hooked, number, name=name).status_code == 202
+        shas(sqlite_team)
+    with sqlite_team.transactions() as session:
+        runs = [(run.sha, run.status) for run in session.scalars(select(Run).order_by(Run.number))]
+    late = (f"{7:040x}", "superseded")
+    assert runs == [late, (f"{8:040x}", "pending"), late]
+
+
 def test_deliveries_that_come_at_once_are_all_stored(sqlite_team: Team, hooked: Visitor) -> None:
     with hooked, ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda number: push(hooked, number, f"release/{number}"), range(1, 41)))
