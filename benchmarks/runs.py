@@ -1,4 +1,4 @@
-"""What the service adds to the gate: the overhead of a run, empty jobs per second, and what an idle process takes."""
+"""What the service costs: the overhead of a run, empty jobs per second, its first page, and what it takes idle."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
 
-from patchgen_service.database.engine import open_database
-from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.git.command import Remote
 from patchgen_service.git.mirror import Mirror
 from patchgen_service.isolation.probe import find_isolation
 from patchgen_service.running.order import RunOrder
 from patchgen_service.running.run import Workplace, carry_out
 from tools.postgresql import PostgresServer
-from tools.service_kills import WorkProcess, make_repository
+from tools.service_kills import make_repository
+from tools.service_process import ServiceProcess
 
 _REPEATS = 5
 _JOBS = 200
@@ -52,8 +52,10 @@ engine.stop()
 
 def measure_overhead(folder: Path) -> tuple[float, float]:
     """Median seconds of the gate alone over a checkout, and of a whole run over its commit."""
-    sha = make_repository(folder / "repository", 3)
+    make_repository(folder / "repository", 3)
     mirror = Mirror(folder / "mirror", Remote(str(folder / "repository")))
+    mirror.fetch()
+    sha = mirror.resolve("main")
     place = Workplace(folder / "work", folder / "environments", find_isolation(["bubblewrap"]))
     command = [sys.executable, "-m", "patchgen_core", "gate", "--no-cache", "--checks=drift,contract"]
     alone, whole = [], []
@@ -77,24 +79,19 @@ def measure_jobs(url: str) -> tuple[float, float]:
     return submitted, through
 
 
-def measure_idle(folder: Path, url: str) -> tuple[float, float]:
-    """MiB that an idle process of the jobs has, and percent of a core that it takes."""
-    (folder / "service").mkdir()
-    process = WorkProcess(folder / "service", url)
-    process.start()
-    time.sleep(5)
-    pid = process.pid
-    ticks = _read_ticks(pid)
-    time.sleep(10)
-    used = (_read_ticks(pid) - ticks) / os.sysconf("SC_CLK_TCK") / 10
-    resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-    process.stop()
-    return resident, 100 * used
-
-
-def _read_ticks(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+def measure_service(folder: Path) -> tuple[float, float, float, float]:
+    """A service: its seconds and its processor seconds to the first page; idle, its MiB and its percent of a core."""
+    start = time.perf_counter()
+    with ServiceProcess(folder, {"PATCHGEN_INDEX_URL": "http://127.0.0.1:9"}) as service:
+        urllib.request.urlopen(service.url).read()
+        seconds, processor = time.perf_counter() - start, service.processor_seconds
+        time.sleep(15)
+        before = service.processor_seconds
+        time.sleep(10)
+        percent = 10 * (service.processor_seconds - before)
+        assert service.process is not None
+        pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
+    return seconds, processor, pages * os.sysconf("SC_PAGE_SIZE") / 2**20, percent
 
 
 def main() -> None:
@@ -108,10 +105,9 @@ def main() -> None:
         for name, url in urls.items():
             submitted, through = measure_jobs(url)
             print(f"{name}: {submitted:.0f} empty jobs a second are queued, {through:.0f} are queued and done")
-        idle = f"sqlite:///{folder / 'idle.sqlite'}"
-        upgrade_database(open_database(idle))
-        resident, percent = measure_idle(folder, idle)
-        print(f"an idle process of the jobs: {resident:.0f} MiB, {percent:.1f} % of a core")
+        seconds, processor, resident, percent = measure_service(folder / "service")
+        print(f"a service: first page after {seconds:.2f} s, of which {processor:.2f} s of processor time")
+        print(f"idle, it has {resident:.0f} MiB and takes {percent:.1f} % of a core")
 
 
 if __name__ == "__main__":
