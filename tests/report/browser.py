@@ -22,6 +22,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--hide-scrollbars",
+    "--force-prefers-reduced-motion",  # a click meets nothing while the page glides to where it is
     "--force-color-profile=srgb",
 )
 _IS_THERE = "return document.readyState === 'complete' && location.href.startsWith(arguments[0])"
