@@ -181,7 +181,5 @@ def _become_worker(request: ForkRequest, imports: Imports, descriptors: Sequence
     changes = {name: value for name, value in imports.after.items() if imports.before.get(name) != value}
     os.environ.clear()
     os.environ.update({**request.environment, **changes})
-    sys.argv[:] = ["-c"]
-    sys.path[:] = request.path
     if (numpy_random := sys.modules.get("numpy.random")) is not None:
         numpy_random.seed()
