@@ -174,6 +174,7 @@ def test_a_preparation_that_fails_is_nobodys_error(handler_folder: Path, monkeyp
     with ForkServer([failing]), Worker("handling:run", 60, [handler_folder]) as worker:
         assert worker.ask("answer = 1", failing) == 1
         assert not isinstance(worker._process, ForkedProcess)
+    assert ENVIRONMENT not in os.environ
 
 
 # --- many, and the end -----------------------------------------------------------------------------
@@ -183,9 +184,10 @@ def test_twenty_at_once_are_forked_and_leave_nothing(handler_folder: Path) -> No
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(ask_once, [handler_folder] * 20, ["answer = (os.getpid(), os.getppid())"] * 20))
     assert all(is_forked for is_forked, _ in answers)
-    pids = {pid for _, pids in answers for pid in pids}
-    assert len(pids) == 40
-    assert until(lambda: not any(map(is_running, pids)))
+    workers, minders = ({pids[place] for _, pids in answers} for place in (0, 1))
+    assert len(workers | minders) == 40
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    assert until(lambda: not any(map(is_running, minders)))
 
 
 @pytest.fixture
