@@ -25,6 +25,7 @@ _OF_THE_PROCESS = re.compile(
 )
 _READ_BY_NO_IMPORT = re.compile(
     r"(?:PYTEST|PATCHGEN|GITHUB)_.*|CI|BUILD_NUMBER|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PWD|OLDPWD|SHLVL|_|PYTHONPATH"
+    r"|TORCHINDUCTOR_CACHE_DIR"  # which is read before each compilation, and set by an asker that imports transformers
 )
 """The environment variables that may differ. All others are the same where a process is forked: torch, transformers
 and what they import read some five hundred when they are imported, of sixty packages."""
