@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -40,7 +41,8 @@ def explain_differences(
 
 
 def explain_rank_failure(failure: RanksFailed, head: Head, subject: ShardedRequest) -> Problem:
-    """The problem of ranks that have not answered, at the patch whose code was running, if one was."""
+    """The problem of ranks that have not answered, at the patch whose code was running, or of a class that the error
+    names."""
     problem = explain_failure(failure, f"training {head.name}", f"{head.name} cannot be trained")
     states = failure.states if failure.rank is None else [failure.states[failure.rank]]
     for frames in [state.frames for state in states if not state.has_answered]:
@@ -52,7 +54,17 @@ def explain_rank_failure(failure: RanksFailed, head: Head, subject: ShardedReque
             hint = "\n  ".join(filter(None, [hint, others, problem.hint]))
             lines = lines_of(subject.path, [frame.line]) if subject.text is None else None
             return replace(problem, location=patch.declared, hint=hint, generated=lines)
-    return replace(problem, location=problem.location or subject.declared)
+    named = _find_named_patch(failure.how, head, subject) if failure.rank is not None else None
+    if named is None:
+        return replace(problem, location=problem.location or subject.declared)
+    hint = f"Look at the patch of '{named.target}'. {problem.hint}".strip()
+    return replace(problem, location=named.declared, hint=hint)
+
+
+def _find_named_patch(text: str, head: Head, subject: ShardedRequest) -> PatchedCode | None:
+    """The patch in a class that a text names beside the head, as :func:`parallelize` names one that it refuses."""
+    names = set(re.findall(r"\w+", text)) - {head.name}
+    return next((patch for patch in subject.patches if patch.target.partition(".")[0] in names), None)
 
 
 def _patches_at(frame: Frame, subject: ShardedRequest) -> Iterator[PatchedCode]:
