@@ -101,6 +101,33 @@ GATED_DELTA_NET = (
     Step("5.23.0", "changed", "keys and queries are no longer repeated for the heads of the values"),
 )
 
+# --- towers and text models that ranks share --------------------------------------------------------
+
+VISION_ATTENTION = (
+    Step("5.10.4", "signature changed", "rotary_pos_emb is no parameter any more, and deprecate_kwarg says so"),
+    Step("5.15.1", "signature changed", "max_seqlen; get_max_seqlen finds it out where it is not given"),
+)
+VISION_ATTENTION_OF_OMNI = (
+    Step("5.10.4", "signature changed", "rotary_pos_emb becomes position_embeddings, and deprecate_kwarg says so"),
+    Step("5.15.1", "signature changed", "max_seqlen; get_max_seqlen finds it out where it is not given"),
+    Step("5.17.0", "changed", "position_embeddings are cosines and sines"),
+    Step("5.23.0", "decorators changed", "deprecate_kwarg is gone"),
+)
+RENAMED_EMBEDDINGS = Step("5.10.4", "changed", "what attention is given is called position_embeddings")
+LONGEST = Step("5.15.1", "changed", "the length of the longest sequence comes with their ends")
+COS_AND_SIN = Step("5.17.0", "changed", "rotary_pos_emb gives cosines and sines")
+WINDOWS = Step("5.17.0", "changed", "permute_input_for_window_attn; rotary_pos_emb gives cosines and sines")
+TOWER = (LONGEST, COS_AND_SIN)
+TOWER_OF_WINDOWS = (LONGEST, WINDOWS)
+TOWER_OF_QWEN3_VL = (
+    Step("5.15.1", "changed", "positions are interpolated as the config says; the longest sequence's length"),
+    COS_AND_SIN,
+)
+ATTENTION_OF_QWEN2_VL = (
+    Step("5.17.0", "signature changed", "no output_attentions, no use_cache; the rotary function knows its sections"),
+)
+TEXT_MODEL_OF_QWEN2_VL = (Step("5.13.1", "cosmetic", "a slip of the pen in a comment"), TENSOR_HINTS)
+
 # --- model by model --------------------------------------------------------------------------------
 
 HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
@@ -204,6 +231,10 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
         "Qwen2ForSequenceClassification.forward": INHERITED,
     },
     "qwen2_5_omni": {
+        "Qwen2_5OmniVisionAttention.forward": VISION_ATTENTION_OF_OMNI,
+        "Qwen2_5OmniVisionEncoder.forward": (RENAMED_EMBEDDINGS, *TOWER_OF_WINDOWS),
+        "Qwen2_5OmniAttention.forward": ATTENTION_OF_QWEN2_VL,
+        "Qwen2_5OmniThinkerTextModel.forward": TEXT_MODEL_OF_QWEN2_VL,
         "apply_rotary_pos_emb": (
             Step("5.15.1", "decorators changed", "use_kernel_forward_from_hub; halves are rotated, not pairs"),
         ),
@@ -235,6 +266,10 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
         ),
     },
     "qwen2_5_vl": {
+        "Qwen2_5_VLVisionAttention.forward": VISION_ATTENTION,
+        "Qwen2_5_VisionTransformerPretrainedModel.forward": TOWER_OF_WINDOWS,
+        "Qwen2_5_VLAttention.forward": ATTENTION_OF_QWEN2_VL,
+        "Qwen2_5_VLTextModel.forward": TEXT_MODEL_OF_QWEN2_VL,
         "apply_rotary_pos_emb": MULTIMODAL_ROTARY,
         "Qwen2_5_VisionTransformerPretrainedModel.dummy_forward": ADDED,
         "Qwen2_5_VLModel.forward": MODEL_OF_QWEN2_VL,
@@ -243,6 +278,10 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
         "Qwen2_5_VLForConditionalGeneration.get_metadata_collate_func": ADDED,
     },
     "qwen2_vl": {
+        "VisionAttention.forward": VISION_ATTENTION,
+        "Qwen2VisionTransformerPretrainedModel.forward": TOWER,
+        "Qwen2VLAttention.forward": ATTENTION_OF_QWEN2_VL,
+        "Qwen2VLTextModel.forward": TEXT_MODEL_OF_QWEN2_VL,
         "apply_rotary_pos_emb": MULTIMODAL_ROTARY,
         "Qwen2VisionTransformerPretrainedModel.dummy_forward": ADDED,
         "Qwen2VLModel.forward": MODEL_OF_QWEN2_VL,
@@ -296,6 +335,9 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
         "Qwen3MoeForCausalLM.get_parallel_plan": ADDED,
     },
     "qwen3_omni_moe": {
+        "Qwen3OmniMoeVisionAttention.forward": VISION_ATTENTION,
+        "Qwen3OmniMoeVisionEncoder.forward": TOWER_OF_QWEN3_VL,
+        "Qwen3OmniMoeThinkerTextModel.forward": (TENSOR_HINTS,),
         "Qwen3OmniMoeThinkerTextExperts.forward": (EXPERTS,),
         "apply_rotary_pos_emb": ROTARY,
         "Qwen3OmniMoePreTrainedModel": (
@@ -328,6 +370,9 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
         ),
     },
     "qwen3_vl": {
+        "Qwen3VLVisionAttention.forward": VISION_ATTENTION,
+        "Qwen3VLVisionModel.forward": TOWER_OF_QWEN3_VL,
+        "Qwen3VLTextModel.forward": (TENSOR_HINTS,),
         "apply_rotary_pos_emb": ROTARY,
         "Qwen3VLVisionModel.dummy_forward": ADDED,
         "Qwen3VLModel.__init__": INIT_OF_QWEN3_VL,
@@ -337,6 +382,9 @@ HISTORY: dict[str, dict[str, tuple[Step, ...] | Literal["added"]]] = {
         "Qwen3VLForConditionalGeneration.get_metadata_collate_func": ADDED,
     },
     "qwen3_vl_moe": {
+        "Qwen3VLMoeVisionAttention.forward": VISION_ATTENTION,
+        "Qwen3VLMoeVisionModel.forward": TOWER_OF_QWEN3_VL,
+        "Qwen3VLMoeTextModel.forward": (TENSOR_HINTS,),
         "Qwen3VLMoeTextExperts.forward": (EXPERTS,),
         "apply_rotary_pos_emb": ROTARY,
         "Qwen3VLMoeVisionModel.dummy_forward": ADDED,
