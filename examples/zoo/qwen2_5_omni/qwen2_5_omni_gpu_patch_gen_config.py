@@ -7,22 +7,17 @@ Where nothing is bound, the generated module runs upstream's own lines.
 
 import torch
 from patchgen import PatchConfig
-from transformers import GenerationMixin, Qwen2_5OmniConfig
-from transformers.cache_utils import Cache
-from transformers.modeling_outputs import (
-    BaseModelOutputWithPast,
-    BaseModelOutputWithPooling,
-    CausalLMOutputWithPast,
-)
 from transformers.models.qwen2_5_omni.modeling_qwen2_5_omni import (
-    Qwen2_5OmniPreTrainedModel,
     Qwen2_5OmniPreTrainedModelForConditionalGeneration,
 )
-from transformers.processing_utils import Unpack
-from transformers.utils import TransformersKwargs
 
 from zoo.llama.llama_gpu_patch_gen_config import llama_apply_rotary_pos_emb, llama_rms_norm_forward
 from zoo.qwen2_5_omni.sequence_parallel import qwen2_5_omni_vision_attention_forward
+from zoo.qwen2_5_omni.thinker import (
+    qwen2_5_omni_thinker_for_conditional_generation_forward,
+    qwen2_5_omni_thinker_model_forward,
+)
+from zoo.qwen2_5_omni.thinker_alone import ThinkerOfQwen2_5Omni
 from zoo.qwen2_5_vl.qwen2_5_vl_gpu_patch_gen_config import Qwen2_5_VLVisionMetadata, qwen2_5_vl_vision_mlp_forward
 from zoo.qwen2_5_vl.sequence_parallel import qwen2_5_vl_vision_forward
 from zoo.qwen2_vl.qwen2_vl_gpu_patch_gen_config import (
@@ -273,255 +268,18 @@ config.override_method(
 )
 
 
-# ================================================================
-# Patch: Qwen2_5OmniThinkerModel.forward
-# 1. the towers run for sounds, pictures and videos, once each, also where a rank has none of them
-# 2. under sequence parallelism positions come from outside, and features go to the placeholders of this rank's slice
-# ================================================================
-@config.override_method("Qwen2_5OmniThinkerModel.forward", description="The towers run on every rank")
-def qwen2_5_omni_thinker_model_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    input_features: torch.Tensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    feature_attention_mask: torch.Tensor | None = None,
-    audio_feature_lengths: torch.LongTensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    use_cache: bool | None = None,
-    use_audio_in_video: bool | None = None,
-    video_second_per_grid: torch.LongTensor | None = None,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | BaseModelOutputWithPast:
-    r"""
-    feature_attention_mask (`torch.Tensor` of shape `(batch_size, feature_sequence_length)`, *optional*):
-        Mask to avoid performing attention on padding feature indices. Mask values selected in `[0, 1]`:
-
-        - 1 for tokens that are **not masked**,
-        - 0 for tokens that are **masked**.
-    audio_feature_lengths (`torch.LongTensor` of shape `(num_audios)`, *optional*):
-        The length of feature shape of each audio in LLM.
-    use_audio_in_video (`bool`, *optional*):
-        Whether or not use audio track in video, should same as the parameter in `process_audio_info`.
-    video_second_per_grid (`torch.LongTensor` of shape `(num_videos)`, *optional*):
-        Number of seconds per grid for each video, used for temporal feature mapping.
-    """
-    if (pixel_values is not None or pixel_values_videos is not None) and mm_encoder_outputs is not None:
-        raise ValueError(
-            "You cannot specify both pixel_values/pixel_values_videos and mm_encoder_outputs at the same time"
-        )
-
-    if inputs_embeds is None:
-        # 1. Extract the input embeddings
-        inputs_embeds = self.get_input_embeddings()(input_ids)
-
-    # --- Patch.1 ---
-    hears_dummy = needs_dummy_forward(self)
-    sees_dummy = hears_dummy and mm_encoder_outputs is None
-    # --- Patch.1 ---
-    # 2. Merge text , audios , image and video
-    if input_features is not None:
-        audio_features = self.get_audio_features(
-            input_features, feature_attention_mask, audio_feature_lengths, return_dict=True, **kwargs
-        ).last_hidden_state
-        audio_features = audio_features.to(inputs_embeds.device, inputs_embeds.dtype)
-        _, _, audio_mask = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        # --- Patch.2 ---
-        audio_features = select_features(audio_features, audio_mask[..., 0])
-        # --- Patch.2 ---
-        inputs_embeds = inputs_embeds.masked_scatter(audio_mask, audio_features)
-    # --- Patch.1 ---
-    elif hears_dummy:
-        inputs_embeds = inputs_embeds + self.audio_tower.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
-
-    mm_encoder_outputs = mm_encoder_outputs if mm_encoder_outputs is not None else {}
-    if mm_encoder_outputs.get("image") is None and pixel_values is not None:
-        mm_encoder_outputs["image"]: BaseModelOutputWithPooling = self.get_image_features(
-            pixel_values, image_grid_thw, return_dict=True, **kwargs
-        )
-
-    if mm_encoder_outputs.get("video") is None and pixel_values_videos is not None:
-        mm_encoder_outputs["video"]: BaseModelOutputWithPooling = self.get_video_features(
-            pixel_values_videos, video_grid_thw, return_dict=True, **kwargs
-        )
-
-    if mm_encoder_outputs.get("image") is not None:
-        image_embeds = torch.cat(mm_encoder_outputs["image"].pooler_output, dim=0)
-        image_embeds = image_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.2 ---
-        image_mask, _, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        image_embeds = select_features(image_embeds, image_mask[..., 0])
-        # --- Patch.2 ---
-        image_mask, _, _ = self.get_placeholder_mask(
-            input_ids, inputs_embeds=inputs_embeds, image_features=image_embeds
-        )
-        inputs_embeds = inputs_embeds.masked_scatter(image_mask, image_embeds)
-    # --- Patch.1 ---
-    elif sees_dummy:
-        inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
-
-    if mm_encoder_outputs.get("video") is not None:
-        video_embeds = torch.cat(mm_encoder_outputs["video"].pooler_output, dim=0)
-        video_embeds = video_embeds.to(inputs_embeds.device, inputs_embeds.dtype)
-        # --- Patch.2 ---
-        _, video_mask, _ = self.get_placeholder_mask(input_ids, inputs_embeds=inputs_embeds)
-        video_embeds = select_features(video_embeds, video_mask[..., 0])
-        # --- Patch.2 ---
-        _, video_mask, _ = self.get_placeholder_mask(
-            input_ids, inputs_embeds=inputs_embeds, video_features=video_embeds
-        )
-        inputs_embeds = inputs_embeds.masked_scatter(video_mask, video_embeds)
-    # --- Patch.1 ---
-    elif sees_dummy:
-        inputs_embeds = inputs_embeds + self.visual.dummy_forward().to(inputs_embeds.device, inputs_embeds.dtype)
-    # --- Patch.1 ---
-
-    if feature_attention_mask is not None:
-        audio_feature_lengths = torch.sum(feature_attention_mask, dim=1)
-    else:
-        audio_feature_lengths = None
-
-    # --- Patch.2 ---
-    check_position_ids(position_ids, inputs_embeds)
-    # --- Patch.2 ---
-    if position_ids is None:
-        position_ids = self.compute_3d_position_ids(
-            input_ids=input_ids,
-            image_grid_thw=image_grid_thw,
-            video_grid_thw=video_grid_thw,
-            inputs_embeds=inputs_embeds,
-            attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            use_audio_in_video=use_audio_in_video,
-            audio_feature_lengths=audio_feature_lengths,
-            video_second_per_grid=video_second_per_grid,
-        )
-
-    outputs = self.language_model(
-        attention_mask=attention_mask,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        return_dict=True,
-        **kwargs,
-    )
-
-    return BaseModelOutputWithPast(
-        last_hidden_state=outputs.last_hidden_state,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
+config.override_method(
+    "Qwen2_5OmniThinkerModel.forward",
+    replacement=qwen2_5_omni_thinker_model_forward,
+    description="The towers run on every rank",
+)
 
 
-# ================================================================
-# Patch: Qwen2_5OmniThinkerForConditionalGeneration.forward
-# 1. fused linear cross entropy where a kernel is bound - no logits are made then
-# 2. under sequence parallelism the loss is that of whole sequences
-# ================================================================
-@config.override_method("Qwen2_5OmniThinkerForConditionalGeneration.forward", description="Op slot for the loss")
-def qwen2_5_omni_thinker_for_conditional_generation_forward(
-    self,
-    input_ids: torch.LongTensor | None = None,
-    input_features: torch.Tensor | None = None,
-    pixel_values: torch.Tensor | None = None,
-    pixel_values_videos: torch.Tensor | None = None,
-    image_grid_thw: torch.LongTensor | None = None,
-    video_grid_thw: torch.LongTensor | None = None,
-    attention_mask: torch.Tensor | None = None,
-    feature_attention_mask: torch.Tensor | None = None,
-    audio_feature_lengths: torch.LongTensor | None = None,
-    position_ids: torch.LongTensor | None = None,
-    past_key_values: Cache | None = None,
-    inputs_embeds: torch.Tensor | None = None,
-    labels: torch.LongTensor | None = None,
-    use_cache: bool | None = None,
-    use_audio_in_video: bool | None = None,
-    video_second_per_grid: torch.LongTensor | None = None,
-    mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-    **kwargs: Unpack[TransformersKwargs],
-) -> tuple | CausalLMOutputWithPast:
-    r"""
-    feature_attention_mask (`torch.Tensor` of shape `(batch_size, feature_sequence_length)`, *optional*):
-        Mask to avoid performing attention on padding feature indices. Mask values selected in `[0, 1]`:
-
-        - 1 for tokens that are **not masked**,
-        - 0 for tokens that are **masked**.
-    audio_feature_lengths (`torch.LongTensor` of shape `(num_audios)`, *optional*):
-        The length of feature shape of each audio in LLM.
-    use_audio_in_video (`bool`, *optional*):
-        Whether or not use audio track in video, should same as the parameter in `process_audio_info`.
-    video_second_per_grid (`torch.LongTensor` of shape `(num_videos)`, *optional*):
-        Number of seconds per grid for each video, used for temporal feature mapping.
-    """
-    outputs: BaseModelOutputWithPast = self.model(
-        input_ids=input_ids,
-        input_features=input_features,
-        pixel_values=pixel_values,
-        pixel_values_videos=pixel_values_videos,
-        image_grid_thw=image_grid_thw,
-        video_grid_thw=video_grid_thw,
-        attention_mask=attention_mask,
-        feature_attention_mask=feature_attention_mask,
-        audio_feature_lengths=audio_feature_lengths,
-        position_ids=position_ids,
-        past_key_values=past_key_values,
-        inputs_embeds=inputs_embeds,
-        use_cache=use_cache,
-        use_audio_in_video=use_audio_in_video,
-        video_second_per_grid=video_second_per_grid,
-        mm_encoder_outputs=mm_encoder_outputs,
-        **kwargs,
-    )
-
-    hidden_states = outputs[0]
-
-    loss = None
-    logits = None
-    # --- Patch.1 ---
-    if labels is not None and slot_causal_lm_loss.has_kernel:
-        shift_labels = kwargs.get("shift_labels")
-        loss = slot_causal_lm_loss(
-            hidden_states,
-            self.lm_head.weight,
-            labels if shift_labels is None else None,
-            shift_labels=shift_labels,
-            num_items_in_batch=kwargs.get("num_items_in_batch"),
-            ignore_index=kwargs.get("ignore_index", -100),
-        )
-    else:
-        # --- Patch.1 ---
-        logits = self.lm_head(hidden_states)
-        if labels is not None:
-            loss = self.loss_function(
-                logits=logits, labels=labels, vocab_size=self.config.get_text_config().vocab_size, **kwargs
-            )
-    # --- Patch.2 ---
-    if loss is not None:
-        loss = reduce_loss(
-            loss,
-            kwargs.get("shift_labels", labels),
-            num_items_in_batch=kwargs.get("num_items_in_batch"),
-            ignore_index=kwargs.get("ignore_index", -100),
-        )
-    # --- Patch.2 ---
-
-    return CausalLMOutputWithPast(
-        loss=loss,
-        logits=logits,
-        past_key_values=outputs.past_key_values,
-        hidden_states=outputs.hidden_states,
-        attentions=outputs.attentions,
-    )
+config.override_method(
+    "Qwen2_5OmniThinkerForConditionalGeneration.forward",
+    replacement=qwen2_5_omni_thinker_for_conditional_generation_forward,
+    description="Op slot for the loss",
+)
 
 
 # ================================================================
@@ -570,101 +328,8 @@ for _function in ("get_position_id_func", "get_metadata_collate_func"):
     )
 
 
-# ================================================================
-# Patch: Qwen2_5OmniForConditionalGeneration
-# 1. no talker and no vocoder - their tensors in a checkpoint are known and left out, and speakers are not asked for
-# 2. what needs them refuses and says what to use
-# 3. forward, which upstream does not have, is the thinker's - a trainer takes the whole model
-# ================================================================
-@config.replace_class("Qwen2_5OmniForConditionalGeneration", description="The thinker alone, trained as a whole")
-class ThinkerOfQwen2_5Omni(Qwen2_5OmniPreTrainedModel, GenerationMixin):
-    config: Qwen2_5OmniConfig
-    # --- Patch.1 ---
-    output_modalities = ("text",)
-    _no_split_modules = ["Qwen2_5OmniDecoderLayer", "Qwen2_5OmniVisionBlock", "Qwen2_5OmniAudioEncoderLayer"]
-
-    def __init__(self, config: Qwen2_5OmniConfig):
-        super().__init__(config)
-        self.thinker = Qwen2_5OmniThinkerForConditionalGeneration(config.thinker_config)
-        self.has_talker = False
-        # from_pretrained knows the tensors of speech already, by what Qwen2_5OmniThinkerModel ignores
-        self.register_load_state_dict_pre_hook(leave_out_speech)
-        self.post_init()
-
-    # --- Patch.1 ---
-
-    # --- Patch.2 ---
-    def enable_talker(self):
-        raise NotImplementedError(
-            "There is no talker here. Use transformers.Qwen2_5OmniForConditionalGeneration to make speech."
-        )
-
-    def load_speakers(self, path):
-        raise NotImplementedError(
-            "There is no talker here. Use transformers.Qwen2_5OmniForConditionalGeneration to make speech."
-        )
-
-    def disable_talker(self):
-        """Nothing is left to disable."""
-
-    def generate(self, *args, **kwargs):
-        raise NotImplementedError(
-            "There is no talker here. Use model.thinker.generate to make text, "
-            "and transformers.Qwen2_5OmniForConditionalGeneration to make speech."
-        )
-
-    # --- Patch.2 ---
-
-    # --- Patch.3 ---
-    def forward(
-        self,
-        input_ids: torch.LongTensor | None = None,
-        input_features: torch.Tensor | None = None,
-        pixel_values: torch.Tensor | None = None,
-        pixel_values_videos: torch.Tensor | None = None,
-        image_grid_thw: torch.LongTensor | None = None,
-        video_grid_thw: torch.LongTensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        feature_attention_mask: torch.Tensor | None = None,
-        audio_feature_lengths: torch.LongTensor | None = None,
-        position_ids: torch.LongTensor | None = None,
-        past_key_values: Cache | None = None,
-        inputs_embeds: torch.Tensor | None = None,
-        labels: torch.LongTensor | None = None,
-        use_cache: bool | None = None,
-        use_audio_in_video: bool | None = None,
-        video_second_per_grid: torch.LongTensor | None = None,
-        mm_encoder_outputs: dict[str, BaseModelOutputWithPooling] | None = None,
-        **kwargs: Unpack[TransformersKwargs],
-    ) -> tuple | CausalLMOutputWithPast:
-        """What the thinker computes."""
-        return self.thinker(
-            input_ids=input_ids,
-            input_features=input_features,
-            pixel_values=pixel_values,
-            pixel_values_videos=pixel_values_videos,
-            image_grid_thw=image_grid_thw,
-            video_grid_thw=video_grid_thw,
-            attention_mask=attention_mask,
-            feature_attention_mask=feature_attention_mask,
-            audio_feature_lengths=audio_feature_lengths,
-            position_ids=position_ids,
-            past_key_values=past_key_values,
-            inputs_embeds=inputs_embeds,
-            labels=labels,
-            use_cache=use_cache,
-            use_audio_in_video=use_audio_in_video,
-            video_second_per_grid=video_second_per_grid,
-            mm_encoder_outputs=mm_encoder_outputs,
-            **kwargs,
-        )
-
-    def get_position_id_func(self):
-        """The thinker's."""
-        return self.thinker.get_position_id_func()
-
-    def get_metadata_collate_func(self):
-        """The thinker's."""
-        return self.thinker.get_metadata_collate_func()
-
-    # --- Patch.3 ---
+config.replace_class(
+    "Qwen2_5OmniForConditionalGeneration",
+    replacement=ThinkerOfQwen2_5Omni,
+    description="The thinker alone, trained as a whole",
+)
