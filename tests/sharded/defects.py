@@ -355,7 +355,7 @@ PARAMETERS = {
         _NEEDS,
         "    return False\n",
         ("Qwen2VLForConditionalGeneration", "on 2 ranks"),
-        "Qwen2VLModel.forward",
+        "",
         10,
     ),
     "dummy forward that counts": Defect(
