@@ -81,7 +81,7 @@ def run_schemathesis(description: str, checks: str, examples: int, folder: Path,
     """Run it over a description; returns its exit code."""
     command = [sys.executable, "-m", "schemathesis.cli", "run", description, "--checks", checks]
     command += ["--max-examples", str(examples), "--seed", "7", "--no-color", "--continue-on-failure"]
-    command += ["--warnings", "off", *arguments]
+    command += ["--warnings", "off", "--request-timeout", "60", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(TESTER)}
     return subprocess.run(command, cwd=folder, env=environment).returncode
 
