@@ -17,7 +17,10 @@ from patchgen_service.settings import MailSettings
 from patchgen_service.store import Store
 from tests.service.forges.forge_server import TOKEN, ForgeServer
 from tests.service.forges.github_app import make_app
+from tests.service.git.conftest import new_origin
 from tests.service.posting.mail_server import MailServer
+
+__all__ = ["new_origin"]
 
 SECRETS = SecretBox(Fernet.generate_key().decode())
 

@@ -61,10 +61,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(sqlite_transactions, store, make_repository, tmp_path, http, forge) -> Desk:
+def desk(sqlite_transactions, store, make_repository, new_origin, tmp_path, http, forge) -> Desk:
     with sqlite_transactions() as session:
         make_repository(session)
-    return Desk(Team(sqlite_transactions, store), Origin(tmp_path), tmp_path, http, forge)
+    return Desk(Team(sqlite_transactions, store), new_origin.copy_to(tmp_path), tmp_path, http, forge)
 
 
 def _begin(desk: Desk, branch: str = "main") -> str:

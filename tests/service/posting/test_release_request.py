@@ -27,8 +27,8 @@ _WORK = ReleaseWork(
 class Desk:
     """A repository on a forge, and the service that proposes releases there."""
 
-    def __init__(self, folder, http, forge, store) -> None:
-        self.origin, self.forge = Origin(folder), forge
+    def __init__(self, origin: Origin, folder, http, forge, store) -> None:
+        self.origin, self.forge = origin, forge
         mirror = Mirror(folder / "mirror.git", Remote(f"file://{self.origin.bare}"))
         client = make_client(http, "github", forge.url, "acme/models", TOKEN)
         assert client is not None
@@ -42,8 +42,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path, http, forge, store) -> Desk:
-    return Desk(tmp_path, http, forge, store)
+def desk(new_origin, tmp_path, http, forge, store) -> Desk:
+    return Desk(new_origin.copy_to(tmp_path), tmp_path, http, forge, store)
 
 
 def test_it_carries_what_merges_and_lists_the_rest_by_cause(desk: Desk) -> None:
