@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,8 +64,6 @@ def compare(
     for old, new in changes:
         assert text.count(old) == 1, (text.count(old), old)
         text = text.replace(old, new)
-    if str(ZOO.parent) not in sys.path:
-        sys.path.insert(0, str(ZOO.parent))
     name = f"changed_{next(_COUNT)}" if changes else path.stem
     own_plan = f"zoo.{model}.parallel_plan" if (ZOO / model / "parallel_plan.py").is_file() else ""
     subject = ShardedRequest(

@@ -9,7 +9,7 @@ from tests.sharded.defects_of_attention import AT_ONCE, ATTENTION, OWN_ATTENTION
 from tests.sharded.defects_of_towers import TOWERS
 from tests.sharded.sharded_runs import SOUNDS, VIDEO, compare, place_of, problem_of
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("zoo_on_path")]
 DEFECTS = SEQUENCES | EXPERTS | BALANCE | PARAMETERS | TOWERS | ATTENTION
 RIGHT = {"sequences": OWN_EXCHANGES} | OWN_ATTENTION
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.sharded.sharded_runs import VIDEO, compare, place_of, problem_of
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("zoo_on_path")]
 
 
 def test_a_model_that_ranks_share_learns_what_one_process_learns() -> None:
