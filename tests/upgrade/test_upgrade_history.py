@@ -14,7 +14,8 @@ from patchgen_core.upgrade.package_configs import PackageConfigs, select_configs
 from patchgen_core.upgrade.release_module import ReleaseModule
 from patchgen_core.upgrade.verdicts.comparing import compare_target
 from patchgen_core.workers.collector import without_collector
-from tests.upgrade.upgrade_history import ADDED, HISTORY, RELEASES, verdict_of
+from tests.upgrade.upgrade_history import HISTORY, RELEASES, verdict_of
+from tests.upgrade.upstream_steps import ADDED
 from tools.releases import find_releases, sides
 
 pytestmark = pytest.mark.torch
