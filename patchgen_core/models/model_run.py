@@ -35,9 +35,10 @@ class Run:
     Attributes:
         values: what is compared: the model's own loss, every output, ``gradient of <parameter>``, the norm of all
             gradients and the gradient of the input embeddings. None for a parameter that got no gradient.
-        layers: if they are kept, the output of every module, in the order in which they finished, by path; a
-            module that ran more than once has ``path (2)`` and so on.
-        layer_gradients: the gradient of the loss by these outputs, as far as it got there.
+        layers: if they are kept, the first floating output of every module, in the order in which they finished, by
+            path; a module that ran more than once has ``path (2)`` and so on.
+        further_outputs: by these names, the other floating outputs of a module that gives several, as a router does.
+        layer_gradients: the gradient of the loss by ``layers``, as far as it got there.
         layer_inputs: the floating tensors that every module was given, by the same names.
         kinds: the class names of the modules by path.
         loss: what was run backward: a scalar.
@@ -47,6 +48,7 @@ class Run:
 
     values: dict[str, torch.Tensor | None] = field(default_factory=dict)
     layers: dict[str, torch.Tensor] = field(default_factory=dict)
+    further_outputs: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     layer_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
     layer_inputs: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
@@ -252,11 +254,14 @@ def _keep(path: str, module: nn.Module, run: Run) -> Iterator[Any]:
         run.layer_inputs[_nth(path, run.layer_inputs)] = inputs
 
     def leave(_: nn.Module, __: Any, output: Any) -> None:
-        value = next((value for _, value in _floating_tensors(output)), None)
-        if value is None:
+        outputs = dict(_floating_tensors(output))
+        if not outputs:
             return
+        value = outputs.pop(next(iter(outputs)))
         name = _nth(path, run.layers)
         run.layers[name] = _copy_to_cpu(value)
+        if outputs:
+            run.further_outputs[name] = {key: _copy_to_cpu(other) for key, other in outputs.items()}
         if value.requires_grad:
             _on_gradient(value, lambda gradient: run.layer_gradients.update({name: _copy_to_cpu(gradient)}))
 

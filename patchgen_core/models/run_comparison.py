@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -105,7 +105,19 @@ class ComparedRuns:
 
     def _compare_output(self, path: str) -> Difference:
         layers_64 = self.reference.layers if self.reference is not None else {}
-        return _compare(path, self.patched.layers, self.eager.layers, layers_64, self.multiple)
+        first = _compare(path, self.patched.layers, self.eager.layers, layers_64, self.multiple)
+        if not first.is_right:
+            return first
+        wrong = (d for d in self._compare_further_outputs(path) if not d.is_right)
+        return next((replace(difference, name=path) for difference in wrong), first)
+
+    def _compare_further_outputs(self, path: str) -> Iterator[Difference]:
+        """Those of the same shape; a patch may give more, or fewer."""
+        patched, eager = (run.further_outputs.get(path, {}) for run in (self.patched, self.eager))
+        truth = self.reference.further_outputs.get(path, {}) if self.reference is not None else {}
+        for place in eager:
+            if place in patched and patched[place].shape == eager[place].shape:
+                yield _compare(place, patched, eager, truth, self.multiple)
 
     def _is_called_otherwise(self, path: str) -> bool:
         """Whether a module gets other rows than upstream's inside one that gives the same, as an activation may."""

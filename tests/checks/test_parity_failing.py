@@ -34,6 +34,14 @@ def rotary(q, k, cos, sin, unsqueeze_dim=1):
     k_embed = (k * cos) + (rotate_half(k) * sin)
     return q_embed, k_embed
 """
+ANGLES = """
+@config.override_method("LlamaRotaryEmbedding.forward")
+def angles_forward(self, x, position_ids):
+    frequencies = position_ids[:, :, None].float() * self.inv_freq.float()
+    angles = torch.cat((frequencies, frequencies), dim=-1)
+    cos, sin = angles.cos() * self.attention_scaling, angles.sin() * self.attention_scaling
+    return cos.to(x.dtype), sin.to(x.dtype)
+"""
 LAYER = """
 @config.override_method("LlamaDecoderLayer.forward")
 def layer_forward(self, hidden_states, attention_mask=None, position_embeddings=None, **kwargs):
@@ -73,11 +81,12 @@ class Scaled(torch.autograd.Function):
     def backward(ctx, gradient):
         return gradient * 2
 """
-ALL = NORM + MLP + ROTARY + LAYER + CAUSAL
+ALL = NORM + MLP + ROTARY + ANGLES + LAYER + CAUSAL
 FORWARD = {
     "norm without epsilon": (ALL, "+ self.variance_epsilon", "+ 1e-2", "LlamaRMSNorm.forward", "1e-2"),
     "swapped gate and up": (ALL, "self.act_fn(gate) * up", "self.act_fn(up) * gate", "LlamaMLP.forward", "(up)"),
     "a sign in the rotary embedding": (ALL, "(k * cos) +", "(k * cos) -", "apply_rotary_pos_emb", "k_embed ="),
+    "a second output": (ALL, "sin.to(x.dtype)", "-sin.to(x.dtype)", "LlamaRotaryEmbedding.forward", "-sin"),
     "no residual": (ALL, "= residual + hid", "= hid", "LlamaDecoderLayer.forward", "hidden_states = hid"),
     "residual of the wrong value": (
         ALL, "    residual = hidden_states\n    hidden_states = self.post", "    hidden_states = self.post",

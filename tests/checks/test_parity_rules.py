@@ -116,6 +116,21 @@ def forward(self, x):
     assert missed(compare(work, config)) == lines
 
 
+def with_slots(text: str) -> str:
+    """A config whose patch begins with a text that may ask a slot."""
+    return f"""
+config.add_import("patchgen_core.ops", names=["OpSlot"])
+config.add_post_import_block('''
+slot = OpSlot("swiglu_mlp", "standard")
+slots = {{"mlp": slot}}
+''')
+
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+{textwrap.indent(text, "    ")}    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -128,19 +143,20 @@ def forward(self, x):
     ],
 )
 def test_what_a_slot_decides_is_left_to_other_implementations(work: Workspace, text: str) -> None:
-    body = textwrap.indent(text, "    ")
-    config = f"""
-config.add_import("patchgen_core.ops", names=["OpSlot"])
-config.add_post_import_block('''
-slot = OpSlot("swiglu_mlp", "standard")
-slots = {{"mlp": slot}}
-''')
+    assert missed(compare(work, with_slots(text), "eager")) == []
 
-@config.override_method("LlamaMLP.forward")
-def forward(self, x):
-{body}    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
-"""
-    assert missed(compare(work, config, "eager")) == []
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("if slot.has_kernel:\n    return slot(x)\nif x.dim() == 7:\n    x = x * 2\n", ["x = x * 2"]),
+        ("if slot.has_kernel:\n    return slot(x)\nelif x.dim() == 7:\n    x = x * 2\n", ["x = x * 2"]),
+        ("if slot.use_eager_impl:\n    if x.dim() == 7:\n        x = x * 2\nelse:\n    x = slot(x)\n", ["x = x * 2"]),
+    ],
+    ids=["behind it", "elif", "inside"],
+)  # fmt: skip
+def test_the_side_that_a_slot_chooses_here_is_looked_at(work: Workspace, text: str, lines: list[str]) -> None:
+    assert missed(compare(work, with_slots(text), "eager")) == lines
 
 
 def test_a_method_for_others_is_not_used_by_a_function_of_its_name(work: Workspace) -> None:

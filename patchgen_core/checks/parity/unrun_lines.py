@@ -18,6 +18,7 @@ from patchgen_core.syntax.nodes import FUNCTIONS, Function
 _HINT = "Give a batch or a toy config that runs them, or allow it with config.allow('PG302', reason, target)."
 _MOST_LINES = 12
 _STATES = ("has_kernel", "use_non_eager_impl", "use_eager_impl", "bound_kernel")
+_CONDITIONS = (ast.Attribute, ast.BoolOp, ast.Compare, ast.UnaryOp)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -27,8 +28,8 @@ def find_unrun_lines(
     """The patches of which some lines did not run although the functions that they stand in did.
 
     ``slots`` are the names of the module's slots, and of tables of them. Only lines that upstream does not have count.
-    What depends on whether a slot has a kernel is left out, because other implementations run it, and so is code that
-    ends in ``raise``.
+    Of what depends on whether a slot has a kernel, only the side that runs is looked at, because other implementations
+    run the other one. Code that ends in ``raise`` is left out.
     """
     text = read_text(Path(request.path)) or ""
     if not any(patch.fresh for patch in request.patches):
@@ -76,7 +77,7 @@ def _executable(code: CodeType) -> Iterator[int]:
 
 def _unrun_lines_of(function: Function, ran: set[int], slots: set[str]) -> Iterator[int]:
     """The lines of a function's statements that did not run; none when the function did not."""
-    if not any(_did_run(statement, ran) for statement in function.body):
+    if not _does_any_run(function.body, ran):
         return
     flags = slots | _slot_flags(function, slots)
     yield from _unrun_lines_in(function.body, ran, flags)
@@ -87,7 +88,7 @@ def _slot_flags(function: Function, slots: set[str]) -> set[str]:
     return {
         target.id
         for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and _is_about(node.value, slots)
+        if isinstance(node, ast.Assign) and isinstance(node.value, _CONDITIONS) and _is_about(node.value, slots)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
@@ -105,10 +106,14 @@ def _mentioned_names(tree: ast.AST) -> set[str]:
 def _unrun_lines_in(block: Sequence[ast.stmt], ran: set[int], slots: set[str]) -> Iterator[int]:
     if block and isinstance(block[-1], ast.Raise) and not _did_run(block[0], ran):
         return
-    for statement in block:
+    for number, statement in enumerate(block):
         if isinstance(statement, ast.If) and _is_about(statement.test, slots):
-            if _leaves(statement.body) or _leaves(statement.orelse):
-                return  # what follows runs by the slot's state as well
+            sides = [side for side in (statement.body, statement.orelse) if _does_any_run(side, ran)]
+            for side in sides:
+                yield from _unrun_lines_in(side, ran, slots)
+            is_left = not _did_run(statement, ran) or any(map(_leaves, sides))
+            if is_left and not _does_any_run(block[number + 1 :], ran):
+                return  # it depends on the slot's state as well
             continue
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Global, ast.Nonlocal)) or _is_text(statement):
             continue  # a function in a function is one of its own
@@ -126,6 +131,10 @@ def _leaves(block: Sequence[ast.stmt]) -> bool:
 
 def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _does_any_run(block: Sequence[ast.stmt], ran: set[int]) -> bool:
+    return any(_did_run(statement, ran) for statement in block)
 
 
 def _did_run(statement: ast.stmt, ran: set[int]) -> bool:
