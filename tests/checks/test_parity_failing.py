@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
+from patchgen_core.models.model_run import Run
+from patchgen_core.models.run_comparison import ComparedRuns
 from tests.checks.parity_runs import WHOLE, compare, line_of
 from tests.conftest import Workspace
 
@@ -199,3 +202,10 @@ def test_lines_that_did_not_run_are_not_shown(work: Workspace) -> None:
     assert shown is not None
     assert "+ up" in shown.text
     assert "x * 7" not in shown.text
+
+
+def test_a_router_with_wrong_weights_is_where_they_part_and_not_its_experts() -> None:
+    right, wrong = torch.ones(3), torch.zeros(3)
+    eager = Run(layers={"gate": right, "experts": right}, further_outputs={"gate": {"output[1]": right}})
+    patched = Run(layers={"gate": right, "experts": wrong}, further_outputs={"gate": {"output[1]": wrong}})
+    assert ComparedRuns(patched, eager, None, 2.0).find_first() == ("gate", "")
