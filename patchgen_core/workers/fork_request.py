@@ -24,11 +24,13 @@ _OF_THE_PROCESS = re.compile(
     r"^(?:Umask|Uid|Gid|Groups|SigBlk|SigIgn|CapEff|CapBnd|NoNewPrivs|Seccomp|Cpus_allowed):.*", re.MULTILINE
 )
 _READ_BY_NO_IMPORT = re.compile(
-    r"(?:PYTEST|PATCHGEN|GITHUB)_.*|CI|BUILD_NUMBER|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PWD|OLDPWD|SHLVL|_|PYTHONPATH"
+    r"(?:PYTEST|PATCHGEN|GITHUB|GLOO)_.*|_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"
+    r"|CI|BUILD_NUMBER|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PWD|OLDPWD|SHLVL|_|PYTHONPATH"
     r"|TORCHINDUCTOR_CACHE_DIR"  # which is read before each compilation, and set by an asker that imports transformers
 )
-"""The environment variables that may differ. All others are the same where a process is forked: torch, transformers
-and what they import read some five hundred when they are imported, of sixty packages."""
+"""The environment variables that may differ; gloo's and the inductor's are set by a process that has run models. All
+others are the same where a process is forked: torch, transformers and what they import read some five hundred when
+they are imported, of sixty packages."""
 _NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 
 Origin = tuple[str, ...]

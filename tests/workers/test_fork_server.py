@@ -81,6 +81,7 @@ def test_what_is_around_it_is_what_is_around_one_that_was_started(
     (handler_folder / "elsewhere").mkdir()
     monkeypatch.chdir(handler_folder / "elsewhere")
     monkeypatch.setenv("PYTEST_NEW", "since the server was started")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")  # as ranks in this process leave it
     for name in ("COLUMNS", "LINES"):  # which readline, that pytest imports, sets behind Python's back
         monkeypatch.setenv(name, "100")
     monkeypatch.syspath_prepend("/new/here")
