@@ -151,6 +151,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 TABLE = '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\ndiffs = true\n'
 
 
+@pytest.fixture(autouse=True)
+def keep_environment() -> Iterator[None]:
+    """What a test leaves in the environment variables is gone after it."""
+    before = dict(os.environ)
+    yield
+    for name in {*before, *os.environ} - {"PYTEST_CURRENT_TEST"}:
+        if name not in before:
+            del os.environ[name]
+        elif os.environ.get(name) != before[name]:
+            os.environ[name] = before[name]
+
+
 class Workspace:
     """A project folder, and a folder beside it that upstream packages are imported from.
 
