@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from patchgen_core.models.model_heads import Kind
+from patchgen_core.models.modes import TRAINING, Mode
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -32,6 +33,7 @@ class ToyBatch:
             kernels are interpreted in slots, this one is left out when that one runs. Empty for none.
         as_rank: whether it runs in a process group, as on a rank of a distributed trainer. A gradient of zeros is then
             the same as none: it is what a model gives to take part in what ranks exchange.
+        mode: how it is run.
     """
 
     name: str
@@ -39,6 +41,11 @@ class ToyBatch:
     covered_by: str = ""
     as_rank: bool = False
     seen_in: str = ""
+    mode: Mode = TRAINING
+
+    def in_mode(self, mode: Mode) -> ToyBatch:
+        """The same inputs, run in a mode, whose name is told beside that of the batch."""
+        return replace(self, name=f"{self.name}, {mode.name}", covered_by="", seen_in="", mode=mode)
 
     @property
     def size(self) -> int:

@@ -13,6 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.environment import use_loopback
+from patchgen_core.models.modes import Call, call_forward
 from patchgen_core.models.random_values import reseed
 from patchgen_core.models.routing import Choices, Following, Recording
 from patchgen_core.models.toy_models import forget_positions
@@ -41,7 +42,7 @@ class Run:
         layer_gradients: the gradient of the loss by ``layers``, as far as it got there.
         layer_inputs: the floating tensors that every module was given, by the same names.
         kinds: the class names of the modules by path.
-        loss: what was run backward: a scalar.
+        loss: what was run backward, or a loss that the model gave without: a scalar.
         left_out: what was not computed, and so is not compared.
         choices: what its routers chose.
     """
@@ -66,7 +67,7 @@ def run_model(
     like: Run | None = None,
     layers: bool = False,
 ) -> Run:
-    """Run a batch forward and backward.
+    """Run a batch in its mode: forward and, where that has gradients, backward.
 
     The loss is the model's own; a model that gives none has the mean of all its floating outputs, each weighted by
     random numbers, which is no value to compare: its terms all but cancel. Where labels make a model leave the logits
@@ -85,34 +86,37 @@ def run_model(
     inputs = batch.to(parameter.dtype, parameter.device)
     model.zero_grad(set_to_none=True)
     forget_positions(model)
-    with _recorded(model, run, batch.as_rank, recorder, layers) as embedded:
+    with _recorded(model, run, batch, recorder, layers) as embedded:
         reseed(parameter.device)
         with phase("forward"):
-            output, run.choices = _run_routed(model, inputs, like)
+            output, run.choices = _run_routed(model, inputs, like, batch.mode.call)
         outputs = dict(_floating_tensors(output))
         loss = outputs.get(LOSS)
-        loss = _substitute_loss(outputs) if loss is None else loss
-        with phase("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
-    run.loss = _copy_to_cpu(loss)
+        if batch.mode.has_gradients:
+            loss = _substitute_loss(outputs) if loss is None else loss
+            with phase("backward"):
+                loss.backward()  # type: ignore[no-untyped-call]
+    if loss is not None:
+        run.loss = _copy_to_cpu(loss)
     run.values.update({name: _copy_to_cpu(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
     if "labels" in inputs and "logits" not in outputs:
         run.values.update(_logits(model, inputs, like) if logits_alone else {})
         run.left_out = frozenset() if logits_alone else frozenset({"logits"})
-    _keep_gradients(model, run, embedded, batch.as_rank)
+    if batch.mode.has_gradients:
+        _keep_gradients(model, run, embedded, batch.as_rank)
     model.zero_grad(set_to_none=True)
     return run
 
 
 @contextmanager
 def _recorded(
-    model: PreTrainedModel, run: Run, as_rank: bool, recorder: ExecutionRecorder | None, layers: bool
+    model: PreTrainedModel, run: Run, batch: ToyBatch, recorder: ExecutionRecorder | None, layers: bool
 ) -> Iterator[list[torch.Tensor]]:
     """Record what runs inside; gives the gradients that come to the input embeddings."""
     active: list[str] = []
     embedded: list[torch.Tensor] = []
     with ExitStack() as stack:
-        if as_rank:
+        if batch.as_rank:
             stack.enter_context(_group_of_one_rank())
         stack.enter_context(_record_embedding_gradients(model, embedded))
         if layers:
@@ -120,6 +124,7 @@ def _recorded(
         if recorder is not None:
             stack.enter_context(track_active_modules(model, active))
             stack.enter_context(recorder.recording(active))
+        stack.enter_context(batch.mode.around(model))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
         yield embedded
 
@@ -156,13 +161,15 @@ def _copy_to_cpu(value: torch.Tensor) -> torch.Tensor:
     return value.detach().to("cpu", copy=True)
 
 
-def _run_routed(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> tuple[Any, Choices]:
+def _run_routed(
+    model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None, call: Call = call_forward
+) -> tuple[Any, Choices]:
     """What the model gives, and what its routers chose, where that is not what those of ``like`` did."""
     if like is not None and like.choices is not None:
         with Following(like.choices) if like.choices.indices else nullcontext():
-            return model(**inputs), like.choices
+            return call(model, inputs), like.choices
     with Recording() as recording:
-        output = model(**inputs)
+        output = call(model, inputs)
     eps = torch.finfo(next(model.parameters()).dtype).eps
     return output, Choices(eps, tuple(recording.indices))
 

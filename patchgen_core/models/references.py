@@ -48,11 +48,16 @@ class Reference:
             self.initial = initial_values(self._first)
             self.state: State = random_state(self._first)
 
+    @property
+    def toy(self) -> ToyModel:
+        """Upstream's model, in float32 on the CPU."""
+        return ToyModel(self._first, self.head.kind)
+
     @cached_property
     def batches(self) -> Batches:
         """The batches that upstream's model runs; PatchgenError when it refuses a batch of the project."""
         with phase("making batches"):
-            return make_batches(ToyModel(self._first, self.head.kind), self._builders)
+            return make_batches(self.toy, self._builders)
 
     def run(
         self, batch: ToyBatch, dtype: torch.dtype, like: torch.dtype | None = None, *, layers: bool = False

@@ -12,9 +12,11 @@ from patchgen_core.project.subtable import Mismatch, check_subtable, find_reason
 
 DTYPES = ("float32", "bfloat16")
 """The dtypes that parity runs models in."""
+QUICK, STANDARD, THOROUGH = LEVELS = ("quick", "standard", "thorough")
+"""How much is varied beside training steps: nothing, what the patches may matter to, everything."""
 HEAD_MARK = "::"
 """Between a pattern of heads and what is said of them."""
-KEYS = ("toy_root", "tolerance", "dtypes", "batches", "leave_out")
+KEYS = ("toy_root", "tolerance", "dtypes", "batches", "leave_out", "level")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class ParitySettings:
         batches: builders of toy batches, each ``package.module:function``.
         leave_out: pairs of what is not compared and why: a pattern of names of heads, such as
             ``*ForQuestionAnswering``, or one of heads and one of batches, such as ``*::trainer``.
+        level: how much is varied beside training steps, one of :data:`LEVELS`.
     """
 
     toy_root: Path | None = None
@@ -36,6 +39,7 @@ class ParitySettings:
     dtypes: tuple[str, ...] = DTYPES
     batches: tuple[str, ...] = ()
     leave_out: tuple[tuple[str, str], ...] = ()
+    level: str = STANDARD
 
     @property
     def head_patterns(self) -> tuple[tuple[str, str], ...]:
@@ -59,6 +63,7 @@ def read_settings(table: Any, root: Path, at: Callable[[str], Location]) -> Pari
         tuple(table.get("dtypes", DTYPES)),
         tuple(table.get("batches", ())),
         tuple(table.get("leave_out", {}).items()),
+        table.get("level", STANDARD),
     )
 
 
@@ -73,6 +78,8 @@ def _find_mismatch(key: str, value: Any, root: Path) -> Mismatch | None:
         return None if fits and not slip else ("a table of multiples, such as { bfloat16 = 6.0 }", slip)
     if key == "leave_out":
         return find_reasons_mismatch(value, '{ "*ForQuestionAnswering" = "nobody trains it" }')
+    if key == "level":
+        return None if value in LEVELS else (f"one of {', '.join(LEVELS)}", did_you_mean(str(value), LEVELS))
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         return "a list of strings", ""
     if key == "dtypes":

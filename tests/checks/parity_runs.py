@@ -15,6 +15,7 @@ from patchgen_core.checks.result import CheckResult
 from patchgen_core.files import write_files
 from patchgen_core.models.model_setup import PATCHED
 from patchgen_core.models.references import References
+from patchgen_core.project.parity_settings import STANDARD
 from tests.conftest import CONFIG, Workspace
 
 LLAMA = "transformers.models.llama.modeling_llama"
@@ -43,7 +44,12 @@ def make(work: Workspace, text: str, preamble: str = PREAMBLE) -> Artifact:
 
 
 def compare(
-    work: Workspace, text: str, implementation: str = PATCHED, preamble: str = PREAMBLE, dtypes: tuple[str, ...] = ()
+    work: Workspace,
+    text: str,
+    implementation: str = PATCHED,
+    preamble: str = PREAMBLE,
+    dtypes: tuple[str, ...] = (),
+    level: str = STANDARD,
 ) -> CheckResult:
     """What the check says of a config, before allowances count."""
     artifact = make(work, text, preamble)
@@ -62,6 +68,7 @@ def compare(
         patches=patched_code(artifact, artifact.text),
         dtypes=dtypes or ("float32",),
         offered=(implementation,),
+        level=level,
     )
     return check_parity(module, importlib.import_module(LLAMA), request, _REFERENCES)
 

@@ -111,7 +111,7 @@ def test_what_a_model_changes_is_put_back_for_the_next_one(models: Models) -> No
     good = models["good"]
     assert models.process == process
     assert not good.errors
-    assert not good.notes
+    assert not [note for note in good.notes if "put back" in note]
     left = [note for note in changed.notes if note.endswith("which was put back")]
     assert left == [
         "left torch's default dtype at torch.float64, which was put back",

@@ -69,7 +69,8 @@ def test_a_head_is_left_out_with_a_reason(acme: Acme) -> None:
     (result,) = acme.gate("parity").values()
     assert result.status == "failed"
 
-    acme.settle(parity='leave_out = { "*ForSequenceClassification" = "nobody trains it" }')
+    leave_out = 'leave_out = { "*ForSequenceClassification" = "nobody trains it" }'
+    acme.settle(parity=f'level = "quick"\n{leave_out}')
     (result,) = acme.gate("parity").values()
     assert (result.status, result.errors) == ("clean", ())
     assert result.notes == ("LlamaForSequenceClassification is skipped: nobody trains it",)
@@ -104,7 +105,8 @@ def test_a_batch_is_left_out_with_a_reason(acme: Acme) -> None:
 def test_a_slot_of_a_head_that_is_left_out_need_not_be_called(acme: Acme) -> None:
     acme.set_up(SETUP)
     acme.config(SLOTS + CLASSIFIER, preamble=CONFIG.replace("'LlamaForSequenceClassification', ", ""))
-    acme.settle(parity='leave_out = { "*ForSequenceClassification" = "nobody trains it" }')
+    leave_out = 'leave_out = { "*ForSequenceClassification" = "nobody trains it" }'
+    acme.settle(parity=f'level = "quick"\n{leave_out}')
     (result,) = acme.gate("parity", items="right").values()
     assert (result.status, result.errors) == ("clean", ())
 

@@ -171,6 +171,7 @@ def compare_model(
         dtypes=settings.dtypes,
         offered=offered_implementations,
         left_out=settings.leave_out,
+        level=settings.level,
         text=artifact.text if fresh else None,
     )
     result = process.run(_FUNCTION, artifact.path.name, request)

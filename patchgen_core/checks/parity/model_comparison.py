@@ -6,13 +6,17 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from patchgen_core.checks.contract.parity_codes import NOT_PATCHED, UNINITIALIZED
+from patchgen_core.checks.parity.dimensions.dimension import Subject
+from patchgen_core.checks.parity.dimensions.registry import vary
 from patchgen_core.checks.parity.failures import Failure, explain_exception, explain_failure
+from patchgen_core.checks.parity.patched_names import find_patched_names
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
 from patchgen_core.checks.result import CheckResult, Table, make_result
@@ -73,7 +77,8 @@ class ModelComparison:
 
     ``skipped`` are the heads that are not compared on purpose, and why; ``parts`` the class names of every head's
     modules by path; ``not_patched`` the heads that AutoModel gives a model of upstream's, by the generated class of
-    that; ``lacking`` tells of a package that some head needs and this machine has not.
+    that; ``varied`` the heads by what is varied beside training steps, and why; ``lacking`` tells of a package that
+    some head needs and this machine has not.
     """
 
     request: ParityRequest
@@ -89,6 +94,7 @@ class ModelComparison:
     parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     batches: dict[str, None] = field(default_factory=dict)
     not_patched: dict[type, list[str]] = field(default_factory=dict)
+    varied: dict[str, list[str]] = field(default_factory=dict)
     started_otherwise: dict[str, None] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     lacking: str = ""
@@ -96,6 +102,7 @@ class ModelComparison:
     def verdict(self) -> CheckResult:
         """What was found."""
         notes, warnings = [*self.notes], [*self.warnings]
+        notes += [f"{', '.join(heads)}: {dimension}" for dimension, heads in self.varied.items()]
         for base, heads in self.not_patched.items():
             message = f"upstream's {base.__name__} is what AutoModel puts into {', '.join(heads)}"
             if _is_registered(base):
@@ -124,33 +131,57 @@ class ModelComparison:
             self.warnings.append(replace(problem, message=message, location=request.declared))
             return
         self.notes += [f"{head.name}: {reason}" for reason in reference.batches.refused]
-        models: dict[str, PreTrainedModel] = {}
         self.recorder.begin_model()
         is_patched = any(patch.target.partition(".")[0] == head.name for patch in request.patches)
-        for dtype, batch in self._plan(self._wanted_batches(head, reference), is_main, is_patched):
-            if not self._runs_upstream(reference, batch, dtype):
-                continue
-            self.batches[batch.name] = None
-            try:
-                if dtype not in models:
-                    with phase("building models"):
-                        models[dtype] = self._build(head, reference, dtype)
-                    kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
-                    self.parts[head.name] = kinds
-                    self.recorder.note_places(kinds)
-                failure = self._run(head, reference, models[dtype], dtype, batch)
-            except PatchgenError:  # it has other parameters
-                raise
-            except Exception as error:
-                if self._lacks_optional_package(head, error):
-                    return
+        batches = self._wanted_batches(head, reference)
+        plan = self._plan(batches, is_main, is_patched)
+        if is_main or is_patched:
+            plan = chain(plan, self._vary(head, reference, batches))
+        models: dict[str, PreTrainedModel] = {}
+        for dtype, batch in plan:
+            if self._runs_upstream(reference, batch, dtype) and not self._agrees(
+                head, reference, models, dtype, batch
+            ):
+                return
+
+    def _agrees(
+        self, head: Head, reference: Reference, models: dict[str, PreTrainedModel], dtype: str, batch: ToyBatch
+    ) -> bool:
+        """Compare one batch, on a model that is built when it is first needed; whether another one can be."""
+        request = self.request
+        self.batches[batch.name] = None
+        try:
+            if dtype not in models:
+                with phase("building models"):
+                    models[dtype] = self._build(head, reference, dtype)
+                kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
+                self.parts[head.name] = kinds
+                self.recorder.note_places(kinds)
+            failure = self._run(head, reference, models[dtype], dtype, batch)
+        except PatchgenError:  # it has other parameters
+            raise
+        except Exception as error:
+            if not self._lacks_optional_package(head, error):
                 self.problems.append(explain_exception(f"{head.name}, batch '{batch.name}', {dtype}", error, request))
-                return
-            if failure is not None:
-                problem, tables = explain_failure(failure, request, self.recorder.executions)
-                self.problems.append(problem)
-                self.tables += tables
-                return
+            return False
+        if failure is not None:
+            problem, tables = explain_failure(failure, request, self.recorder.executions)
+            self.problems.append(problem)
+            self.tables += tables
+        return failure is None
+
+    def _vary(self, head: Head, reference: Reference, batches: Sequence[ToyBatch]) -> Iterator[tuple[str, ToyBatch]]:
+        """What to run beside training steps, in the first dtype."""
+        if self.recorder.is_interpreted:
+            return
+        names = find_patched_names(self.request, sys.modules[self.request.upstream].__file__ or "")
+        subject = Subject(reference.toy, tuple(batches), names)
+        for dimension, reason, variations in vary(subject, self.request.level):
+            heads = self.varied.setdefault(f"{dimension.name} is varied, because {reason}", [])
+            heads.append(head.name)
+            for batch in variations:
+                if not self.request.why_left_out(head.name, batch.name):
+                    yield self.request.dtypes[0], batch
 
     def _lacks_optional_package(self, head: Head, error: Exception) -> bool:
         """Whether a patched model needs a package that only some machines have, and this one has not."""
@@ -212,13 +243,16 @@ class ModelComparison:
         self.notes += [line for line in changes if line not in self.notes]
 
     def _runs_upstream(self, reference: Reference, batch: ToyBatch, dtype: str) -> bool:
-        """Whether there is something to compare with; a warning says why not."""
+        """Whether there is something to compare with; a warning says why not, or a note for what is varied."""
         try:
             reference.run(batch, getattr(torch, dtype))
             if self._limit(reference.head, dtype).multiple:
                 reference.run(batch, torch.float64, like=getattr(torch, dtype))
         except PatchgenError as error:
-            self.warnings += [replace(problem, location=self.request.declared) for problem in error.problems]
+            if batch.mode.name:
+                self.notes += [problem.message for problem in error.problems]
+            else:
+                self.warnings += [replace(problem, location=self.request.declared) for problem in error.problems]
             return False
         return True
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from patchgen_core.config.declarations import Tolerance
 from patchgen_core.errors import Location
-from patchgen_core.project.parity_settings import HEAD_MARK
+from patchgen_core.project.parity_settings import HEAD_MARK, STANDARD
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class ParityRequest:
         device: "auto", "cpu" or "cuda".
         offered: the implementations that are being checked.
         left_out: what is not compared and why: patterns of heads, or of heads and batches.
+        level: how much is varied: one of the project's settings for parity.
     """
 
     module: str
@@ -67,6 +68,7 @@ class ParityRequest:
     offered: tuple[str, ...] = ()
     text: str | None = None
     left_out: tuple[tuple[str, str], ...] = ()
+    level: str = STANDARD
 
     def why_left_out(self, head: str, batch: str = "") -> str:
         """Why a head, or one batch of it, is not compared; empty when it is."""

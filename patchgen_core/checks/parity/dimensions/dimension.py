@@ -1,0 +1,38 @@
+"""What a dimension of parity is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from patchgen_core.models.batches import ToyBatch, ToyModel
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A head that is about to be compared.
+
+    Attributes:
+        batches: those of a training step that it is run on.
+        names: every name that stands in the code of the patches, and in upstream's code that they take the place of.
+    """
+
+    toy: ToyModel
+    batches: tuple[ToyBatch, ...]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """Something that training and serving vary, and a training step on a toy batch does not.
+
+    Attributes:
+        name: as documents call it.
+        find_reason: why the patches may matter to it, which notes tell; empty where they cannot.
+        make_batches: what a head is run on, each batch in a mode, on upstream's model first; where that refuses one, a
+            note says so.
+    """
+
+    name: str
+    find_reason: Callable[[Subject], str]
+    make_batches: Callable[[Subject], Iterable[ToyBatch]]

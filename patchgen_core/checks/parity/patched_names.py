@@ -1,0 +1,70 @@
+"""The names in the code of patches, which tell what they may depend on."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.checks.parity.unreached_patches import spans_of
+from patchgen_core.files import read_text
+from patchgen_core.syntax.nodes import DEFINITIONS
+
+
+def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[str]:
+    """Every name, attribute, argument, keyword and string in the code of a module's patches, and in what upstream has
+    in their place."""
+    names: set[str] = set()
+    for spans in spans_of(request.path, request.patches).values():
+        for span in spans:
+            text = request.text if request.text is not None and span.file == request.path else None
+            names.update(_names_between(span.file, text, [(span.first, span.last)]))
+    fresh = [(line, line) for patch in request.patches for line in patch.fresh]
+    names.update(_names_between(request.path, request.text, fresh))
+    targets = {patch.target for patch in request.patches}
+    for dotted, node in _definitions(upstream_path):
+        if dotted in targets:
+            names.update(_names_in(ast.walk(node)))
+    return frozenset(names)
+
+
+def _names_between(path: str, text: str | None, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
+    lines = {line for first, last in spans for line in range(first, last + 1)}
+    nodes = (node for node in _nodes(path, text) if getattr(node, "lineno", 0) in lines)
+    yield from _names_in(nodes)
+
+
+@functools.lru_cache(maxsize=4)
+def _nodes(path: str, text: str | None) -> tuple[ast.AST, ...]:
+    try:
+        return tuple(ast.walk(ast.parse((read_text(Path(path)) or "") if text is None else text)))
+    except SyntaxError:  # which the import tells of
+        return ()
+
+
+def _names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, (ast.arg, ast.keyword)):
+            yield node.arg or "**"
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@functools.lru_cache(maxsize=2)
+def _definitions(path: str) -> list[tuple[str, ast.AST]]:
+    """The functions, classes and methods of a file, by their dotted names."""
+    tops = [node for node in ast.parse(read_text(Path(path)) or "").body if isinstance(node, DEFINITIONS)]
+    members = [
+        (f"{top.name}.{node.name}", node)
+        for top in tops
+        if isinstance(top, ast.ClassDef)
+        for node in top.body
+        if isinstance(node, DEFINITIONS)
+    ]
+    return [*((top.name, top) for top in tops), *members]

@@ -1,0 +1,31 @@
+"""What parity varies beside training steps: defects that show nowhere else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.parity_runs import compare
+from tests.conftest import Workspace
+
+pytestmark = pytest.mark.torch
+
+ONLY_IN_EVALUATION = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    scale = 1.0 if self.training else 2.0
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)) * scale
+"""
+
+
+def test_a_model_that_computes_something_else_in_evaluation_is_red(work: Workspace) -> None:
+    result = compare(work, ONLY_IN_EVALUATION)
+    (problem,) = result.errors
+    assert "look at the patch of 'LlamaMLP.forward'" in problem.message
+    assert "Batch 'padded, evaluated'" in problem.hint
+    assert "LlamaForCausalLM: evaluation is varied, because models are evaluated between steps" in result.notes
+
+
+def test_the_level_quick_varies_nothing(work: Workspace) -> None:
+    result = compare(work, ONLY_IN_EVALUATION, level="quick")
+    assert result.errors == ()
+    assert not any("varied" in note for note in result.notes)
