@@ -29,7 +29,7 @@ from starlette.testclient import TestClient
 
 from patchgen_core.checks.result import CheckResult, Status, pack
 from patchgen_core.errors import Problem
-from patchgen_service.cli.serving import open_site
+from patchgen_service.cli.serving import open_site, pass_over_loaded
 from patchgen_service.database.copying import copy_database
 from patchgen_service.database.engine import Transactions, make_readings, make_transactions, open_database
 from patchgen_service.database.migrating import upgrade_database
@@ -169,6 +169,8 @@ def time_looking(engine: Engine, folder: Path, url: str, run_id: str, rounds: in
     def look(address: str) -> None:
         assert visitor.get(address).status_code == 200, address
 
+    visitor.get("/")
+    pass_over_loaded()  # as the service does once it has started
     asks = {name: partial(ask, read) for name, read in queries(run_id).items()}
     looks = {name: partial(look, address) for name, address in pages(run_id).items()}
     return time_all(asks, rounds, clock) | time_all(looks, rounds, clock)

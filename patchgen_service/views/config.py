@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, case, exists, func, select
+from sqlalchemy import ColumnElement, Select, exists, func, select
 from sqlalchemy.orm import Session
 
 from patchgen_core.checks.registry import place
 from patchgen_core.checks.result import BAD
+from patchgen_service.database.statements import split
 from patchgen_service.database.tables import Commit, Environment, Result, Run
 from patchgen_service.views.branch import ConfigKey
-from patchgen_service.views.severity import WORST_FIRST, worst_rank
+from patchgen_service.views.severity import worst
 
 _MOST_RUNS = 400
 _MOST_POINTS = 120
 """Of so many runs at most the figures are read."""
 SHARE = "largest part of what is allowed"
+_Item = tuple[str, int, str, str, str]
+"""A result: its run, id, check, item and status."""
 
 
 @dataclass(frozen=True)
@@ -91,22 +95,28 @@ class ConfigHistory:
 
 def read_config(session: Session, repository_id: int, branch: str, key: ConfigKey) -> ConfigHistory | None:
     """The last runs of a config on a branch; None where there are none."""
-    last = {run.id: run for run in _last_runs(session, repository_id, branch, key)}
-    statuses = _statuses(session, key, last)
-    runs = {number: replace(run, statuses=statuses[number]) for number, run in last.items()}
+    recent = (
+        select(Run.id)
+        .where(Run.repository_id == repository_id, Run.branch == branch, Run.transformers == "")
+        .where(exists().where(Result.run_id == Run.id, *_of_config(key)))
+        .order_by(Run.number.desc())
+        .limit(_MOST_RUNS)
+    )
+    items = _read_items(session, key, recent)
+    runs = [replace(run, statuses=_worst_by_check(items[run.id])) for run in _read_runs(session, recent)]
     if not runs:
         return None
-    checks = sorted({check for own in statuses.values() for check in own}, key=place)
-    series = _series(session, key, list(runs.values()))
-    return ConfigHistory(key, branch, tuple(checks), tuple(runs.values()), _turns(session, key, runs), series)
+    checks = sorted({check for run in runs for check in run.statuses}, key=place)
+    turns = _turns(session, _find_turns(runs, items))
+    return ConfigHistory(key, branch, tuple(checks), tuple(runs), turns, _series(session, key, runs))
 
 
 def _of_config(key: ConfigKey) -> tuple[ColumnElement[bool], ...]:
     return Result.config == key.config, Result.project == key.project, Result.path == key.path
 
 
-def _last_runs(session: Session, repository_id: int, branch: str, key: ConfigKey) -> list[ConfigRun]:
-    """The last runs that a config was in, oldest first, without its statuses."""
+def _read_runs(session: Session, recent: Select[str]) -> list[ConfigRun]:
+    """Runs, oldest first, without the statuses of the config."""
     query = (
         select(
             Run.id,
@@ -119,42 +129,54 @@ def _last_runs(session: Session, repository_id: int, branch: str, key: ConfigKey
         )
         .join(Commit, Commit.id == Run.commit_id)
         .outerjoin(Environment, Environment.id == Run.environment_id)
-        .where(Run.repository_id == repository_id, Run.branch == branch, Run.transformers == "")
-        .where(exists().where(Result.run_id == Run.id, *_of_config(key)))
-        .order_by(Run.number.desc())
-        .limit(_MOST_RUNS)
+        .where(Run.id.in_(recent))
+        .order_by(Run.number)
     )
-    return [ConfigRun(*row, statuses={}) for row in reversed(session.execute(query).all())]
+    return [ConfigRun(*row, statuses={}) for row in session.execute(query)]
 
 
-def _statuses(session: Session, key: ConfigKey, runs: Collection[str]) -> dict[str, dict[str, str]]:
-    """The worst status of a config in each run, by check."""
-    query = select(Result.run_id, Result.check, worst_rank()).where(Result.run_id.in_(runs), *_of_config(key))
-    statuses: dict[str, dict[str, str]] = {}
-    for run_id, check, rank in session.execute(query.group_by(Result.run_id, Result.check)):
-        statuses.setdefault(run_id, {})[check] = WORST_FIRST[rank]
+def _read_items(session: Session, key: ConfigKey, recent: Select[str]) -> dict[str, list[_Item]]:
+    """What each item of the config came to, by run: one look at rows that are thousands, and lie apart."""
+    query = select(Result.run_id, Result.id, Result.check, Result.item, Result.status)
+    items: defaultdict[str, list[_Item]] = defaultdict(list)
+    for item in session.execute(query.where(Result.run_id.in_(recent), *_of_config(key))):
+        items[item[0]].append(item)
+    return items
+
+
+def _worst_by_check(items: Iterable[_Item]) -> dict[str, str]:
+    statuses: dict[str, str] = {}
+    for _, _, check, _, status in items:
+        if statuses.setdefault(check, status) != status:
+            statuses[check] = worst((statuses[check], status))
     return statuses
 
 
-def _turns(session: Session, key: ConfigKey, runs: Mapping[str, ConfigRun]) -> tuple[Turn, ...]:
+def _find_turns(runs: Iterable[ConfigRun], items: Mapping[str, Iterable[_Item]]) -> list[tuple[ConfigRun, _Item]]:
     """Where an item is red and was not in the run before, or the other way round; newest first."""
-    is_bad = case((Result.status.in_(BAD), 1), else_=0)
-    before = func.lag(is_bad, 1, 0).over(partition_by=Result.item, order_by=(Run.number, Result.id))
-    steps = (
-        select(Result.id, Run.number, is_bad.label("is_bad"), before.label("before"))
-        .join(Run, Run.id == Result.run_id)
-        .where(Result.run_id.in_(runs), *_of_config(key), Result.status != "skipped")
-        .subquery()
-    )
-    query = (
-        select(Result.run_id, Result.check, Result.item, steps.c.is_bad, Result.headline, Result.causes, Result.id)
-        .join(steps, steps.c.id == Result.id)
-        .where(steps.c.is_bad != steps.c.before)
-        .order_by(steps.c.number.desc(), Result.id.desc())
-    )
+    red: set[str] = set()
+    turns = []
+    for run in runs:
+        turned = []
+        for result in items[run.id]:
+            _, _, _, item, status = result
+            if status != "skipped" and (status in BAD) != (item in red):
+                red ^= {item}
+                turned.append((run, result))
+        turns += sorted(turned, key=lambda turn: turn[1][1])
+    return turns[::-1]
+
+
+def _turns(session: Session, turns: Sequence[tuple[ConfigRun, _Item]]) -> tuple[Turn, ...]:
+    """Turns with what was said there."""
+    query = select(Result.id, Result.headline, Result.causes)
+    said = {
+        number: (headline, tuple(causes))
+        for part in split(number for _, (_, number, *_) in turns)
+        for number, headline, causes in session.execute(query.where(Result.id.in_(part)))
+    }
     return tuple(
-        Turn(runs[run_id], check, item, bool(is_bad), headline, tuple(causes), number)
-        for run_id, check, item, is_bad, headline, causes, number in session.execute(query)
+        Turn(run, check, item, status in BAD, *said[number], number) for run, (_, number, check, item, status) in turns
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from patchgen_core.report.html.markup import Markup, join_markup, tag
+from patchgen_core.report.html.markup import Markup, as_markup, join_markup, tag
 from patchgen_service.views.config import Point, Series
 
 _WIDTH, _HEIGHT = 940, 270
@@ -94,31 +94,35 @@ class _Axes:
 def _line(axes: _Axes, series: Series, number: int) -> Markup:
     places = [(axes.x(point.created), axes.y(point.share)) for point in series.points]
     path = "M" + "L".join(f"{x} {y}" for x, y in places)
-    marks = (
-        tag(
-            "a",
-            _mark(number, x, y, "over" if point.share > 1 else ""),
-            href=f"/runs/{point.run_id}",
-            aria_label=f"{series.name}, {point.created:%Y-%m-%d}: {percent(point.share)}",
-            tabindex=-1 if point.share <= 1 else None,
-        )
-        for point, (x, y) in zip(series.points, places)
-    )
+    name = as_markup(series.name)
+    marks = [_link(name, point, _mark(number, x, y, point.share > 1)) for point, (x, y) in zip(series.points, places)]
     return tag("g", tag("path", d=path, class_="trace"), *marks, class_=f"series s{number % 4}")
 
 
-def _mark(number: int, x: float, y: float, class_: str = "") -> Markup:
+def _link(name: Markup, point: Point, mark: Markup) -> Markup:
+    """A mark that leads to its run; those within the limit are passed over by the keyboard.
+
+    Written out, as marks are: a page has more than a thousand.
+    """
+    label = f"{name}, {point.created:%Y-%m-%d}: {percent(point.share)}"
+    order = "" if point.share > 1 else ' tabindex="-1"'
+    return Markup(f'<a href="/runs/{as_markup(point.run_id)}" aria-label="{label}"{order}>{mark}</a>')
+
+
+def _mark(number: int, x: float, y: float, is_over: bool = False) -> Markup:
     shape = _SHAPES[number % 4]
-    size = 4.5 if class_ else 3
+    size = 4.5 if is_over else 3
+    class_ = ' class="over"' if is_over else ""
     if shape == "circle":
-        return tag("circle", cx=x, cy=y, r=size, class_=class_ or None)
+        return Markup(f'<circle cx="{x}" cy="{y}" r="{size}"{class_}></circle>')
     if shape == "square":
-        return tag("rect", x=x - size, y=y - size, width=2 * size, height=2 * size, class_=class_ or None)
+        side = f'width="{2 * size}" height="{2 * size}"'
+        return Markup(f'<rect x="{x - size}" y="{y - size}" {side}{class_}></rect>')
     turns = {
         "diamond": f"l{size} {size}l-{size} {size}l-{size} -{size}z",
         "triangle": f"l{size} {2 * size}h-{2 * size}z",
     }
-    return tag("path", d=f"M{x} {round(y - size, 1)}{turns[shape]}", class_=class_ or None)
+    return Markup(f'<path d="M{x} {round(y - size, 1)}{turns[shape]}"{class_}></path>')
 
 
 def _sample(number: int) -> Markup:
