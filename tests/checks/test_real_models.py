@@ -11,7 +11,8 @@ from tools.real_project import find_upstream_release, make_real_project
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
-SETUP = Path(__file__).parent / "real_project" / "veomni_setup.py"
+SETUPS = Path(__file__).parent / "real_project"
+SETUP = SETUPS / "veomni_setup.py"
 SETTINGS = """
 setup = "veomni_setup:setup"
 
@@ -43,3 +44,16 @@ def test_causal_heads_and_converters_are_upstreams(version: str, models: tuple[s
     messages = [error["message"] for result in wrong for error in result["errors"]] or [r["reason"] for r in wrong]
     assert all(ELSE_ON_PURPOSE.get(version, "nothing") in message for message in messages), messages
     assert bool(messages) == (version in ELSE_ON_PURPOSE)
+
+
+def test_ranks_share_causal_models_by_the_projects_own_parallel_state(tmp_path: Path) -> None:
+    project = make_real_project("0.1.12", tmp_path)
+    settings = 'setup = "veomni_ranks:setup"\n[tool.patchgen.sharded]\nmeshes = ["fsdp2", "ep2"]\n'
+    set_up_project(tmp_path, settings, [SETUP, SETUPS / "veomni_ranks.py"])
+    models = ("llama", "qwen3", "qwen3_moe")
+    configs = [str(project.search_root / name / f"{name}_gpu_patch_gen_config.py") for name in models]
+    upstream = find_upstream_release("0.1.12").folder
+    results = run_gate(tmp_path, upstream, ["--patchgen-checks=drift,sharded", *configs])
+    shared = [result for result in results if result["check"] == "sharded"]
+    assert len(shared) == 4
+    assert [result["errors"] for result in shared if result["status"] != "clean"] == []

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from patchgen_core.errors import PatchgenError
 from patchgen_core.runtime.parallel import (
     check_position_ids,
+    check_whole_sequence,
     gather_heads_scatter_seq,
     gather_outputs,
     gather_router_logits,
@@ -206,6 +207,10 @@ def positions() -> None:
     with pytest.raises(RuntimeError, match="length 6"):
         check_position_ids(torch.arange(3)[None], embeds)
     check_position_ids(torch.arange(6)[None], embeds)
+    with pytest.raises(RuntimeError, match=r"token_type_ids of shape \(1, 3\) .* length 6"):
+        check_whole_sequence("token_type_ids", torch.zeros(1, 3), embeds)
+    check_whole_sequence("token_type_ids", torch.zeros(1, 6), embeds)
+    check_whole_sequence("token_type_ids", None, embeds)
     assert whole_sequence_like(embeds).shape == (1, 6, 8)
     cos, sin = slice_position_embeddings((torch.arange(6.0).view(1, 6, 1), torch.arange(6.0, 12).view(1, 6, 1)))
     start = 3 * get_parallel_state().sp_rank

@@ -12,6 +12,7 @@ from transformers.utils import TransformersKwargs
 
 SEQUENCE_PARALLEL = (
     "check_position_ids",
+    "check_whole_sequence",
     "reduce_loss",
     "select_features",
     "sequence_parallel_attention",
@@ -254,6 +255,7 @@ def gemma3_model_forward(
 
     # --- Patch.2 ---
     check_position_ids(position_ids, inputs_embeds)
+    check_whole_sequence("token_type_ids", token_type_ids, inputs_embeds)
     # --- Patch.2 ---
     # It may already have been prepared by e.g. `generate`
     if not isinstance(causal_mask_mapping := attention_mask, dict):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from patchgen_core.runtime.parallel.memory import materialize
     from patchgen_core.runtime.parallel.positions import (
         check_position_ids,
+        check_whole_sequence,
         slice_position_embeddings,
         whole_sequence_like,
     )
@@ -50,6 +51,7 @@ __all__ = [
     "add_parallel_state_hook",
     "add_unused",
     "check_position_ids",
+    "check_whole_sequence",
     "clip_gradients",
     "gather_heads_scatter_seq",
     "gather_outputs",
@@ -81,6 +83,7 @@ _HOMES = {
     "add_parallel_state_hook": "state",
     "add_unused": "towers",
     "check_position_ids": "positions",
+    "check_whole_sequence": "positions",
     "clip_gradients": "reduction",
     "gather_heads_scatter_seq": "sequence",
     "gather_outputs": "sequence",

@@ -23,17 +23,31 @@ def check_position_ids(position_ids: Tensor | None, inputs_embeds: Tensor) -> No
         RuntimeError: there are none, or they are as long as the slice.
     """
     state = get_parallel_state()
-    if not state.sp_enabled:
-        return
-    length = inputs_embeds.shape[1] * state.sp_size
-    if position_ids is None:
+    if position_ids is not None:
+        check_whole_sequence("position_ids", position_ids, inputs_embeds)
+    elif state.sp_enabled:
         raise RuntimeError(
             "position_ids are missing under sequence parallelism: this rank has a slice of the sequence and cannot"
-            f" make them. Pass those of the whole sequence, of length {length}, as slice_batch does."
+            f" make them. Pass those of the whole sequence, of length {inputs_embeds.shape[1] * state.sp_size}, as"
+            " slice_batch does."
         )
-    if position_ids.shape[-1] != length:
+
+
+def check_whole_sequence(name: str, value: Tensor | None, inputs_embeds: Tensor) -> None:
+    """Under sequence parallelism, see that what masks or positions are made of, [..., S], is that of whole sequences.
+
+    Args:
+        name: of the argument of ``forward``.
+        inputs_embeds: of the slice, [B, S / sp, H].
+
+    Raises:
+        RuntimeError: it is there, and has another length.
+    """
+    state = get_parallel_state()
+    length = inputs_embeds.shape[1] * state.sp_size
+    if state.sp_enabled and value is not None and value.shape[-1] != length:
         raise RuntimeError(
-            f"position_ids of shape {tuple(position_ids.shape)} for slices of length {inputs_embeds.shape[1]} on"
+            f"{name} of shape {tuple(value.shape)} for slices of length {inputs_embeds.shape[1]} on"
             f" {state.sp_size} ranks: pass those of the whole sequence, of length {length}."
         )
 

@@ -42,7 +42,7 @@
 #  Decorators dropped:
 #    - @use_kernelized_func(apply_rotary_pos_emb) of Gemma3Attention
 #
-#  Fingerprint: format=1 upstream=068e5bc6886b config=6cf9a5c41318 output=93d10cfa69b2
+#  Fingerprint: format=1 upstream=068e5bc6886b config=f77a90416fdb output=83dac76ed558
 # ==============================================================================
 #                🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨🚨
 #           This file was automatically generated from src/transformers/models/gemma3/modular_gemma3.py.
@@ -72,6 +72,7 @@ import torch.nn as nn
 from patchgen_core.ops import OpSlot
 from patchgen_core.runtime.parallel import (
     check_position_ids,
+    check_whole_sequence,
     reduce_loss,
     select_features,
     sequence_parallel_attention,
@@ -1056,6 +1057,7 @@ class Gemma3Model(Gemma3PreTrainedModel):
 
         # --- Patch.2 ---
         check_position_ids(position_ids, inputs_embeds)
+        check_whole_sequence("token_type_ids", token_type_ids, inputs_embeds)
         # --- Patch.2 ---
         # It may already have been prepared by e.g. `generate`
         if not isinstance(causal_mask_mapping := attention_mask, dict):
