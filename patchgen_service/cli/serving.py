@@ -100,6 +100,11 @@ class LateWork:
         if self.jobs is not None:
             self.jobs.begin(run_id)
 
+    def tell(self, run_id: str) -> None:
+        """Tell elsewhere how a run is."""
+        if self.jobs is not None:
+            self.jobs.tell(run_id)
+
     def cancel(self, run_id: str) -> None:
         """Stop a run."""
         if self.jobs is not None:

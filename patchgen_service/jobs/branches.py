@@ -145,3 +145,10 @@ def pending_runs(session: Session) -> Sequence[str]:
     """The runs that wait to be carried out, the oldest first; the results of pushed ones come by themselves."""
     runs = select(Run.id).join(Trigger, Trigger.id == Run.trigger_id)
     return session.scalars(runs.where(Run.status == "pending", Trigger.kind != "push").order_by(Run.created)).all()
+
+
+def pushed_runs(session: Session, since: datetime, most: int) -> Sequence[str]:
+    """The newest runs whose results others hand in that have begun since then."""
+    runs = select(Run.id).join(Trigger, Trigger.id == Run.trigger_id)
+    recent = runs.where(Trigger.kind == "push", Run.created > since).order_by(Run.created.desc())
+    return session.scalars(recent.limit(most)).all()

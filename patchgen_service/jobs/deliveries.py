@@ -87,7 +87,6 @@ class DeliveryHandler:
         for answer in answers:
             for run_id in answer.cancelled:
                 self._actions.cancel(run_id)
-                context.tell_status(run_id)
             if answer.approval is not None:
                 self._actions.approve(answer.approval)
         return time.monotonic() - started if count == _AT_ONCE else 0.0

@@ -31,7 +31,8 @@ from patchgen_service.store import Store
 
 SERVICE = "service"
 """The name of the process that does what only one does; workers have others."""
-_SEND_EVERY = 1.0
+_SEND_EVERY = 0.5
+"""How often it is looked for posts that workers elsewhere queued."""
 _SECONDS_FOR_AN_ANSWER = 30.0
 _PROPOSE_EVERY = timedelta(minutes=15)
 """How often it is looked whether a weekly pull request is due, and one tried again that was put off."""
@@ -44,13 +45,18 @@ def queue_posts_of(
     clock: Callable[[], datetime],
     access: ForgeAccess,
     store: Store,
+    is_due: threading.Event,
 ) -> Callable[[str], object]:
-    """What queues the posts of a run in its present status, for :attr:`JobContext.tell_status`."""
+    """What queues the posts of a run in its present status, for :attr:`JobContext.tell_status`.
+
+    ``is_due`` is set then: whoever sends need not look for them.
+    """
 
     def queue(run_id: str) -> None:
         try:
             with transactions() as session:
                 queue_run_posts(session, run_id, settings.base_url, clock(), access, store)
+            is_due.set()
         except Exception:  # the run itself is well; the posts of its next status are queued anew
             LOG.exception("the posts of run %s could not be queued", run_id)
 
@@ -77,14 +83,15 @@ def make_jobs(
         LOG.warning("runs are not isolated by %s", problem)
     http = make_http_client()
     access = open_access(settings, secrets, http, clock)
-    tell = queue_posts_of(transactions, settings, clock, access, store)
+    is_due = threading.Event()
+    tell = queue_posts_of(transactions, settings, clock, access, store, is_due)
     context = JobContext(
         settings, transactions, store, secrets, isolation, worker, clock, tell_status=tell, app=access.app
     )
     if worker != SERVICE:
         elsewhere = replace(context, service_url=settings.base_url)
         return Jobs(elsewhere, settings.workers, has_clock=False)
-    sender = Sender(context, http)
+    sender = Sender(context, http, is_due)
     proposer = Proposer(context, http)
     chores = {
         "proposals": Chore(_PROPOSE_EVERY, proposer.propose_due),
@@ -101,10 +108,13 @@ def make_jobs(
 
 
 class Sender:
-    """Sends what is due, and carries out approvals; one process of a service has it."""
+    """Sends what is due, and carries out approvals; one process of a service has it.
 
-    def __init__(self, context: JobContext, http: httpx.Client) -> None:
-        self._context, self._http = context, http
+    ``is_due`` wakes it.
+    """
+
+    def __init__(self, context: JobContext, http: httpx.Client, is_due: threading.Event) -> None:
+        self._context, self._http, self._is_due = context, http, is_due
         self._postage = Postage(http, context.settings.mail, context.secrets, context.app)
         self._thread = threading.Thread(target=self._send_until_stopped, name="sender of posts", daemon=True)
 
@@ -114,11 +124,16 @@ class Sender:
 
     def stop(self) -> None:
         """Wait for the post that is being sent; the context is stopping already."""
+        self._is_due.set()
         self._thread.join(_SECONDS_FOR_AN_ANSWER)
 
     def _send_until_stopped(self) -> None:
         context = self._context
-        while not context.stopping.wait(_SEND_EVERY):
+        while True:
+            self._is_due.wait(_SEND_EVERY)
+            self._is_due.clear()
+            if context.stopping.is_set():
+                return
             try:
                 send_due_posts(context.transactions, self._postage, context.clock)
             except Exception:

@@ -17,7 +17,7 @@ from patchgen_service.jobs.context import LOG, JobContext
 from patchgen_service.jobs.engine import Interrupted
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.machines import EnvironmentFacts, set_environment
-from patchgen_service.records.results import add_results
+from patchgen_service.records.results import add_results, turned_red
 from patchgen_service.records.runs import expect_items, hear_from_run
 from patchgen_service.running.events import Event, FileArrived, ResultArrived, Started
 from patchgen_service.store import StoreError
@@ -47,10 +47,12 @@ class OwnMemory:
         self._context, self._run = context, run_id
 
     def take(self, event: Event) -> None:
-        """Remember an event; a result that is none is left out."""
-        self._context.change(lambda session: self._remember(session, event))
+        """Remember an event; a result that is none is left out. The first that is red is told of at once."""
+        if self._context.change(lambda session: self._remember(session, event)):
+            self._context.tell_status(self._run)
 
-    def _remember(self, session: Session, event: Event) -> None:
+    def _remember(self, session: Session, event: Event) -> bool:
+        """Remember it, and return whether the run has turned red with it."""
         now, store = self._context.clock(), self._context.store
         if isinstance(event, Started):
             expect_items(session, self._run, event.project, event.items)
@@ -59,11 +61,14 @@ class OwnMemory:
         elif isinstance(event, ResultArrived):
             run = session.get_one(Run, self._run)
             try:
-                add_results(session, store, run, event.project, [event.result], now)
+                return turned_red(
+                    session, run.id, add_results(session, store, run, event.project, [event.result], now)
+                )
             except ValueError as error:
                 LOG.warning("a result of run %s is left out: %s", self._run, error)
         elif isinstance(event, FileArrived):
             keep_file(session, store, self._run, event.kind, event.name, event.content, now)
+        return False
 
 
 class ServiceMemory:

@@ -19,7 +19,7 @@ from patchgen_service.forges.api import ForgeError
 from patchgen_service.git.errors import GitError
 from patchgen_service.isolation.containers import remove_orphans
 from patchgen_service.jobs.bisecting import bisect_releases
-from patchgen_service.jobs.branches import pending_runs, poll_repository, run_schedule
+from patchgen_service.jobs.branches import pending_runs, poll_repository, pushed_runs, run_schedule
 from patchgen_service.jobs.context import LOG, JobContext, SteadyClock
 from patchgen_service.jobs.deliveries import DeliveryHandler
 from patchgen_service.jobs.engine import Engine, Handler, Interrupted
@@ -49,6 +49,7 @@ _MOST_RUNS = 20
 _FORGET_AFTER = timedelta(days=7)
 _TIDY_EVERY = timedelta(days=1)
 _TRY_AGAIN_AFTER = timedelta(minutes=10)
+_TELL_AGAIN = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ class Jobs:
             LOG.warning("containers that an earlier process left are ended: %s", ", ".join(orphans))
         self._engine.start()
         self._resume_runs()
+        self._tell_of_pushed_runs()
         self._thread.start()
         for other in self._others:
             other.start()
@@ -144,6 +146,13 @@ class Jobs:
             if self._engine.is_over(run_id) is None:
                 self._engine.submit(RUNS, run_id, run_id)
 
+    def _tell_of_pushed_runs(self) -> None:
+        """Tell again of the runs that others carried out: an earlier process may have ended before it did."""
+        if self._has_clock:
+            since = self._context.clock() - _TELL_AGAIN
+            for run_id in self._context.change(lambda session: pushed_runs(session, since, _MOST_RUNS)):
+                self._context.tell_status(run_id)
+
     @property
     def is_stopped(self) -> bool:
         """Whether it begins nothing more."""
@@ -153,15 +162,20 @@ class Jobs:
 
     def begin(self, run_id: str) -> None:
         """Carry out a run that was begun, and stop those that it took the place of."""
-        self._context.tell_status(run_id)
-        for older in self._context.change(lambda session: [run.id for run in superseded_runs(session, run_id)]):
-            self._run_job.stop(older)
+        self.tell(run_id)
         if self._is_started.is_set():  # if not, the clock finds it
             self._engine.submit(RUNS, run_id, run_id)
 
+    def tell(self, run_id: str) -> None:
+        """Tell elsewhere how a run is now, and stop those that it took the place of."""
+        self._context.tell_status(run_id)
+        for older in self._context.change(lambda session: [run.id for run in superseded_runs(session, run_id)]):
+            self.cancel(older)
+
     def cancel(self, run_id: str) -> None:
-        """End the processes of a run that was cancelled or superseded."""
+        """End the processes of a run that was cancelled or superseded, and tell of it."""
         self._run_job.stop(run_id)
+        self._context.tell_status(run_id)
 
     def approve(self, approval_id: int) -> None:
         """Carry out an approval."""

@@ -19,7 +19,7 @@ from patchgen_service.posting.approving import PATCH_NAME
 from patchgen_service.posting.comment import annotate_red, comment_body, offers_files, summary_body
 from patchgen_service.posting.mail import mail_content
 from patchgen_service.posting.outgoing import webhook_content
-from patchgen_service.posting.words import conclusion, context, describe, run_address, status_state
+from patchgen_service.posting.words import conclusion, context, describe, is_red_already, run_address, status_state
 from patchgen_service.records.approvals import digest_regenerated
 from patchgen_service.records.posts import queue_post
 from patchgen_service.store import Store, StoreError
@@ -40,7 +40,7 @@ def queue_run_posts(
     if detail is None or run is None or run.transformers:
         return
     repository = session.get_one(Repository, run.repository_id)
-    queue = _Queue(session, repository, run, now, "".join(f" {line.id} {line.state}" for line in detail.approvals))
+    queue = _Queue(session, repository, detail, run, now)
     if access.can_post(repository):
         _queue_forge(queue, detail, base_url, access.has_app(repository), _read_patch(detail, store))
     if run.status not in UNFINISHED:
@@ -50,13 +50,17 @@ def queue_run_posts(
 class _Queue:
     """The outbox for one run as it is now."""
 
-    def __init__(self, session: Session, repository: Repository, run: Run, now: datetime, approvals: str) -> None:
+    def __init__(self, session: Session, repository: Repository, detail: RunDetail, run: Run, now: datetime) -> None:
         self.session, self.repository, self.run, self.now = session, repository, run, now
-        self.approvals = approvals
+        self.status = "red" if is_red_already(detail) else run.status
+        self.approvals = "".join(f" {line.id} {line.state}" for line in detail.approvals)
 
     def add(self, kind: PostKind, subject: str, content: dict[str, object]) -> None:
-        """Add a post, once for each status of the run, and of its approvals where it tells of them."""
-        key = f"{subject} {self.run.id} {self.run.status}"
+        """Add a post, once for each status of the run, and of its approvals where it tells of them.
+
+        That a run has turned red which goes on counts as a status.
+        """
+        key = f"{subject} {self.run.id} {self.status}"
         if kind in ("check_run", "comment"):
             key += self.approvals if len(key + self.approvals) <= _LONGEST_KEY else short_hash(self.approvals)
         queue_post(self.session, self.repository.id, kind, subject, key, content, self.now, self.run)
@@ -77,7 +81,7 @@ def _read_patch(detail: RunDetail, store: Store) -> str:
 
 def _queue_forge(queue: _Queue, detail: RunDetail, base_url: str, has_check_runs: bool, patch: str) -> None:
     run, address, name = queue.run, run_address(base_url, queue.run.id), context(detail)
-    status = Status(status_state(run.status), name, describe(detail), address)
+    status = Status(status_state(detail), name, describe(detail), address)
     queue.add("status", f"status {run.repository_id} {run.sha} {name}", {"sha": run.sha, **asdict(status)})
     if has_check_runs:
         check_run = CheckRun(

@@ -26,9 +26,9 @@ _CONCLUSIONS = {
 _WORDS = {"infrastructure_error": "could not run", "timed_out": "timed out", "pending": "waiting for a worker"}
 
 
-def status_state(status: str) -> StatusState:
-    """The state of a commit for a run's status; ``error`` where the code was not judged."""
-    return _STATES.get(status, "error")
+def status_state(detail: RunDetail) -> StatusState:
+    """The state of a commit for a run; ``error`` where the code was not judged."""
+    return "failure" if is_red_already(detail) else _STATES.get(detail.line.status, "error")
 
 
 def conclusion(status: str) -> str:
@@ -46,13 +46,19 @@ def status_word(status: str) -> str:
     return _WORDS.get(status, status)
 
 
+def is_red_already(detail: RunDetail) -> bool:
+    """Whether a run that goes on will not become green any more."""
+    return detail.line.status == "running" and any(result.is_red for result in detail.results)
+
+
 def describe(detail: RunDetail) -> str:
     """What a run came to in a line: first what is new since the baseline."""
     line, counts = detail.line, detail.line.counts
     if line.status == "superseded":
         return "superseded: a newer push took its place"
     if line.status == "running":
-        return f"{counts.total} of {line.expected} results so far" if line.expected else "running"
+        begun = f"{counts.total} of {line.expected} results so far" if line.expected else "running"
+        return f"{counts.bad} red, {begun}" if is_red_already(detail) else begun
     if line.status not in ("passed", "drifted", "broken", "flaky"):
         return f"{status_word(line.status)}: {line.message}" if line.message else status_word(line.status)
     ok = f"{counts.total - counts.bad} ok"

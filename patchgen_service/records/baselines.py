@@ -101,6 +101,8 @@ def _nearest(runs: Sequence[Run], newest: str, is_ancestor: IsAncestor | None) -
 def _describe_place(run: Run, base: str, merge_base: str) -> str:
     if not run.pull_request:
         return f"before {_short(run.sha)}" if not run.transformers else f"at or before {_short(run.sha)}"
+    if not merge_base:
+        return f"before this pull request to '{base}'"
     return f"at or before {_short(merge_base)}, where this pull request leaves '{base}'"
 
 

@@ -19,7 +19,7 @@ from patchgen_core.files import text_digest
 from patchgen_service.database.statements import split
 from patchgen_service.database.tables import Result, Run
 from patchgen_service.database.words import UNFINISHED
-from patchgen_service.records.changes import find_red, is_compared, name_change
+from patchgen_service.records.changes import IS_RED, find_red, is_compared, name_change
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.runs import RunEnded, lock_run
 from patchgen_service.records.verdicts import ANSWERS
@@ -72,6 +72,13 @@ def add_results(
     for row in repeated:
         _repeat(before[row["key"]], row)
     return session.scalars(insert(Result).returning(Result), fresh).all() if fresh else ()
+
+
+def turned_red(session: Session, run_id: str, new: Sequence[Result]) -> bool:
+    """Whether new results are the first of a run that are red."""
+    red = [result.id for result in new if result.status in BAD and not result.is_infrastructure]
+    before = select(Result.id).where(Result.run_id == run_id, IS_RED, Result.id.not_in(red)).limit(1)
+    return bool(red) and session.scalar(before) is None
 
 
 def read_result(store: Store, result: Result) -> CheckResult:

@@ -29,6 +29,7 @@ _COLUMNS = (
     Result.headline,
     Result.seconds,
     Result.data,
+    Result.is_infrastructure,
 )
 
 
@@ -49,11 +50,17 @@ class ResultLine:
     headline: str
     seconds: float
     data: str
+    is_infrastructure: bool
 
     @property
     def is_bad(self) -> bool:
-        """Whether it makes its run red."""
+        """Whether somebody should look."""
         return self.status in BAD
+
+    @property
+    def is_red(self) -> bool:
+        """Whether it makes its run red, and not one that could not be done."""
+        return self.is_bad and not self.is_infrastructure
 
     @property
     def key(self) -> ConfigKey:

@@ -24,6 +24,9 @@ class Work(Protocol):
     def begin(self, run_id: str) -> None:
         """Carry out a run that was begun."""
 
+    def tell(self, run_id: str) -> None:
+        """Tell elsewhere how a run is now that others carry out: pending, red already, or at its end."""
+
     def cancel(self, run_id: str) -> None:
         """Stop a run that was cancelled or superseded."""
 
@@ -41,6 +44,9 @@ class NoWork:
     """Leaves everything to processes that look into the database by themselves."""
 
     def begin(self, run_id: str) -> None:
+        """Nothing to do here."""
+
+    def tell(self, run_id: str) -> None:
         """Nothing to do here."""
 
     def cancel(self, run_id: str) -> None:

@@ -12,11 +12,12 @@ from fastapi import APIRouter, HTTPException
 from patchgen_core.errors import PatchgenError
 from patchgen_service.database.tables import Repository, Run
 from patchgen_service.records.approvals import ApprovalRefused, approve
+from patchgen_service.records.baselines import choose_baseline
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.machines import EnvironmentFacts, set_environment
 from patchgen_service.records.new_runs import RunCause, begin_run
 from patchgen_service.records.repositories import add_repository
-from patchgen_service.records.results import add_results
+from patchgen_service.records.results import add_results, turned_red
 from patchgen_service.records.runs import (
     RunEnded,
     RunProblem,
@@ -27,7 +28,7 @@ from patchgen_service.records.runs import (
     start_run,
 )
 from patchgen_service.store import StoreError
-from patchgen_service.web.api.callers import Call, CallerOf
+from patchgen_service.web.api.callers import Call, Caller, CallerOf
 from patchgen_service.web.api.reading import ERRORS, repository_value
 from patchgen_service.web.api.shapes import (
     Accepted,
@@ -77,8 +78,7 @@ def post_run_of_repository(repository: RepositoryId, new: NewRun, caller: Caller
     """Begin a run: the service carries it out, or with ``push`` whoever began it."""
     with caller.writing() as call:
         begun = _begin(call, call.repository(repository, "push" if new.push else "run"), new)
-    if not new.push:
-        caller.site.work.begin(begun.id)
+    _announce(caller, begun, new)
     return begun
 
 
@@ -87,8 +87,7 @@ def post_run(new: NamedRun, caller: CallerOf) -> BegunRun:
     """Begin a run of a repository that is named."""
     with caller.writing() as call:
         begun = _begin(call, call.find_repository(new.repository, "push" if new.push else "run"), new)
-    if not new.push:
-        caller.site.work.begin(begun.id)
+    _announce(caller, begun, new)
     return begun
 
 
@@ -108,13 +107,17 @@ def post_results(run: RunId, pushed: PushedResults, caller: CallerOf) -> Accepte
                 facts = EnvironmentFacts.of_packages(environment.python, environment.device, environment.packages)
                 set_environment(call.session, row.id, facts, now)
             new = add_results(call.session, call.site.store, row, pushed.project, pushed.results, now)
-            return Accepted(len(new), row.status)
+            is_news = turned_red(call.session, row.id, new)
+            accepted = Accepted(len(new), row.status)
     except RunEnded as error:
         raise HTTPException(409, str(error)) from None
     except ValueError as error:
         raise HTTPException(422, str(error)) from None
     except StoreError as error:
         raise HTTPException(507, str(error)) from None
+    if is_news:
+        caller.site.work.tell(run)
+    return accepted
 
 
 @router.post("/runs/{run}/files", status_code=201, responses=_FULL)
@@ -144,8 +147,9 @@ def post_end(run: RunId, pushed: PushedEnd, caller: CallerOf) -> Accepted:
         row = call.pushed_run(run)
         status = pushed.status
         problem = RunProblem(status, pushed.message) if status != "finished" else None
-        ended = end_run(call.session, row.id, call.site.clock(), problem)
-        return Accepted(0, ended.status)
+        accepted = Accepted(0, end_run(call.session, row.id, call.site.clock(), problem).status)
+    caller.site.work.tell(run)
+    return accepted
 
 
 @router.post("/runs/{run}/cancel")
@@ -198,8 +202,18 @@ def _begin(call: Call, repository: Repository, new: NewRun) -> BegunRun:
         run = begin_run(call.session, repository, cause, call.site.clock())
     except ValueError as error:
         raise HTTPException(422, str(error)) from None
+    if new.push and not run.baseline_reason:  # its commits are not looked at here
+        choose_baseline(call.session, run.id, "", None)
     address = f"{call.site.settings.base_url}/runs/{run.id}"
     return BegunRun(run.id, run.number, run.status, address, _token(call, run) if new.push else "")
+
+
+def _announce(caller: Caller, begun: BegunRun, new: NewRun) -> None:
+    """Have a run carried out, or told of that is carried out elsewhere."""
+    if new.push:
+        caller.site.work.tell(begun.id)
+    else:
+        caller.site.work.begin(begun.id)
 
 
 def _token(call: Call, run: Run) -> str:

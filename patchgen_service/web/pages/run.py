@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from patchgen_core.report.html.page import render as render_report
 from patchgen_service.views.branch import read_grid
+from patchgen_service.views.lines import RunLine, read_line
 from patchgen_service.views.run import RunDetail, read_run
 from patchgen_service.web.details import read_sections, whole_report
 from patchgen_service.web.lead import hints
@@ -42,12 +43,14 @@ def show_report(request: Request) -> Response:
 
 def _show(request: Request, template: str, seen: str | None = None) -> Response:
     with open_visit(request) as visit:
-        detail = _detail(visit, request)
-        state = live_state(detail)
-        if seen == state:
+        line = read_line(visit.session, request.path_params["run"])
+        visit.check_visible(line.repository_id if line is not None else None)
+        assert line is not None
+        if seen == live_state(line):
             return Response(status_code=204)
-        if seen is not None and not detail.line.is_unfinished:
+        if seen is not None and not line.is_unfinished:
             return Response(headers={"hx-refresh": "true"})
+        detail = _detail(visit, request)
         shown = read_sections(visit, detail)
         grid = read_grid(visit.session, detail.line)
         offer = make_offer(visit, detail)
@@ -58,7 +61,7 @@ def _show(request: Request, template: str, seen: str | None = None) -> Response:
         run=detail.line,
         shown=shown,
         grid=grid,
-        live_state=state,
+        live_state=live_state(detail.line),
         hints=hints(detail),
         offer=offer,
     )
@@ -72,9 +75,9 @@ def _detail(visit: Visit, request: Request) -> RunDetail:
     return detail
 
 
-def live_state(detail: RunDetail) -> str:
+def live_state(run: RunLine) -> str:
     """What tells whether a page of a run is as new as the run."""
-    return f"{detail.line.status}-{detail.line.counts.total}-{detail.line.expected or 0}"
+    return f"{run.status}-{run.counts.total}-{run.counts.bad}-{run.expected or 0}"
 
 
 ROUTES = [

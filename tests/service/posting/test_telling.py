@@ -21,6 +21,9 @@ _A, _B, _C = "a" * 40, "b" * 40, "c" * 40
 _EVIL = "</code><img src=x onerror=alert(1)>`|@everyone [x](javascript:1)\n\n# \"'<!-- --> '; DROP TABLE run;--"
 
 
+_UNDONE = "no process to run models in can be started"
+
+
 def _states(forge) -> list[str]:
     return [status["state"] for status in forge.statuses]
 
@@ -42,6 +45,28 @@ def test_a_commit_is_pending_at_once_and_always_ended(posting_team: PostingTeam,
     assert forge.statuses[-1]["description"] == "1 check, none red"
     assert forge.statuses[-1]["target_url"] == f"{URL}/runs/{run.id}"
     assert [run["conclusion"] for run in forge.check_runs] == ["success"]
+
+
+def test_a_run_that_goes_on_is_red_with_its_first_red_result(posting_team: PostingTeam, forge) -> None:
+    run = posting_team.team.begin(_A)
+    posting_team.team.start(run)
+    posting_team.team.add(run, make_result(), undone := make_result("b", status="error", errors=(Problem(_UNDONE),)))
+    posting_team.queue(run)
+    posting_team.send()
+    posting_team.team.add(run, _red("bad"))
+    posting_team.queue(run)
+    posting_team.send()
+    assert (_states(forge), forge.statuses[-1]["description"]) == (["pending", "failure"], "2 red, running")
+    (check_run,) = forge.check_runs
+    assert (check_run["status"], check_run["output"]["title"]) == ("in_progress", "2 red, running")
+    assert "`bad`" in check_run["output"]["summary"]
+    posting_team.queue(posting_team.team.end(run))
+    posting_team.send()
+    assert _states(forge) == ["pending", "failure", "failure"]
+    assert [remark["title"] for remark in forge.check_runs[0]["annotations"]] == [
+        f"drift: {undone.config}",
+        "parity: bad",
+    ]
 
 
 def test_a_superseded_run_does_not_stay_pending(posting_team: PostingTeam, forge) -> None:

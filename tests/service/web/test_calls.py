@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from service_samples import NOW, make_result
 from service_team import Team
+from sqlalchemy import select
 from web_visitors import SHA, Visitor, add_member, drifted, make_site, red_run
 
 from patchgen_core.checks.result import pack
 from patchgen_service.accounts.people import find_person
 from patchgen_service.accounts.tokens import add_token
+from patchgen_service.database.tables import Result, Run
+from patchgen_service.web.site import NoWork
 
 
 @pytest.fixture
@@ -66,6 +69,35 @@ def test_a_ci_job_hands_its_results_in(team: Team, api: Visitor) -> None:
     assert api.post(f"{address}/files", json=file, headers=own).status_code == 201
     assert api.post(f"{address}/end", json={}, headers=own).json()["status"] == "drifted"
     assert api.post(f"{address}/results", json=pushed, headers=own).status_code == 401
+
+
+def test_what_a_ci_job_hands_in_is_compared_and_told_of(team: Team, tmp_path: Path) -> None:
+    """At its begin, with its first red result, and at its end."""
+    told: list[str] = []
+
+    class Work(NoWork):
+        def tell(self, run_id: str) -> None:
+            told.append(run_id)
+
+    api = Visitor(make_site(team.transactions, team.store, tmp_path, work=Work()))
+    baseline = team.begin("b" * 40)
+    team.start(baseline)
+    team.add(baseline, drifted("models.known"), make_result("models.toy"))
+    team.end(baseline)
+    new = {"branch": "main", "sha": SHA, "push": True}
+    begun = api.post("/api/v1/repositories/1/runs", json=new, headers=bearer(team, "push")).json()
+    own, address = {"authorization": f"Bearer {begun['token']}"}, f"/api/v1/runs/{begun['id']}"
+    counts = []
+    for result in (make_result("models.other"), drifted("models.known"), drifted("models.toy")):
+        counts.append(len(told))
+        api.post(f"{address}/results", json={"results": [pack(result)]}, headers=own)
+    counts.append(len(told))
+    api.post(f"{address}/end", json={}, headers=own)
+    assert ([*counts, len(told)], set(told)) == ([1, 1, 2, 2, 3], {begun["id"]})
+    with team.transactions() as session:
+        run = session.get_one(Run, begun["id"])
+        changes = {row.config: row.change for row in session.scalars(select(Result).where(Result.run_id == run.id))}
+        assert (run.previous_id, changes["models.known"], changes["models.toy"]) == (baseline.id, "known", "new")
 
 
 def test_the_token_of_a_run_does_nothing_else(team: Team, api: Visitor) -> None:
