@@ -12,6 +12,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -131,6 +132,32 @@ def register_with_auto(model_type: str | None = None, device_type: str | None = 
             message = f"{one.auto_class} gives {name} for '{one.key}' now, and no longer {one.replaced}"
             warnings.warn(message, stacklevel=2)
     return done
+
+
+@contextmanager
+def registered_with_auto(model_type: str, device_type: str | None = None) -> Iterator[tuple[AutoRegistration, ...]]:
+    """:func:`register_with_auto` for as long as the context lasts; what was registered before stays."""
+    entries, shared = len(_changes), len(_shared)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            done = register_with_auto(model_type, device_type)
+        yield done
+    finally:
+        unshare_conversions(_shared[shared:])
+        del _shared[shared:]
+        _undo(entries)
+
+
+def given_classes(model_type: str) -> Iterator[tuple[str, type]]:
+    """What each auto class now gives for a model type: the name of the auto class, and a class that it gives."""
+    model = _model(model_type)
+    for auto in _auto_model_classes():
+        for config in model.configs:
+            given = auto._model_mapping.get(config, None)
+            for model_class in given if isinstance(given, tuple) else (given,):
+                if model_class is not None:
+                    yield auto.__name__, model_class
 
 
 def unregister_from_auto() -> tuple[AutoRegistration, ...]:

@@ -98,6 +98,10 @@ class Registry:
         """
         return self._entry(key, device_type).function
 
+    def functions(self, key: str) -> tuple[Callable[..., Any], ...]:
+        """The functions of a key, each once, for whichever device; none where it is not registered."""
+        return tuple(dict.fromkeys(one.function for one in self._entries.get(key, {}).values()))
+
     def keys(self) -> tuple[str, ...]:
         """All keys, in the order in which they were registered."""
         return tuple(self._entries)

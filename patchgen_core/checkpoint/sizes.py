@@ -101,6 +101,16 @@ def set_expert_count(config: Any, count: int) -> None:
             set_expert_count(part, count)
 
 
+def make_experts_square(config: Any) -> None:
+    """Give the experts of every part of a configuration object an intermediate size that is the hidden size."""
+    name = next((name for name in _INTERMEDIATE if _number(config, (name,))), "")
+    if name and _number(config, _COUNTS):
+        setattr(config, name, _number(config, ("hidden_size",)))
+    for part_name in getattr(config, "sub_configs", ()):
+        if part := _get(config, part_name):
+            make_experts_square(part)
+
+
 def _from_parameters(model: nn.Module, recipes: Mapping[str, tuple[str, ...]]) -> Iterable[tuple[str, Dimensions]]:
     """Each fused parameter ``[experts, parts * out, in]``."""
     pattern = re.compile(rf"(?:.+\.)?experts\.({'|'.join(map(re.escape, recipes))})")

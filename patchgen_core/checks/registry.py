@@ -68,7 +68,7 @@ BUILT_IN = (
     ),
     CheckInfo(
         "converter",
-        "the hub's checkpoints load through the config's converter, and go back",
+        "the hub's checkpoints load into the generated classes, and go back",
         f"{_ROOM}.converter.check:ConverterCheck",
         ("torch", "models"),
     ),

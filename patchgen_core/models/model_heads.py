@@ -21,6 +21,14 @@ KINDS: dict[str, Kind] = {
     "LMHeadModel": "causal_lm",
 }
 """What the ends of class names mean."""
+WHOLE_FIRST: tuple[Kind, ...] = (
+    "conditional_generation",
+    "causal_lm",
+    "sequence_classification",
+    "token_classification",
+    "base",
+)
+"""Kinds in the order of how much of a model their heads hold; the first head of a module is its main one."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,15 @@ from tests.checkpoint.checkpoints import generated, upstream_of
 
 pytestmark = pytest.mark.torch
 
-STEPS = ("layout", "hub checkpoint", "random order", "model's own layout", "a missing expert", "way back")
+STEPS = (
+    "layout",
+    "hub checkpoint",
+    "random order",
+    "model's own layout",
+    "a missing expert",
+    "square experts",
+    "way back",
+)
 
 IGNORED = "_keys_to_ignore_on_load_unexpected"
 
@@ -361,3 +369,35 @@ def test_a_model_whose_experts_have_another_shape_is_red() -> None:
     found = check(Turned, create_per_expert_converter, upstream_class=upstream)
     assert {"hub checkpoint", "model's own layout", "way back"} <= set(found)
     assert "size mismatch for model.layers.1.mlp.experts.down_proj" in found["way back"]
+
+
+class TellingByShape:
+    """A converter that transposes what is not of the model's shape."""
+
+    layout = "transposed"
+
+    def __init__(self, model: Any) -> None:
+        self.shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+
+    def can_handle(self, name: str) -> bool:
+        return ".experts." in name
+
+    def convert(self, name: str, tensor: torch.Tensor) -> ConvertedCheckpointTensor:
+        is_own = tensor.shape == self.shapes[name]
+        return ConvertedCheckpointTensor(name, tensor if is_own else tensor.transpose(1, 2))
+
+    def finalize(self) -> list[ConvertedCheckpointTensor]:
+        return []
+
+
+def test_shapes_do_not_tell_the_layout_of_square_experts() -> None:
+    found = check(generated("qwen3_vl_moe").Qwen3VLMoeForConditionalGeneration, TellingByShape)
+    assert "down_proj' is transposed" in found.pop("square experts")
+    assert found == {}
+
+
+def test_square_experts_may_be_refused() -> None:
+    model_class = generated("qwen3_vl_moe").Qwen3VLMoeForConditionalGeneration
+    verdict = check_converter(model_class, create_transposed_fused_converter)
+    assert verdict.errors == ()
+    assert any("square experts are refused" in note for note in verdict.notes)

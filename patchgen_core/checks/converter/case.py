@@ -66,8 +66,10 @@ def prepare_case(
     config: PreTrainedConfig | None,
     upstream_class: type[PreTrainedModel] | None,
     folder: Path,
+    loads_upstream: bool = True,
 ) -> tuple[ConverterCase, list[str]]:
-    """The case, and notes on it; PatchgenError when a model cannot be built, or not loaded as it was saved."""
+    """The case, and notes on it; PatchgenError when a model cannot be built, or where ``loads_upstream`` asks for
+    that, not loaded by Hugging Face as it was saved."""
     notes: list[str] = []
     upstream_class = upstream_class or _upstream_class(model_class)
     config = copy.deepcopy(config) if config is not None else _toy_config(upstream_class)
@@ -75,7 +77,7 @@ def prepare_case(
     if 0 < experts < 11:
         notes.append(f"{experts} experts: an order of their numbers as text would not show; it takes more than ten")
     upstream = build_from_config(upstream_class, config)
-    _randomize(upstream)
+    randomize(upstream)
     layout = conversion_of_model(upstream).layout
     generated = build_from_config(model_class, config)
     own, absent = generated.state_dict(), _absent_parts(upstream, generated)
@@ -84,7 +86,7 @@ def prepare_case(
     ignored = (*(generated._keys_to_ignore_on_load_unexpected or ()), *(rf"^{re.escape(one)}\." for one in absent))
     left_out = {name for name in upstream.state_dict() if name not in own and any(re.search(p, name) for p in ignored)}
     expected = {name: value.clone() for name, value in upstream.state_dict().items() if name not in left_out}
-    _save_hub(upstream, layout, folder / "hub")
+    _save_hub(upstream, layout, folder / "hub", loads_upstream)
     hub = read_tensors(folder / "hub")
     if layout is Layout.NONE:
         notes.append("the model has no experts")
@@ -135,7 +137,7 @@ def build_from_config(model_class: type[PreTrainedModel], config: PreTrainedConf
     return model
 
 
-def _randomize(model: PreTrainedModel) -> None:
+def randomize(model: PreTrainedModel) -> None:
     """Give every tensor values of its own, so that none can stand for another."""
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -169,8 +171,8 @@ def make_empty_model(case: ConverterCase) -> tuple[PreTrainedModel, CheckpointTe
     return model, converter
 
 
-def _save_hub(upstream: PreTrainedModel, layout: Layout | None, folder: Path) -> None:
-    """Save as the hub has it, and see that Hugging Face loads that.
+def _save_hub(upstream: PreTrainedModel, layout: Layout | None, folder: Path, loads: bool) -> None:
+    """Save as the hub has it, and see that Hugging Face ``loads`` that.
 
     save_pretrained goes back to one matrix an expert, but leaves experts that it would transpose as they are.
     """
@@ -185,7 +187,7 @@ def _save_hub(upstream: PreTrainedModel, layout: Layout | None, folder: Path) ->
         fused = {name: value for name, value in tensors.items() if ".experts." in name and value.dim() == 3}
         turned = {name: value.transpose(1, 2).contiguous() for name, value in fused.items()}
         save_file({**tensors, **turned}, file, metadata={"format": "pt"})
-    wrong = compare_with_loaded(upstream, folder) if not is_converted_as_part(upstream) else []
+    wrong = compare_with_loaded(upstream, folder) if loads and not is_converted_as_part(upstream) else []
     if wrong:
         raise PatchgenError(f"Hugging Face does not load its own hub layout back: {listed(wrong)}")
 

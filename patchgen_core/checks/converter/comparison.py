@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,7 +24,7 @@ from patchgen_core.checkpoint.protocol import (
     Layout,
     maybe_convert_checkpoint_tensor,
 )
-from patchgen_core.checkpoint.sizes import sizes_of_config
+from patchgen_core.checkpoint.sizes import make_experts_square, sizes_of_config
 from patchgen_core.checkpoint.streaming import load_state_dict_streaming
 from patchgen_core.checks.converter.case import (
     ConverterCase,
@@ -35,8 +35,6 @@ from patchgen_core.checks.converter.case import (
     make_empty_model,
     prepare_case,
 )
-from patchgen_core.checks.model_process.answering import check_heads, import_module, one_function
-from patchgen_core.checks.model_process.request import BesideRequest, ModelRequest
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.optional_packages import raise_if_missing
@@ -46,25 +44,6 @@ if TYPE_CHECKING:
 
 
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
-
-
-def check_request(request: ModelRequest) -> CheckResult:
-    """Check the converter in a file beside a config; in the process that runs models."""
-    subject: BesideRequest = request.subject
-    factory = one_function(
-        import_module(subject.beside),
-        lambda name: name.startswith("create_") and name.endswith("checkpoint_tensor_converter"),
-        "create_<model>_checkpoint_tensor_converter(model)",
-    )
-    upstream = import_module(subject.upstream)
-    return check_heads(subject, lambda cls: check_converter(cls, factory, upstream_class=_same_class(cls, upstream)))
-
-
-def _same_class(cls: type, upstream: ModuleType) -> Any:
-    """Upstream's class of the same name."""
-    if not hasattr(upstream, cls.__name__):
-        raise PatchgenError(f"upstream has no class '{cls.__name__}' to compare with")
-    return getattr(upstream, cls.__name__)
 
 
 def check_converter(
@@ -84,6 +63,8 @@ def check_converter(
     - *random order*: its tensors given to the converter in random orders come out the same;
     - *model's own layout*: the upstream state dict, saved as it is, loads unchanged;
     - *a missing expert*: without one tensor of one expert, of each kind in turn, ``finalize`` raises and names it;
+    - *square experts*: where the hidden size is the intermediate size, so that no shape tells whether a matrix is
+      transposed, the factory refuses, or the hub's checkpoint loads as well;
     - *way back*: what ``to_hub_layout`` writes loads with plain ``from_pretrained``, equal bit for bit.
 
     A model without experts that the factory refuses is skipped. ``figures`` has how many ``tensors`` and ``experts``
@@ -94,7 +75,7 @@ def check_converter(
         config: the configuration to build with; by default a toy configuration with twelve experts.
         upstream_class: by default the one of the same name beside the model's configuration class.
     """
-    with tempfile.TemporaryDirectory(prefix="patchgen-converter-") as folder, _quiet():
+    with tempfile.TemporaryDirectory(prefix="patchgen-converter-") as folder, quiet():
         try:
             case, notes = prepare_case(model_class, factory, config, upstream_class, Path(folder))
         except PatchgenError as error:
@@ -122,6 +103,7 @@ def _steps(case: ConverterCase, notes: list[str]) -> list[Problem]:
         _at("random order", _HINTS["order"], lambda: _check_orders(case)),
         _at("model's own layout", _HINTS["own"], lambda: _check_own_layout(case)),
         _at("a missing expert", _HINTS["missing"], lambda: _check_missing_expert(case, notes)),
+        _at("square experts", _HINTS["square"], lambda: _check_square_experts(case, notes)),
         _at("way back", _HINTS["back"], lambda: _check_way_back(case)),
     ]
     return [problem for problem in problems if problem is not None]
@@ -132,6 +114,7 @@ _HINTS = {
     "order": "Place each expert by the number in its name, not by when it comes.",
     "own": "Checkpoints saved in training have the model's own layout: tell by name or shape, and pass them on.",
     "missing": "finalize must raise on experts that still wait for others, and name them.",
+    "square": "Tell layouts apart by names, or refuse sizes whose shapes do not tell: a transposed square fits too.",
     "back": "to_hub_layout writes what transformers' conversion mapping says; does the generated model have upstream's"
     " names and shapes?",
 }
@@ -256,6 +239,21 @@ def _why_not_missed(case: ConverterCase, experts: Sequence[str], dropped: str) -
     return f"without '{dropped}', finalize does not raise{handed}"
 
 
+def _check_square_experts(case: ConverterCase, notes: list[str]) -> list[str]:
+    if case.layout is Layout.NONE:
+        return []
+    config = copy.deepcopy(case.config)
+    make_experts_square(config)
+    folder, upstream_class = case.folder / "square", type(case.upstream)  # whose own loader may tell by shapes
+    square, _ = prepare_case(case.model_class, case.factory, config, upstream_class, folder, loads_upstream=False)
+    try:
+        make_empty_model(square)
+    except PatchgenError as error:
+        notes.append(f"square experts are refused: {error.problems[0].message}")
+        return []
+    return _check_hub(square)
+
+
 def _check_way_back(case: ConverterCase) -> list[str]:
     model = build_from_config(case.model_class, case.config)
     model.load_state_dict(dict(case.expected))
@@ -267,7 +265,7 @@ def _check_way_back(case: ConverterCase) -> list[str]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep transformers' progress bars and advice out of the check's output."""
     from transformers import utils
 

@@ -29,13 +29,12 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.implementations import BoundSlots, bind_implementation, slots_in, why_not_here
 from patchgen_core.models.interpreter import device_type
-from patchgen_core.models.model_heads import find_heads
+from patchgen_core.models.model_heads import WHOLE_FIRST, find_heads
 from patchgen_core.models.model_setup import PATCHED, ModelSetup
 from patchgen_core.models.references import References
 from patchgen_core.ops.kernel_spec import EAGER
 
 _BATCH = "Give one that does with the hook pytest_patchgen_toy_batches, or another toy config."
-_WHOLE_FIRST = ("conditional_generation", "causal_lm", "sequence_classification", "token_classification", "base")
 
 
 def check_request(request: ModelRequest) -> CheckResult:
@@ -75,7 +74,7 @@ def check_parity(
 def _check(
     generated: ModuleType, upstream: ModuleType, request: ParityRequest, references: References, setup: ModelSetup
 ) -> CheckResult:
-    heads = sorted(find_heads(generated, upstream), key=lambda head: _WHOLE_FIRST.index(head.kind))
+    heads = sorted(find_heads(generated, upstream), key=lambda head: WHOLE_FIRST.index(head.kind))
     if not heads:
         return make_result(skipped=f"{generated.__name__} has no model class that upstream has as well")
     implementation = request.implementation
