@@ -34,6 +34,7 @@ class ToyBatch:
         as_rank: whether it runs in a process group, as on a rank of a distributed trainer. A gradient of zeros is then
             the same as none: it is what a model gives to take part in what ranks exchange.
         mode: how it is run.
+        trained: the same batch in a training step; None where this is that.
     """
 
     name: str
@@ -42,10 +43,12 @@ class ToyBatch:
     as_rank: bool = False
     seen_in: str = ""
     mode: Mode = TRAINING
+    trained: ToyBatch | None = None
 
     def in_mode(self, mode: Mode) -> ToyBatch:
         """The same inputs, run in a mode, whose name is told beside that of the batch."""
-        return replace(self, name=f"{self.name}, {mode.name}", covered_by="", seen_in="", mode=mode)
+        name = f"{self.name}, {mode.name}"
+        return replace(self, name=name, covered_by="", seen_in="", mode=mode, trained=self.trained or self)
 
     @property
     def size(self) -> int:

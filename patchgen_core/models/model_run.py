@@ -86,26 +86,38 @@ def run_model(
     inputs = batch.to(parameter.dtype, parameter.device)
     model.zero_grad(set_to_none=True)
     forget_positions(model)
-    with _recorded(model, run, batch, recorder, layers) as embedded:
-        reseed(parameter.device)
-        with phase("forward"):
-            output, run.choices = _run_routed(model, inputs, like, batch.mode.call)
-        outputs = dict(_floating_tensors(output))
-        loss = outputs.get(LOSS)
+    with ExitStack() as stack:
+        with recorder.recording() if recorder is not None else nullcontext():
+            measured = stack.enter_context(batch.mode.around(model))
+        with _recorded(model, run, batch, recorder, layers) as embedded:
+            outputs = _compute(model, run, batch, inputs, like)
+        if "labels" in inputs and not any(map(_is_logits, outputs)):
+            _add_logits(model, run, batch, inputs, like, logits_alone)
         if batch.mode.has_gradients:
-            loss = _substitute_loss(outputs) if loss is None else loss
-            with phase("backward"):
-                loss.backward()  # type: ignore[no-untyped-call]
+            _keep_gradients(model, run, embedded, batch.as_rank)
+        run.values.update({name: _copy_to_cpu(value) for name, value in (measured or {}).items()})
+    model.zero_grad(set_to_none=True)
+    return run
+
+
+def _compute(
+    model: PreTrainedModel, run: Run, batch: ToyBatch, inputs: Mapping[str, Any], like: Run | None
+) -> Mapping[str, torch.Tensor]:
+    """Forward and backward; gives the outputs, which are kept in the run."""
+    device = next(model.parameters()).device
+    reseed(device)
+    with phase("forward"):
+        output, run.choices = _run_routed(model, inputs, like, batch.mode.call)
+    outputs = dict(_floating_tensors(output))
+    loss = outputs.get(LOSS)
+    if batch.mode.has_gradients:
+        loss = _substitute_loss(outputs) if loss is None else loss
+        with phase("backward"):
+            batch.mode.backward(loss)
     if loss is not None:
         run.loss = _copy_to_cpu(loss)
     run.values.update({name: _copy_to_cpu(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})
-    if "labels" in inputs and "logits" not in outputs:
-        run.values.update(_logits(model, inputs, like) if logits_alone else {})
-        run.left_out = frozenset() if logits_alone else frozenset({"logits"})
-    if batch.mode.has_gradients:
-        _keep_gradients(model, run, embedded, batch.as_rank)
-    model.zero_grad(set_to_none=True)
-    return run
+    return outputs
 
 
 @contextmanager
@@ -124,7 +136,6 @@ def _recorded(
         if recorder is not None:
             stack.enter_context(track_active_modules(model, active))
             stack.enter_context(recorder.recording(active))
-        stack.enter_context(batch.mode.around(model))
         stack.enter_context(torch.autograd.set_multithreading_enabled(False))  # backward is recorded as well
         yield embedded
 
@@ -174,11 +185,22 @@ def _run_routed(
     return output, Choices(eps, tuple(recording.indices))
 
 
-def _logits(model: PreTrainedModel, inputs: Mapping[str, Any], like: Run | None) -> dict[str, torch.Tensor]:
+def _is_logits(name: str) -> bool:
+    return name.rpartition(".")[2] == "logits"
+
+
+def _add_logits(
+    model: PreTrainedModel, run: Run, batch: ToyBatch, inputs: Mapping[str, Any], like: Run | None, logits_alone: bool
+) -> None:
+    """Run a model again that gives no logits beside a loss, or note that they are left out."""
+    if not logits_alone or batch.mode.call is not call_forward:
+        run.left_out = frozenset(filter(_is_logits, like.values if like is not None else ("logits",)))
+        return
     reseed(next(model.parameters()).device)
     with phase("forward for the logits"), torch.no_grad():
         output, _ = _run_routed(model, {name: value for name, value in inputs.items() if name != "labels"}, like)
-    return {name: _copy_to_cpu(value) for name, value in _floating_tensors(output) if name == "logits"}
+    outputs = dict(_floating_tensors(output))
+    run.values.update({name: _copy_to_cpu(value) for name, value in outputs.items() if name == "logits"})
 
 
 def _floating_tensors(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:

@@ -12,13 +12,19 @@ import torch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-Around = Callable[["PreTrainedModel"], AbstractContextManager[Any]]
+Measured = Mapping[str, torch.Tensor]
+Around = Callable[["PreTrainedModel"], AbstractContextManager[Measured | None]]
 Call = Callable[["PreTrainedModel", Mapping[str, Any]], Any]
 
 
 def no_change(_: PreTrainedModel) -> AbstractContextManager[None]:
     """Run a model as it is."""
     return nullcontext()
+
+
+def go_backward(loss: torch.Tensor) -> None:
+    """Run a loss backward once."""
+    loss.backward()  # type: ignore[no-untyped-call]
 
 
 def call_forward(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:
@@ -33,16 +39,20 @@ class Mode:
     Attributes:
         name: what reports call it; empty for a training step, which every batch is run in.
         around: gives a context inside which the model, which is in training mode, is run, and after which it is as it
-            was.
+            was. What the context gives, if anything, is compared as well: it is read before the context is left.
         call: gives the output for inputs that are on the model's device and in its dtype: all floating tensors in it
             are compared, by their names or numbers.
+        backward: runs the loss backward.
         has_gradients: whether the loss is run backward, and gradients are compared.
+        is_training_step: whether a model that rounds nothing computes what it does in a training step.
     """
 
     name: str
     around: Around = no_change
     call: Call = call_forward
+    backward: Callable[[torch.Tensor], None] = go_backward
     has_gradients: bool = True
+    is_training_step: bool = False
 
 
 TRAINING = Mode("")

@@ -74,6 +74,23 @@ class Reference:
             self._runs[key] = self._run(batch, dtype, followed, layers)
         return self._runs[key]
 
+    def run_exactly(self, batch: ToyBatch, choices_of: torch.dtype, *, layers: bool = False) -> Run:
+        """What upstream's model computes of a batch in float64, with the choices of its routers in another dtype.
+
+        It is that of a training step on the batch, where the mode changes nothing. PatchgenError as for :meth:`run`.
+        """
+        if not layers and batch.trained is not None and self._is_as_trained(batch, batch.trained, choices_of):
+            batch = batch.trained
+        return self.run(batch, torch.float64, like=choices_of, layers=layers)
+
+    def _is_as_trained(self, batch: ToyBatch, trained: ToyBatch, dtype: torch.dtype) -> bool:
+        own, other = self.run(batch, dtype), self.run(trained, dtype)
+        if own.choices is None or other.choices is None or not own.choices.are_those_of(other.choices):
+            return False
+        if batch.mode.is_training_step:
+            return True
+        return all(_is_same(value, other.values.get(name)) for name, value in own.values.items())
+
     def _run(self, batch: ToyBatch, dtype: torch.dtype, like: Run | None, layers: bool) -> Run:
         where = f"upstream's {self.head.name} in {str(dtype).removeprefix('torch.')}, batch '{batch.name}'"
         try:
@@ -95,6 +112,10 @@ class Reference:
                 load_state(model, self.state)
             self._models[dtype] = model
         return self._models[dtype]
+
+
+def _is_same(value: torch.Tensor | None, other: torch.Tensor | None) -> bool:
+    return value is not None and other is not None and torch.equal(value, other)
 
 
 class References:

@@ -25,6 +25,10 @@ class Choices:
     eps: float
     indices: tuple[Tensor, ...] = ()
 
+    def are_those_of(self, other: Choices) -> bool:
+        """Whether each call chose the same."""
+        return len(self.indices) == len(other.indices) and all(map(torch.equal, self.indices, other.indices))
+
 
 class Recording(TorchFunctionMode):
     """Notes the indices that each ``topk`` gives, in ``indices``."""

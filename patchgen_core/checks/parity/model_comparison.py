@@ -247,7 +247,7 @@ class ModelComparison:
         try:
             reference.run(batch, getattr(torch, dtype))
             if self._limit(reference.head, dtype).multiple:
-                reference.run(batch, torch.float64, like=getattr(torch, dtype))
+                reference.run_exactly(batch, getattr(torch, dtype))
         except PatchgenError as error:
             if batch.mode.name:
                 self.notes += [problem.message for problem in error.problems]
@@ -323,7 +323,7 @@ class ModelComparison:
         """Compare one run with upstream's."""
         limit = self._limit(head, dtype)
         eager = reference.run(batch, getattr(torch, dtype))
-        truth = reference.run(batch, torch.float64, like=getattr(torch, dtype)) if limit.multiple else None
+        truth = reference.run_exactly(batch, getattr(torch, dtype)) if limit.multiple else None
         own = self._own_batch(model, batch)
         with phase("patched models"), self._isolated():
             in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
@@ -349,7 +349,7 @@ class ModelComparison:
         dtype, multiple = getattr(torch, failure.dtype), failure.allowed.multiple
         with phase("explaining"):
             eager = reference.run(batch, dtype, layers=True)
-            truth = reference.run(batch, torch.float64, like=dtype, layers=True) if multiple else None
+            truth = reference.run_exactly(batch, dtype, layers=True) if multiple else None
             own = self._own_batch(model, batch)
             with self._isolated():
                 patched = run_model(model, own, logits_alone=False, like=eager, layers=True)
@@ -360,7 +360,7 @@ class ModelComparison:
     def _measure(self, failure: Failure, reference: Reference, batch: ToyBatch) -> float:
         """How many times the error of eager a failure is off; infinite where that cannot be told."""
         try:
-            truth = reference.run(batch, torch.float64, like=getattr(torch, failure.dtype))
+            truth = reference.run_exactly(batch, getattr(torch, failure.dtype))
         except PatchgenError:
             return float("inf")
         return max(difference.excess for difference in compare_runs(failure.patched, failure.eager, truth, 1.0))
