@@ -63,6 +63,8 @@ class ToyBatch:
                 return value.to(device, dtype if value.is_floating_point() else value.dtype, copy=True)
             if isinstance(value, (list, tuple)):
                 return type(value)(map(moved, value))
+            if isinstance(value, Mapping):  # such as an output of a tower
+                return type(value)(**{key: moved(inner) for key, inner in value.items()})
             return value
 
         return {name: moved(value) for name, value in self.inputs.items()}

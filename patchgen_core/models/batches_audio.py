@@ -23,7 +23,7 @@ def audio_batches(toy: ToyModel) -> Iterator[WantedBatches]:
     """Two rows with a sound each, of different length, the shorter one padded; one row where a sound is long."""
     medium = find_medium(toy, "audio")
     if medium is not None and "input_features" in toy.takes:
-        forms = tuple(partial(_batch, toy, medium, count, inputs) for count, inputs in _sounds(toy))
+        forms = tuple(partial(_batch, toy, medium, count, inputs) for count, inputs in sound_inputs(toy))
         yield WantedBatches("sounds", forms, media=("input_features",), seen_in="pictures")
 
 
@@ -36,7 +36,7 @@ def _batch(toy: ToyModel, medium: Medium, count: int, inputs: Mapping[str, Any])
     return rows_with_one(toy, medium, counts, inputs, "sounds")
 
 
-def _sounds(toy: ToyModel) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def sound_inputs(toy: ToyModel) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """How many sounds, and the inputs, with the likeliest lengths first.
 
     Encoders take sounds of any length, or in chunks, or of the one length that they have positions for.

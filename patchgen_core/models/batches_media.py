@@ -56,12 +56,18 @@ def _token(toy: ToyModel, *names: str) -> int | None:
     return next((token for token in tokens if isinstance(token, int)), None)
 
 
-def with_media(toy: ToyModel, rows: Sequence[Sequence[Piece]], inputs: Mapping[str, Any]) -> dict[str, Any]:
+Marks = tuple[Sequence[int | None], Sequence[int | None]]
+"""Ids before all stretches of placeholders of a row, and behind them, which follow each other without text between."""
+
+
+def with_media(
+    toy: ToyModel, rows: Sequence[Sequence[Piece]], inputs: Mapping[str, Any], marks: Marks | None = None
+) -> dict[str, Any]:
     """Rows of text with placeholders, the shorter ones padded on the right, and what goes with them.
 
     Each row is given by its stretches of placeholders, in the order of what they stand for.
     """
-    laid = [_laid(row) for row in rows]
+    laid = [_laid(row, marks) for row in rows]
     length = max(len(row) for row in laid)
     ids = random_ids(toy, len(rows), length)
     kinds = torch.zeros_like(ids)
@@ -91,17 +97,18 @@ def rows_with_one(
     return with_media(toy, [[Piece(medium, count)] for count in counts], inputs)
 
 
-def _laid(row: Sequence[Piece]) -> list[tuple[int | None, int]]:
+def _laid(row: Sequence[Piece], marks: Marks | None) -> list[tuple[int | None, int]]:
     """For each place the id, None for text, and the kind."""
     text: tuple[int | None, int] = (None, 0)
-    places = [text] * _BEFORE
+    before, after = marks or ((), ())
+    places = [*[text] * _BEFORE, *((mark, 0) for mark in before)]
     for index, piece in enumerate(row):
         medium = piece.medium
-        places += [text] * _BETWEEN if index else []
+        places += [text] * _BETWEEN if index and marks is None else []
         places += [(medium.start, 0)] if medium.start is not None else []
         places += [(medium.token, medium.number)] * piece.count
         places += [(medium.end, 0)] if medium.end is not None else []
-    return places + [text] * _AFTER
+    return [*places, *((mark, 0) for mark in after), *[text] * _AFTER]
 
 
 def find_function(toy: ToyModel, name: str) -> Callable[..., Any] | None:

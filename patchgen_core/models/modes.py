@@ -72,3 +72,12 @@ def evaluating(model: PreTrainedModel) -> Iterator[None]:
 
 
 EVALUATION = Mode("evaluated", evaluating, has_gradients=False)
+
+
+def call_with_embeddings(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:
+    """Give a model the embeddings of the token ids in their place."""
+    others = {name: value for name, value in inputs.items() if name != "input_ids"}
+    return model(**others, inputs_embeds=model.get_input_embeddings()(inputs["input_ids"]))
+
+
+EMBEDDED = Mode("embedded", call=call_with_embeddings)

@@ -13,7 +13,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.models.batches import Batches, Builder, ToyBatch, ToyModel
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import Run, run_model
-from patchgen_core.models.toy_batches import make_batches
+from patchgen_core.models.toy_batches import BatchRequests, make_batches, make_further_batches
 from patchgen_core.models.toy_models import (
     State,
     auto_models,
@@ -41,6 +41,7 @@ class Reference:
         self.head, self.config, self.device = head, config, device
         self._builders = builders
         self._models: dict[torch.dtype, PreTrainedModel] = {}
+        self._further: dict[BatchRequests, Batches] = {}
         self._runs: dict[tuple[str, torch.dtype, torch.dtype | None], Run] = {}
         with phase("building models"):
             with auto_models():
@@ -58,6 +59,13 @@ class Reference:
         """The batches that upstream's model runs; PatchgenError when it refuses a batch of the project."""
         with phase("making batches"):
             return make_batches(self.toy, self._builders)
+
+    def make(self, build: BatchRequests) -> Batches:
+        """The batches that upstream's model runs of those that are built in beside these; kept."""
+        if build not in self._further:
+            with phase("making batches"):
+                self._further[build] = make_further_batches(self.toy, build)
+        return self._further[build]
 
     def run(
         self, batch: ToyBatch, dtype: torch.dtype, like: torch.dtype | None = None, *, layers: bool = False

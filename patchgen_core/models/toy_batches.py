@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
@@ -23,6 +23,8 @@ _BUILDER = Role(
     "builder of toy batches", "is to build toy batches", "It is to take a ToyModel and to return ToyBatches."
 )
 _BUILT_IN = (picture_batches, video_batches, audio_batches, text_batches, training_batches)
+
+BatchRequests = Callable[[ToyModel], Iterator[WantedBatches]]
 
 
 def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
@@ -52,6 +54,14 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
     if not run and not refused:
         refused.append(f"there are no built-in batches for {type(toy.model).__name__}")
     return Batches(run, tuple(refused))
+
+
+def make_further_batches(toy: ToyModel, build: BatchRequests) -> Batches:
+    """The batches that the model runs of those that a built-in builder wants beside :func:`make_batches`."""
+    with _preserve_state(toy):
+        results = {wanted.name: _first_that_runs(toy, wanted) for wanted in build(toy)}
+    refused = tuple(f"{name}: {reason}" for name, reason in results.items() if isinstance(reason, str))
+    return Batches(tuple(batch for batch in results.values() if isinstance(batch, ToyBatch)), refused)
 
 
 def _batch_requests(toy: ToyModel, refused: list[str]) -> Iterator[WantedBatches]:

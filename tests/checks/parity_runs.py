@@ -62,7 +62,7 @@ def compare(
     request = ParityRequest(
         module=name,
         path=str(artifact.path),
-        upstream=LLAMA,
+        upstream=artifact.plan.upstream.module,
         implementation=implementation,
         declared=artifact.plan.config.location,
         patches=patched_code(artifact, artifact.text),
@@ -70,7 +70,7 @@ def compare(
         offered=(implementation,),
         level=level,
     )
-    return check_parity(module, importlib.import_module(LLAMA), request, _REFERENCES)
+    return check_parity(module, importlib.import_module(request.upstream), request, _REFERENCES)
 
 
 def line_of(work: Workspace, text: str) -> int:

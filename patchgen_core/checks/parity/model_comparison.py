@@ -135,7 +135,8 @@ class ModelComparison:
         is_patched = any(patch.target.partition(".")[0] == head.name for patch in request.patches)
         batches = self._wanted_batches(head, reference)
         plan = self._plan(batches, is_main, is_patched)
-        if is_main or is_patched:
+        is_contained = any(head.name in kinds.values() for kinds in self.parts.values())
+        if is_main or (is_patched and not is_contained):
             plan = chain(plan, self._vary(head, reference, batches))
         models: dict[str, PreTrainedModel] = {}
         for dtype, batch in plan:
@@ -175,7 +176,7 @@ class ModelComparison:
         if self.recorder.is_interpreted:
             return
         names = find_patched_names(self.request, sys.modules[self.request.upstream].__file__ or "")
-        subject = Subject(reference.toy, tuple(batches), names)
+        subject = Subject(reference.toy, tuple(batches), names, reference.make)
         for dimension, reason, variations in vary(subject, self.request.level):
             heads = self.varied.setdefault(f"{dimension.name} is varied, because {reason}", [])
             heads.append(head.name)

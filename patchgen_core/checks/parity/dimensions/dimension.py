@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from patchgen_core.models.batches import ToyBatch, ToyModel
+from patchgen_core.models.batches import Batches, ToyBatch, ToyModel
+from patchgen_core.models.toy_batches import BatchRequests
 
 
 @dataclass(frozen=True)
@@ -15,11 +16,13 @@ class Subject:
     Attributes:
         batches: those of a training step that it is run on.
         names: every name that stands in the code of the patches, and in upstream's code that they take the place of.
+        make: gives the batches that upstream's model runs of those that a built-in builder wants.
     """
 
     toy: ToyModel
     batches: tuple[ToyBatch, ...]
     names: frozenset[str]
+    make: Callable[[BatchRequests], Batches]
 
 
 @dataclass(frozen=True)
