@@ -56,7 +56,7 @@ _FILES = {
 }
 _CHECKS = ["drift", "contract"]
 _SECONDS_TO_FINISH = 600
-_WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
+WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def make_repository(folder: Path, configs: int) -> None:
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
-    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], [*_WHO, "commit", "-q", "-m", "Begin"]):
-        _git(folder, *arguments)
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], [*WHO, "commit", "-q", "-m", "Begin"]):
+        run_git(folder, *arguments)
 
 
 def add_repository(transactions: Transactions, folder: Path, forge: ForgeServer, secrets: SecretBox) -> int:
@@ -96,9 +96,9 @@ def add_repository(transactions: Transactions, folder: Path, forge: ForgeServer,
 
 def begin(transactions: Transactions, repository: int, folder: Path, number: int) -> str:
     """Commit something, begin a run of it as a button would, and return its id."""
-    _git(folder, *_WHO, "commit", "-q", "--allow-empty", "-m", f"Commit {number}")
+    run_git(folder, *WHO, "commit", "-q", "--allow-empty", "-m", f"Commit {number}")
     with transactions() as session:
-        cause = RunCause("manual", f"button-{number}", "main", _git(folder, "rev-parse", "HEAD"))
+        cause = RunCause("manual", f"button-{number}", "main", run_git(folder, "rev-parse", "HEAD"))
         return begin_run(session, session.get_one(Repository, repository), cause, datetime.now(timezone.utc)).id
 
 
@@ -244,7 +244,8 @@ def main() -> int:
     return code
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def run_git(folder: Path, *arguments: str) -> str:
+    """What git prints in a folder."""
     done = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -32,7 +33,9 @@ from patchgen_service.store import Store
 SERVICE = "service"
 """The name of the process that does what only one does; workers have others."""
 _SEND_EVERY = 0.5
-"""How often it is looked for posts that workers elsewhere queued."""
+"""How often it is looked for posts that workers elsewhere queued, or that are to be tried again."""
+_SENT_AT_ONCE, _SEND_SELDOM = 3, 5.0
+"""A forge takes its time: the status, the check run and the comment of a run are not sent one after the other."""
 _SECONDS_FOR_AN_ANSWER = 30.0
 _PROPOSE_EVERY = timedelta(minutes=15)
 """How often it is looked whether a weekly pull request is due, and one tried again that was put off."""
@@ -116,21 +119,28 @@ class Sender:
     def __init__(self, context: JobContext, http: httpx.Client, is_due: threading.Event) -> None:
         self._context, self._http, self._is_due = context, http, is_due
         self._postage = Postage(http, context.settings.mail, context.secrets, context.app)
-        self._thread = threading.Thread(target=self._send_until_stopped, name="sender of posts", daemon=True)
+        seconds = (_SEND_EVERY, *[_SEND_SELDOM] * (_SENT_AT_ONCE - 1))
+        self._threads = [
+            threading.Thread(target=self._send_until_stopped, args=(every,), name="sender of posts", daemon=True)
+            for every in seconds
+        ]
 
     def start(self) -> None:
         """Begin to send."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """Wait for the post that is being sent; the context is stopping already."""
+        """Wait for the posts that are being sent; the context is stopping already."""
         self._is_due.set()
-        self._thread.join(_SECONDS_FOR_AN_ANSWER)
+        until = time.monotonic() + _SECONDS_FOR_AN_ANSWER
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
-    def _send_until_stopped(self) -> None:
+    def _send_until_stopped(self, every: float) -> None:
         context = self._context
         while True:
-            self._is_due.wait(_SEND_EVERY)
+            self._is_due.wait(every)
             self._is_due.clear()
             if context.stopping.is_set():
                 return
