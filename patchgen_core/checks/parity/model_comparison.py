@@ -176,7 +176,8 @@ class ModelComparison:
         if self.recorder.is_interpreted:
             return
         names = find_patched_names(self.request, sys.modules[self.request.upstream].__file__ or "")
-        subject = Subject(reference.toy, tuple(batches), names, reference.make)
+        has_kernels = self.request.implementation not in (EAGER, PATCHED)
+        subject = Subject(reference.toy, tuple(batches), names, has_kernels, reference.make)
         for dimension, reason, variations in vary(subject, self.request.level):
             heads = self.varied.setdefault(f"{dimension.name} is varied, because {reason}", [])
             heads.append(head.name)

@@ -16,12 +16,14 @@ class Subject:
     Attributes:
         batches: those of a training step that it is run on.
         names: every name that stands in the code of the patches, and in upstream's code that they take the place of.
+        has_kernels: whether slots are bound to other code than upstream's.
         make: gives the batches that upstream's model runs of those that a built-in builder wants.
     """
 
     toy: ToyModel
     batches: tuple[ToyBatch, ...]
     names: frozenset[str]
+    has_kernels: bool
     make: Callable[[BatchRequests], Batches]
 
 

@@ -1,0 +1,57 @@
+"""The dimension ``attention``: the other implementations of attention; flash attention by a stand-in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.modes_attention import FLEX, SDPA, attention_mode, find_flash, is_supported
+
+_MATTERS = re.compile(
+    r"(?:.*attention(?!_mask$).*|.*attn.*|.*rotary.*|.*rope.*|cos|sin|.*causal_mask.*|.*sliding.*|cu_seq_?lens.*"
+    r"|max_seqlen.*|is_causal|.*position_embeddings|[qkv]_proj|qkv)"
+)
+_TOWERS = frozenset({"cu_seqlens", "grid_thw", "feature_lens"})
+
+
+def _find_reason(subject: Subject) -> str:
+    names = sorted(name for name in subject.names if _MATTERS.fullmatch(name))
+    return f"the patches are about '{names[0]}'" if names and not subject.has_kernels else ""
+
+
+def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
+    """The most general batch, which has padding and media where the model takes them, and others that need no mask."""
+    model, batches = subject.toy.model, {batch.name: batch for batch in subject.batches}
+    general, rows, packed = next(iter(batches.values()), None), batches.get("rows"), batches.get("packed")
+    flash = find_flash(model)
+    if is_supported(model, SDPA) and rows is not None:
+        yield rows.in_mode(attention_mode(SDPA, is_exact=True))
+    if is_supported(model, SDPA) and general is not None and _TOWERS & subject.names:
+        yield general.in_mode(attention_mode(SDPA))
+    if is_supported(model, flash) and general is not None:
+        yield general.in_mode(attention_mode(flash))
+    if is_supported(model, flash) and packed is not None:
+        yield packed.in_mode(attention_mode(flash, is_exact=True))
+        if "kwargs" in subject.toy.takes:
+            yield _with_lengths(packed).in_mode(attention_mode(flash))
+    if "flex" in " ".join(subject.names) and is_supported(model, FLEX) and rows is not None:
+        yield rows.in_mode(attention_mode(FLEX))
+
+
+def _with_lengths(packed: ToyBatch) -> ToyBatch:
+    """A row of sequences that is cut by lengths as a collator gives them, elsewhere than its position ids tell."""
+    tokens = packed.inputs["input_ids"].shape[-1]
+    ends = torch.tensor([0, tokens // 3, tokens], dtype=torch.int32)
+    longest = tokens - tokens // 3
+    lengths = {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends, "max_length_q": longest, "max_length_k": longest}
+    inputs: Mapping[str, Any] = {**packed.inputs, **lengths}
+    return replace(packed, name=f"{packed.name} by lengths", inputs=inputs)
+
+
+DIMENSION = Dimension("attention", _find_reason, _make_batches)

@@ -1,0 +1,83 @@
+"""Parity with the other implementations of attention: defects that eager attention does not show."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.parity_runs import compare
+from tests.conftest import Workspace
+
+pytestmark = pytest.mark.torch
+
+ATTENTION = """
+@config.override_method("LlamaAttention.forward")
+def attention_forward(
+    self, hidden_states, position_embeddings=None, attention_mask=None, past_key_values=None, **kwargs
+):
+    input_shape = hidden_states.shape[:-1]
+    hidden_shape = (*input_shape, -1, self.head_dim)
+    query_states = self.q_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    key_states = self.k_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    value_states = self.v_proj(hidden_states).view(hidden_shape).transpose(1, 2)
+    cos, sin = position_embeddings
+    query_states, key_states = apply_rotary_pos_emb(query_states, key_states, cos, sin)
+    if past_key_values is not None:
+        key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
+    attention_interface = {interface}
+    attn_output, attn_weights = attention_interface(
+        self, query_states, key_states, value_states, {mask}, scaling=self.scaling, {arguments}
+    )
+    attn_output = attn_output.reshape(*input_shape, -1).contiguous()
+    return self.o_proj(attn_output), attn_weights
+"""
+INTERFACE = "ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)"
+
+
+def attention(interface: str = INTERFACE, mask: str = "attention_mask", arguments: str = "**kwargs") -> str:
+    """A patch of the attention, which is right as it is."""
+    return ATTENTION.format(interface=interface, mask=mask, arguments=arguments)
+
+
+def test_a_patch_of_attention_is_run_with_the_other_implementations(work: Workspace) -> None:
+    result = compare(work, attention())
+    assert result.errors == ()
+    batches = {figure.split(", float32")[0].removeprefix("LlamaForCausalLM, ") for figure in result.figures}
+    modes = {"padded, sdpa", "rows, sdpa", "padded, flash attention", "packed by lengths, flash attention"}
+    assert modes <= batches
+    reason = "the patches are about '_attn_implementation'"
+    assert f"LlamaForCausalLM: attention is varied, because {reason}" in result.notes
+
+
+@pytest.mark.parametrize(
+    ("patch", "batch"),
+    [
+        pytest.param(attention(interface="eager_attention_forward"), "sdpa", id="eager whatever is asked for"),
+        pytest.param(attention(arguments=""), "packed, flash attention", id="position ids dropped"),
+        pytest.param(
+            attention(arguments="position_ids=kwargs.get('position_ids')"),
+            "packed by lengths, flash attention",
+            id="lengths dropped",
+        ),
+        pytest.param(attention(arguments="is_causal=False, **kwargs"), "rows, sdpa", id="not causal"),
+        pytest.param(attention(arguments="sliding_window=3, **kwargs"), "padded, flash attention", id="a window"),
+    ],
+)
+def test_a_wrong_argument_of_an_implementation_is_red(work: Workspace, patch: str, batch: str) -> None:
+    (problem,) = compare(work, patch).errors
+    assert "look at the patch of 'LlamaAttention.forward'" in problem.message
+    assert batch in problem.hint
+
+
+def test_a_length_that_a_gpu_would_leave_tokens_out_for_is_red(work: Workspace) -> None:
+    (problem,) = compare(work, attention(arguments="**{**kwargs, 'max_length_q': 3}")).errors
+    assert "packed by lengths, flash attention" in problem.message
+    assert "max_seqlen_q is 3, and a sequence has 6 tokens" in problem.message
+
+
+def test_a_patch_that_attention_cannot_matter_to_runs_as_training_does(work: Workspace) -> None:
+    mlp = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+    assert not any("sdpa" in figure for figure in compare(work, mlp).figures)
