@@ -46,7 +46,12 @@ def attention_mode(implementation: str, *, is_exact: bool = False) -> Mode:
     """
     name = {FLASH_2: "flash attention", FLASH_3: "flash attention", FLEX: "flex attention"}
     around: Any = partial(_attending, implementation=implementation)
-    return Mode(name.get(implementation, implementation), around, has_gradients=implementation != FLEX, is_training_step=is_exact)
+    return Mode(
+        name.get(implementation, implementation),
+        around,
+        has_gradients=implementation != FLEX,
+        is_training_step=is_exact,
+    )
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def test_a_patch_of_attention_is_run_with_the_other_implementations(work: Worksp
     result = compare(work, attention())
     assert result.errors == ()
     batches = {figure.split(", float32")[0].removeprefix("LlamaForCausalLM, ") for figure in result.figures}
-    modes = {"padded, sdpa", "rows, sdpa", "padded, flash attention", "packed by lengths, flash attention"}
+    modes = {"rows, sdpa", "padded, flash attention", "packed by lengths, flash attention"}
     assert modes <= batches
     reason = "the patches are about '_attn_implementation'"
     assert f"LlamaForCausalLM: attention is varied, because {reason}" in result.notes
