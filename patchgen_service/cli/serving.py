@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from patchgen_core.errors import PatchgenError
+from patchgen_service.cli.logs import begin_to_log
 from patchgen_service.database.engine import make_readings, make_transactions, open_database
 from patchgen_service.database.migrating import upgrade_database
 from patchgen_service.records.repositories import declare_repositories
@@ -35,6 +36,7 @@ with 60 seconds. Of the two, the client must be the first to end it: a request t
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until a signal; returns the exit code."""
+    begin_to_log()
     settings = settings_of(options)
     check_app(settings)
     work = LateWork()
@@ -46,6 +48,7 @@ def serve(options: argparse.Namespace) -> int:
     print(f"patchgen serves http://{host}:{listener.getsockname()[1]}", flush=True)
     config = uvicorn.Config(
         build_app(site),
+        log_config=None,
         log_level="warning",
         lifespan="off",
         server_header=False,
@@ -63,6 +66,7 @@ def work(options: argparse.Namespace) -> int:
     """Carry out runs for a service elsewhere, on the same database, until a signal; returns the exit code."""
     from patchgen_service.cli.background import work_until
 
+    begin_to_log()
     settings = settings_of(options)
     settings = replace(settings, public_url=options.service or settings.public_url)
     _refuse_worker(settings)
