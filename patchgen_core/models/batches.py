@@ -19,6 +19,9 @@ from patchgen_core.models.modes import TRAINING, Mode
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
+MEDIA = frozenset({"pixel_values", "pixel_values_videos", "input_features"})
+"""Inputs that towers take."""
+
 
 @dataclass(frozen=True)
 class ToyBatch:
@@ -44,6 +47,11 @@ class ToyBatch:
     seen_in: str = ""
     mode: Mode = TRAINING
     trained: ToyBatch | None = None
+
+    @property
+    def has_media(self) -> bool:
+        """Whether it has pictures, videos or sounds."""
+        return bool(MEDIA & self.inputs.keys())
 
     def in_mode(self, mode: Mode) -> ToyBatch:
         """The same inputs, run in a mode, whose name is told beside that of the batch."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from patchgen_core.models.batches import ToyModel, WantedBatches
+from patchgen_core.models.batches import MEDIA, ToyModel, WantedBatches
 from patchgen_core.models.batches_text import has_axes, random_ids, switches, vocabulary
 from patchgen_core.models.random_values import random_floats
 
@@ -16,7 +16,6 @@ _IGNORED = -100
 _OTHER_IGNORED = 7  # no ordinary token
 _SHORT = 5
 _ENDS = ((2, 4), (3, 3))
-_MEDIA = {"pixel_values", "pixel_values_videos", "input_features"}
 
 
 def training_batches(toy: ToyModel) -> Iterator[WantedBatches]:
@@ -41,7 +40,7 @@ def training_batches(toy: ToyModel) -> Iterator[WantedBatches]:
         )
     if "inputs_embeds" in toy.takes:
         yield WantedBatches("embedded", (partial(_embedded, toy),))
-    if _MEDIA & toy.takes and "input_ids" in toy.takes:
+    if MEDIA & toy.takes and "input_ids" in toy.takes:
         yield WantedBatches("rank", (partial(_rank, toy),), covered_by="embedded", as_rank=True)
     if "logits_to_keep" in toy.takes:
         ids = random_ids(toy, 1, _SHORT, seed=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,6 +46,9 @@ class Run:
         loss: what was run backward, or a loss that the model gave without: a scalar.
         left_out: what was not computed, and so is not compared.
         choices: what its routers chose.
+        has_media: whether the batch has pictures, videos or sounds.
+        calls: if the batch ran as on a rank, how often each model inside the model ran, by path.
+        without_gradient: if it did, the parameters that got none, not even zeros.
     """
 
     values: dict[str, torch.Tensor | None] = field(default_factory=dict)
@@ -56,6 +60,9 @@ class Run:
     loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
     left_out: frozenset[str] = frozenset()
     choices: Choices | None = None
+    has_media: bool = False
+    calls: dict[str, int] = field(default_factory=dict)
+    without_gradient: frozenset[str] = frozenset()
 
 
 def run_model(
@@ -81,7 +88,8 @@ def run_model(
             chooses the same.
         layers: whether to keep what every module is given and gives, which takes long.
     """
-    run = Run(kinds={path: type(module).__name__ for path, module in model.named_modules()})
+    kinds = {path: type(module).__name__ for path, module in model.named_modules()}
+    run = Run(kinds=kinds, has_media=batch.has_media)
     parameter = next(model.parameters())
     inputs = batch.to(parameter.dtype, parameter.device)
     model.zero_grad(set_to_none=True)
@@ -130,6 +138,7 @@ def _recorded(
     with ExitStack() as stack:
         if batch.as_rank:
             stack.enter_context(_group_of_one_rank())
+            stack.enter_context(_count_calls(model, run))
         stack.enter_context(_record_embedding_gradients(model, embedded))
         if layers:
             stack.enter_context(keep_layers(model, run))
@@ -157,9 +166,25 @@ def _group_of_one_rank() -> Iterator[None]:
         torch.distributed.destroy_process_group()
 
 
+@contextmanager
+def _count_calls(model: PreTrainedModel, run: Run) -> Iterator[None]:
+    """Count how often the models inside a model run, such as its towers."""
+    with ExitStack() as stack:
+        for path, module in model.named_modules():
+            if path and hasattr(module, "base_model_prefix"):
+                run.calls[path] = 0
+                stack.callback(module.register_forward_hook(partial(_count, run, path)).remove)
+        yield
+
+
+def _count(run: Run, path: str, *_: Any) -> None:
+    run.calls[path] += 1
+
+
 def _keep_gradients(model: PreTrainedModel, run: Run, embedded: list[torch.Tensor], as_rank: bool) -> None:
     gradients = {name: value.grad for name, value in model.named_parameters() if value.requires_grad}
     if as_rank:
+        run.without_gradient = frozenset(name for name, value in gradients.items() if value is None)
         gradients = {name: None if v is not None and not bool(v.any()) else v for name, v in gradients.items()}
     norms = [value.double().norm() for value in gradients.values() if value is not None]
     run.values[NORM] = torch.stack(norms).norm().cpu() if norms else None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import itertools
 import sys
+import textwrap
+from collections.abc import Mapping
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.parity.comparison import check_parity
@@ -29,6 +32,14 @@ PREAMBLE = f"""{WHOLE}
 config.exclude_from_output(
     "LlamaForSequenceClassification", "LlamaForTokenClassification", "LlamaForQuestionAnswering"
 )
+"""
+_VISION_LANGUAGE = "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl"
+QWEN2_5_VL = f"""
+from __future__ import annotations
+
+from patchgen import PatchConfig
+
+config = PatchConfig("{_VISION_LANGUAGE}", "patched_modeling_toy_gpu.py")
 """
 _REFERENCES = References()
 _COUNT = itertools.count()
@@ -71,6 +82,17 @@ def compare(
         level=level,
     )
     return check_parity(module, importlib.import_module(request.upstream), request, _REFERENCES)
+
+
+def edited(target: str, edits: Mapping[str, str]) -> str:
+    """A patch of a method of Qwen2.5-VL: upstream's text with each piece replaced, which it has once."""
+    class_name, _, method = target.partition(".")
+    upstream = getattr(importlib.import_module(_VISION_LANGUAGE), class_name)
+    text = textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(upstream, method))))
+    for old, new in edits.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return f'@config.override_method("{target}")\n{text[text.index("def ") :]}'
 
 
 def line_of(work: Workspace, text: str) -> int:

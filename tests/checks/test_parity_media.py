@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import textwrap
-
 import pytest
 
-from tests.checks.parity_runs import compare
+from tests.checks.parity_runs import QWEN2_5_VL, compare, edited
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.torch
 
-UPSTREAM = "transformers.models.qwen2_5_vl.modeling_qwen2_5_vl"
-PREAMBLE = f"""
-from __future__ import annotations
-
-from patchgen import PatchConfig
-
-config = PatchConfig("{UPSTREAM}", "patched_modeling_toy_gpu.py")
-"""
 DEFECTS = {
     "rate of videos": (
         "get_rope_index",
@@ -43,20 +31,11 @@ DEFECTS = {
 }
 
 
-def edited(method: str, old: str, new: str) -> str:
-    """A patch of a method of the model with one piece of upstream's text replaced."""
-    model = importlib.import_module(UPSTREAM).Qwen2_5_VLModel
-    text = textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(model, method))))
-    assert text.count(old) == 1
-    body = text.replace(old, new)
-    return f'@config.override_method("Qwen2_5_VLModel.{method}")\n{body[body.index("def ") :]}'
-
-
 @pytest.mark.parametrize(("method", "old", "new", "batch"), DEFECTS.values(), ids=list(DEFECTS))
 def test_a_defect_is_red_on_the_batch_that_shows_it(
     work: Workspace, method: str, old: str, new: str, batch: str
 ) -> None:
-    result = compare(work, edited(method, old, new), preamble=PREAMBLE)
+    result = compare(work, edited(f"Qwen2_5_VLModel.{method}", {old: new}), preamble=QWEN2_5_VL)
     (problem,) = result.errors
     told = f"{problem.message} {problem.hint}"
     assert f"'{batch}'" in told
@@ -65,4 +44,4 @@ def test_a_defect_is_red_on_the_batch_that_shows_it(
 
 def test_upstreams_own_text_is_green(work: Workspace) -> None:
     same = "image_embeds = torch.cat("
-    assert compare(work, edited("forward", same, same), preamble=PREAMBLE).errors == ()
+    assert compare(work, edited("Qwen2_5_VLModel.forward", {same: same}), preamble=QWEN2_5_VL).errors == ()

@@ -17,6 +17,7 @@ from patchgen_core.checks.parity.dimensions.dimension import Subject
 from patchgen_core.checks.parity.dimensions.registry import vary
 from patchgen_core.checks.parity.failures import Failure, explain_exception, explain_failure
 from patchgen_core.checks.parity.patched_names import find_patched_names
+from patchgen_core.checks.parity.rank_mixes import find_unlike_ranks
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
 from patchgen_core.checks.result import CheckResult, Table, make_result
@@ -25,7 +26,7 @@ from patchgen_core.models.batch_validation import describe_error
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.model_heads import Head
-from patchgen_core.models.model_run import EMBEDDINGS, GRADIENT, run_model
+from patchgen_core.models.model_run import EMBEDDINGS, GRADIENT, Run, run_model
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.optional_packages import missing_package
 from patchgen_core.models.process_state import preserve_process_state
@@ -77,8 +78,8 @@ class ModelComparison:
 
     ``skipped`` are the heads that are not compared on purpose, and why; ``parts`` the class names of every head's
     modules by path; ``not_patched`` the heads that AutoModel gives a model of upstream's, by the generated class of
-    that; ``varied`` the heads by what is varied beside training steps, and why; ``lacking`` tells of a package that
-    some head needs and this machine has not.
+    that; ``varied`` the heads by what is varied beside training steps, and why; ``rank_runs`` the last head's runs as
+    on a rank, by batch; ``lacking`` tells of a package that some head needs and this machine has not.
     """
 
     request: ParityRequest
@@ -95,6 +96,7 @@ class ModelComparison:
     batches: dict[str, None] = field(default_factory=dict)
     not_patched: dict[type, list[str]] = field(default_factory=dict)
     varied: dict[str, list[str]] = field(default_factory=dict)
+    rank_runs: dict[str, Run] = field(default_factory=dict)
     started_otherwise: dict[str, None] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     lacking: str = ""
@@ -132,6 +134,7 @@ class ModelComparison:
             return
         self.notes += [f"{head.name}: {reason}" for reason in reference.batches.refused]
         self.recorder.begin_model()
+        self.rank_runs.clear()
         is_patched = any(patch.target.partition(".")[0] == head.name for patch in request.patches)
         batches = self._wanted_batches(head, reference)
         plan = self._plan(batches, is_main, is_patched)
@@ -144,6 +147,7 @@ class ModelComparison:
                 head, reference, models, dtype, batch
             ):
                 return
+        self.problems += find_unlike_ranks(head.name, self.rank_runs, request)
 
     def _agrees(
         self, head: Head, reference: Reference, models: dict[str, PreTrainedModel], dtype: str, batch: ToyBatch
@@ -330,6 +334,8 @@ class ModelComparison:
         with phase("patched models"), self._isolated():
             in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
             patched = run_model(model, own, self.recorder, logits_alone=in_full, like=eager)
+        if batch.as_rank and not batch.mode.name and dtype == self.request.dtypes[0]:
+            self.rank_runs[batch.name] = patched
         with phase("comparing"):
             differences = compare_runs(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))

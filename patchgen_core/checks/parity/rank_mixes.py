@@ -1,0 +1,49 @@
+"""Do ranks that have other media take part in the same? Told from runs on one rank, one for each mix of media."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
+from patchgen_core.errors import Problem, list_some
+from patchgen_core.models.model_run import Run
+
+_MOST_NAMED = 4
+_HINT = (
+    "Ranks that share the parameters wait for each other in every tower, forward and backward: have each rank run it"
+    " as often as the others, with zeros where its batch has nothing for it."
+)
+
+
+def find_unlike_ranks(head: str, runs: Mapping[str, Run], request: ParityRequest) -> Iterator[Problem]:
+    """Towers that one batch runs more often than another, and parameters that get a gradient from one alone.
+
+    ``runs`` are those of the patched model by the name of the batch. Nothing is said of a model that runs no tower for
+    text: it is not made for ranks of unlike batches.
+    """
+    text = next((run for run in runs.values() if not run.has_media), None)
+    if text is None or not any(text.calls.values()):
+        return
+    patch = next((patch for patch in request.patches if "dummy" in patch.target.lower()), None)
+    for path in text.calls:
+        counts = {name: run.calls.get(path, 0) for name, run in runs.items()}
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"{count} on '{name}'" for name, count in counts.items())
+            message = (
+                f"{head}: '{path}' ({text.kinds.get(path, '')}) does not run equally often on all ranks: {listed}"
+            )
+            yield _problem(message, patch, request)
+    lacking = {name: run.without_gradient for name, run in runs.items()}
+    always = frozenset.intersection(*lacking.values())
+    for name, parameters in lacking.items():
+        if own := sorted(parameters - always):
+            message = (
+                f"{head}: batch '{name}' gives no gradient to {list_some(own, _MOST_NAMED)}, and other batches do"
+            )
+            yield _problem(message, patch, request)
+
+
+def _problem(message: str, patch: PatchedCode | None, request: ParityRequest) -> Problem:
+    if patch is None:
+        return Problem(message, request.declared, _HINT)
+    return Problem(f"{message}: look at the patch of '{patch.target}'", patch.declared, _HINT, target=patch.target)
