@@ -11,8 +11,9 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from patchgen_core.registry import MODEL_CONFIG_REGISTRY, MODEL_PROCESSOR_REGIST
 from patchgen_core.syntax.source import SourceCache
 from patchgen_core.upstream.module import find_upstream
 from patchgen_core.workers.collector import without_collector
+from tests.python_server import CAN_FORK, SOCKET, PythonServer, run_python
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has a core to itself
 
@@ -45,6 +47,9 @@ TORCH_FOLDERS = ("checkpoint", "models", "ops", "parallel", "runtime", "zoo")
 """Rooms of which everything needs torch; elsewhere files and tests are marked ``torch`` themselves."""
 GATE_ROOMS = ("build", "codegen", "config", "project", "report", "syntax", "upstream", "workers")
 """Rooms of which a session of the plugin imports most."""
+ROOMS_WITH_RANKS = ("parallel", "sharded")
+LONG_ROOMS = ("checks", "cli", "docs", "plugin", "runtime", "service", "watch", "zoo")
+"""Rooms whose tests start processes, or wait."""
 _TORCH_MARK = re.compile(r"^pytestmark = .*\bmark\.torch\b", re.MULTILINE)
 UPSTREAM = "acme.models.toy.modeling_toy"
 CONFIG = "toy/toy_gpu_patch_gen_config.py"
@@ -81,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
     fork_server = make_fork_server()
     fork_server.start()
     config.add_cleanup(fork_server.close)
+    if CAN_FORK and SOCKET not in os.environ:
+        config.add_cleanup(PythonServer().close)
     for package in ("patchgen", "patchgen_core", "pytest_patchgen"):
         compileall.compile_dir(ROOT / package, quiet=2)
     with keep_compiled():
@@ -135,9 +142,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return ("not torch" in config.getoption("markexpr") and needs_torch(collection_path)) or None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what stands in folders that need torch, and begin with the files in which something takes long.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Mark what stands in folders that need torch, and begin with what takes long.
 
     A long test that comes last keeps one worker busy while the others have nothing left.
     """
@@ -146,6 +153,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("torch")
     long = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in long)
+    yield
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    if workers > 1 and config.option.dist == "worksteal":
+        items[:] = deal_items(items, workers)
+
+
+def deal_items(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Items in an order of which each worker is given an equal part: the first one what runs models on ranks, and the
+    gate's own checks, so that one process has upstream's models and one group of ranks runs at a time; the others the
+    rooms that take long. All end with what is short."""
+    parts: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    rooms: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        room = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+        if not room or room in ROOMS_WITH_RANKS:
+            parts[0].append(item)
+        else:
+            rooms.setdefault(room if room in LONG_ROOMS else "", []).append(item)
+    short = rooms.pop("", [])
+    for room in sorted(rooms, key=lambda room: -len(rooms[room])):  # whole, for what its tests share
+        min(parts[1:], key=len).extend(rooms[room])
+    left = len(items)
+    for number, part in enumerate(parts):
+        space = max(0, left // (workers - number) - len(part))
+        part += short[:space]
+        del short[:space]
+        left -= len(part)
+    return list(chain(*parts, short))
 
 
 TABLE = '[tool.patchgen]\nsearch_root = "proj/models"\npackage_prefix = "proj.models"\ndiffs = true\n'
@@ -243,16 +278,17 @@ class Workspace:
 
     def patchgen(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the command in a process of its own, in the project's folder."""
-        return self._run(["-m", "patchgen_core", *arguments], environment)
+        command = [sys.executable, "-m", "patchgen_core", *arguments]
+        return run_python(command, self.root, self._environment(environment))
 
     def python(self, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run code in a process of its own, in the project's folder."""
-        return self._run(["-c", code], environment)
-
-    def _run(self, arguments: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "PYTHONPATH": str(self.site), "COLUMNS": "120", **environment}
-        command = [sys.executable, *arguments]
+        """Run code in a process of its own, which has imported nothing before, in the project's folder."""
+        command = [sys.executable, "-c", code]
+        env = self._environment(environment)
         return subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(self.site), "COLUMNS": "120", **more}
 
 
 def execute(text: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pygments.lexers.python import PythonLexer
 from rich.console import Group, RenderableType
 from rich.syntax import Syntax
 from rich.table import Table
@@ -116,8 +117,12 @@ def _file_names(file: FileDiff | FoldedDiff) -> Text:
 
 def _table(file: FileDiff | FoldedDiff) -> Table:
     table = Table.grid(padding=(0, 1, 0, 0))
-    for justify in ("right", "right", "left"):
-        table.add_column(justify=justify, no_wrap=True, style="dim")
+    hunks = [hunk for hunk in file.hunks if not isinstance(hunk, Fold)]
+    lines = [line for hunk in hunks for line in hunk.lines if isinstance(line, Line)]
+    for numbers in ([line.old for line in lines], [line.new for line in lines]):
+        width = max((len(str(number or "")) for number in numbers), default=0)
+        table.add_column(justify="right", no_wrap=True, style="dim", width=width)  # rich need not measure each cell
+    table.add_column(no_wrap=True, style="dim", width=min(1, len(lines)))
     table.add_column(overflow="fold")
     for number, hunk in enumerate(file.hunks):
         owner = "" if isinstance(hunk, Fold) else hunk.owner
@@ -133,7 +138,8 @@ def _table(file: FileDiff | FoldedDiff) -> Table:
 
 
 def _highlighted(hunk: Hunk | FoldedHunk) -> Iterator[tuple[Line | Fold, Text | None]]:
-    syntax = Syntax("", "python", theme="ansi_dark", background_color="default")
+    lexer = PythonLexer(stripnl=False, ensurenl=True)  # rich would look its name up for every line
+    syntax = Syntax("", lexer, theme="ansi_dark", background_color="default")
     block: list[Line] = []
     for line in (*hunk.lines, None):
         if isinstance(line, Line) and line.kind != " ":

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
 from tests.conftest import Workspace, import_gate
+from tests.python_server import start_python
 
 CONFIG = "proj/models/toy/toy_gpu_patch_gen_config.py"
 """The config of the ``gated`` workspace as it is called in node ids."""
@@ -41,8 +44,8 @@ def run(
     with transformers, takes a third of the time that pytest needs to start.
 
     The session is one of this process, which spares half of the time, unless ``apart`` asks for a process of its own:
-    for a test that looks at what a session imports. So do workers, whose search path is that of the process that
-    starts them, and what measures or interrupts a process or tells Python how to start.
+    for a test that looks at what a session imports. One with workers, whose search path is that of the process that
+    starts them, and one that measures or interrupts a process, is forked with what such sessions import.
     """
     options = " ".join(["", *map(str, arguments)]).replace(" -n 0", "").replace(" -n0", "")
     without = [f"-pno:{name}" for name, option in _BESIDE.items() if option not in options]
@@ -53,8 +56,25 @@ def run(
         for name, value in {"COLUMNS": "120", "PYTHONPATH": str(work.site), **environment}.items():
             patch.setenv(name, value)
         patch.chdir(cwd or work.root)
+        if is_apart and not apart:
+            return run_forked(pytester, f"--rootdir={work.root}", "-pno:randomly", *without, *arguments)
         start = pytester.runpytest_subprocess if is_apart else pytester.runpytest_inprocess
         return start(f"--rootdir={work.root}", "-pno:randomly", *without, *arguments)
+
+
+def run_forked(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """``runpytest_subprocess``, in a process that is forked from one that has imported pytest and the gate."""
+
+    def popen(command: Sequence[str], stdin: Any, stdout: IO[str], stderr: IO[str]) -> Any:
+        path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+        env = {**os.environ, "PYTHONPATH": path}
+        process = start_python(command, Path.cwd(), env, None, stdout.fileno(), stderr.fileno())
+        return process or start_process(command, stdin=stdin, stdout=stdout, stderr=stderr)
+
+    start_process = pytester.popen
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pytester, "popen", popen)
+        return pytester.runpytest_subprocess(*arguments)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from patchgen_core.workers.fork_request import ENVIRONMENT as FORK_SERVER
 from tests.conftest import UPSTREAM_TEXT, Workspace, generated
 from tests.plugin.conftest import CONFIG, environment, run
 from tests.plugin.support import FOLDERS, edit, make_several, section, write_harm
+from tests.python_server import run_python
 
 LONG = " + ".join(f"x.part_{number}(number={number})" for number in range(4))
 
@@ -138,13 +139,8 @@ def remote(work: Workspace, *arguments: str, cwd: Path | None = None) -> subproc
         workers += ["--tx", f"popen//chdir={folder}"]
     without = ("-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:anyio")
     command = [sys.executable, "-m", "pytest", *without, "--dist=load"]
-    return subprocess.run(
-        [*command, *workers, f"--rsyncdir={work.root}", *arguments],
-        cwd=cwd or work.root,
-        env=environment(work),
-        capture_output=True,
-        text=True,
-    )
+    command += [*workers, f"--rsyncdir={work.root}", *arguments]
+    return run_python(command, cwd or work.root, environment(work))
 
 
 @pytest.fixture(params=["path", "no path"])
