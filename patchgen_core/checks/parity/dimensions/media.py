@@ -14,7 +14,11 @@ _WORDS = ("image", "video", "audio", "vision", "visual", "pixel", "grid", "featu
 
 def _find_reason(subject: Subject) -> str:
     names = sorted(name for name in subject.names if name.isidentifier() and any(word in name for word in _WORDS))
-    if not names or not any(batch.name in ("pictures", "video", "sounds") for batch in subject.batches):
+    if (
+        subject.has_kernels
+        or not names
+        or not any(batch.name in ("pictures", "video", "sounds") for batch in subject.batches)
+    ):
         return ""
     return f"the patches are about {names[0]}" + (f" and {len(names) - 1} names like it" if names[1:] else "")
 

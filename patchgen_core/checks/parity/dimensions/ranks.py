@@ -13,7 +13,7 @@ _WORD = "dummy"
 
 def _find_reason(subject: Subject) -> str:
     names = sorted(name for name in subject.names if name.isidentifier() and _WORD in name.lower())
-    return f"the patches have {names[0]}" if names else ""
+    return f"the patches have {names[0]}" if names and not subject.has_kernels else ""
 
 
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
