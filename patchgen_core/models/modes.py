@@ -44,6 +44,7 @@ class Mode:
             are compared, by their names or numbers.
         backward: runs the loss backward.
         has_gradients: whether the loss is run backward, and gradients are compared.
+        is_rounded: whether a patched model computes in another order than upstream's, so that bits may differ.
         is_training_step: whether a model that rounds nothing computes what it does in a training step.
     """
 
@@ -53,6 +54,7 @@ class Mode:
     backward: Callable[[torch.Tensor], None] = go_backward
     has_gradients: bool = True
     is_training_step: bool = False
+    is_rounded: bool = False
 
 
 TRAINING = Mode("")

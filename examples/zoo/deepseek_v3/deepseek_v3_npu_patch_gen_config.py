@@ -10,7 +10,6 @@ from patchgen import PatchConfig
 from zoo.deepseek_v3.deepseek_v3_gpu_patch_gen_config import config as gpu_config
 from zoo.seed_oss.seed_oss_npu_patch_gen_config import (
     IMPORT_TORCH_NPU,
-    ONLY_ON_NPU,
     npu_mlp_forward,
     npu_rms_norm_forward,
 )
@@ -32,8 +31,6 @@ config.add_post_import_block(
 )
 ON_NPU = ("DeepseekV3RMSNorm.forward", "DeepseekV3MLP.forward")
 config.patches.extend(patch for patch in gpu_config.patches if patch.target not in ON_NPU)
-for target in ON_NPU:
-    config.allow("PG302", ONLY_ON_NPU, target)
 
 # The rotary embedding stays upstream's here too: npu_apply_rotary_pos_emb of the other configs rotates halves of a
 # head, and these heads are rotated by neighbouring pairs.

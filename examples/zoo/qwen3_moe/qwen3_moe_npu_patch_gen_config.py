@@ -10,7 +10,6 @@ from patchgen import PatchConfig
 from zoo.qwen3_moe.qwen3_moe_gpu_patch_gen_config import config as gpu_config
 from zoo.seed_oss.seed_oss_npu_patch_gen_config import (
     IMPORT_TORCH_NPU,
-    ONLY_ON_NPU,
     npu_apply_rotary_pos_emb,
     npu_mlp_forward,
     npu_rms_norm_forward,
@@ -37,8 +36,6 @@ config.add_post_import_block(
 )
 ON_NPU = ("Qwen3MoeRMSNorm.forward", "Qwen3MoeMLP.forward", "apply_rotary_pos_emb")
 config.patches.extend(patch for patch in gpu_config.patches if patch.target not in ON_NPU)
-for target in ON_NPU:
-    config.allow("PG302", ONLY_ON_NPU, target)
 
 config.override_method(
     "Qwen3MoeRMSNorm.forward",

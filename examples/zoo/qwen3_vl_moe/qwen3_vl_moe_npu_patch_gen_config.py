@@ -10,7 +10,6 @@ from patchgen import PatchConfig
 from zoo.qwen3_vl_moe.qwen3_vl_moe_gpu_patch_gen_config import config as gpu_config
 from zoo.seed_oss.seed_oss_npu_patch_gen_config import (
     IMPORT_TORCH_NPU,
-    ONLY_ON_NPU,
     npu_apply_rotary_pos_emb,
     npu_mlp_forward,
     npu_rms_norm_forward,
@@ -35,8 +34,6 @@ config.add_post_import_block(
 )
 ON_NPU = ("Qwen3VLMoeTextRMSNorm.forward", "Qwen3VLMoeTextMLP.forward", "apply_rotary_pos_emb")
 config.patches.extend(patch for patch in gpu_config.patches if patch.target not in ON_NPU)
-for target in ON_NPU:
-    config.allow("PG302", ONLY_ON_NPU, target)
 
 # The tower's rotary embedding computes in float32 whatever the dtype is: it stays upstream's here too.
 config.override_method(

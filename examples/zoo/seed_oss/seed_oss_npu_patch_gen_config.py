@@ -11,8 +11,6 @@ from patchgen import PatchConfig
 
 from zoo.seed_oss.seed_oss_gpu_patch_gen_config import config as gpu_config
 
-ONLY_ON_NPU = "only an Ascend NPU runs torch_npu's operators, which have no implementation elsewhere"
-
 IMPORT_TORCH_NPU = """
     # Missing where there is no NPU, and no tensor is on one there.
     try:
@@ -37,8 +35,6 @@ config.add_post_import_block(
 )
 ON_NPU = ("SeedOssRMSNorm.forward", "SeedOssMLP.forward", "apply_rotary_pos_emb")
 config.patches.extend(patch for patch in gpu_config.patches if patch.target not in ON_NPU)
-for target in ON_NPU:
-    config.allow("PG302", ONLY_ON_NPU, target)
 
 
 # ================================================================

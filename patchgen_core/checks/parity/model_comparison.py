@@ -252,7 +252,7 @@ class ModelComparison:
         """Whether there is something to compare with; a warning says why not, or a note for what is varied."""
         try:
             reference.run(batch, getattr(torch, dtype))
-            if self._limit(reference.head, dtype).multiple:
+            if self._limit(reference.head, dtype, batch).multiple:
                 reference.run_exactly(batch, getattr(torch, dtype))
         except PatchgenError as error:
             if batch.mode.name:
@@ -262,9 +262,10 @@ class ModelComparison:
             return False
         return True
 
-    def _limit(self, head: Head, dtype: str) -> Limit:
+    def _limit(self, head: Head, dtype: str, batch: ToyBatch) -> Limit:
         request = self.request
-        has_kernels = any(patch.module for patch in request.patches)  # an external patch puts one there for good
+        # an external patch puts a kernel there for good
+        has_kernels = batch.mode.is_rounded or any(patch.module for patch in request.patches)
         tolerances = request.project_tolerances
         return find_limit(request.implementation, dtype, request.tolerances, tolerances, has_kernels, head.name)
 
@@ -327,7 +328,7 @@ class ModelComparison:
         self, head: Head, reference: Reference, model: PreTrainedModel, dtype: str, batch: ToyBatch
     ) -> Failure | None:
         """Compare one run with upstream's."""
-        limit = self._limit(head, dtype)
+        limit = self._limit(head, dtype, batch)
         eager = reference.run(batch, getattr(torch, dtype))
         truth = reference.run_exactly(batch, getattr(torch, dtype)) if limit.multiple else None
         own = self._own_batch(model, batch)

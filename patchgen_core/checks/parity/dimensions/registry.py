@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchgen_core.checks.parity.dimensions import attention, evaluation, media, ranks
+from patchgen_core.checks.parity.dimensions import attention, evaluation, media, npu, ranks
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.project.parity_settings import QUICK, THOROUGH
 
-DIMENSIONS: tuple[Dimension, ...] = (evaluation.DIMENSION, media.DIMENSION, ranks.DIMENSION, attention.DIMENSION)
+DIMENSIONS: tuple[Dimension, ...] = (
+    evaluation.DIMENSION,
+    media.DIMENSION,
+    ranks.DIMENSION,
+    attention.DIMENSION,
+    npu.DIMENSION,
+)
 
 
 def vary(subject: Subject, level: str) -> Iterator[tuple[Dimension, str, tuple[ToyBatch, ...]]]:

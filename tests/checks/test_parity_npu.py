@@ -1,0 +1,72 @@
+"""Code for an NPU in parity: operators of torch_npu by a stand-in, behind the conditions that ask for the device."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from patchgen_core.checks.result import CheckResult
+from tests.checks.parity_runs import PREAMBLE, compare
+from tests.conftest import Workspace
+
+pytestmark = pytest.mark.torch
+
+IMPORT = f"""{PREAMBLE}
+config.add_post_import_block('''
+try:
+    import torch_npu
+except ImportError:
+    torch_npu = None
+''')
+"""
+NORM = """
+@config.override_method("LlamaRMSNorm.forward")
+def norm_forward(self, hidden_states):
+    if hidden_states.device.type == "npu":
+        return torch_npu.npu_rms_norm(hidden_states, self.weight, epsilon=self.variance_epsilon)[{result}]
+    input_dtype = hidden_states.dtype
+    hidden_states = hidden_states.to(torch.float32)
+    variance = hidden_states.pow(2).mean(-1, keepdim=True)
+    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+    return self.weight * hidden_states.to(input_dtype)
+"""
+MLP = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    if x.device.type == "npu":
+        gate_up = torch.cat(({halves}), dim=-1)
+        return self.down_proj(torch_npu.npu_swiglu(gate_up, dim=-1))
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+"""
+RIGHT = NORM.format(result=0) + MLP.format(halves="self.gate_proj(x), self.up_proj(x)")
+
+
+def run(work: Workspace, text: str) -> CheckResult:
+    return compare(work, text, preamble=IMPORT)
+
+
+def test_lines_for_an_npu_run_by_a_stand_in_and_the_result_says_so(work: Workspace) -> None:
+    result = run(work, RIGHT)
+    assert result.errors == ()
+    assert not [warning for warning in result.warnings if warning.code == "PG302"]
+    operators = "npu_rms_norm, npu_swiglu of torch_npu, for which a stand-in computes here"
+    assert f"LlamaForCausalLM: npu is varied, because the patches call {operators}" in result.notes
+    assert "torch_npu" not in sys.modules
+
+
+def test_swapped_halves_are_red_at_their_patch(work: Workspace) -> None:
+    (problem,) = run(work, MLP.format(halves="self.up_proj(x), self.gate_proj(x)")).errors
+    assert "look at the patch of 'LlamaMLP.forward'" in problem.message
+    assert "Batch 'padded, operators of an NPU'" in problem.hint
+
+
+def test_the_root_in_place_of_the_output_is_red(work: Workspace) -> None:
+    (problem,) = run(work, NORM.format(result=1)).errors
+    assert "batch 'padded, operators of an NPU'" in problem.message
+
+
+def test_an_operator_without_a_stand_in_stays_a_line_that_did_not_run(work: Workspace) -> None:
+    result = run(work, NORM.format(result=0).replace("npu_rms_norm", "npu_rms_norm_of_tomorrow"))
+    assert result.errors == ()
+    assert [warning.code for warning in result.warnings] == ["PG302"]
