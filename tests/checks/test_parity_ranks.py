@@ -59,5 +59,12 @@ def test_a_rank_that_takes_no_part_is_red(
     assert all("dummy_forward'" in problem.message for problem in result.errors)
 
 
+def test_a_model_that_runs_no_tower_on_one_rank_is_left_alone(work: Workspace) -> None:
+    has_group = "torch.distributed.is_initialized()"
+    text = patches(DUMMY).replace(has_group, f"{has_group} and torch.distributed.get_world_size() > 1")
+    result = compare(work, text, preamble=QWEN2_5_VL)
+    assert all("no toy batch reaches" in problem.message for problem in result.errors)
+
+
 def test_ranks_that_all_take_part_are_green(work: Workspace) -> None:
     assert compare(work, patches(DUMMY), preamble=QWEN2_5_VL).errors == ()

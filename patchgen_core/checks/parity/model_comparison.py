@@ -96,7 +96,7 @@ class ModelComparison:
     batches: dict[str, None] = field(default_factory=dict)
     not_patched: dict[type, list[str]] = field(default_factory=dict)
     varied: dict[str, list[str]] = field(default_factory=dict)
-    rank_runs: dict[str, Run] = field(default_factory=dict)
+    rank_runs: dict[str, tuple[Run, Run]] = field(default_factory=dict)
     started_otherwise: dict[str, None] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     lacking: str = ""
@@ -336,7 +336,7 @@ class ModelComparison:
             in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
             patched = run_model(model, own, self.recorder, logits_alone=in_full, like=eager)
         if batch.as_rank and not batch.mode.name and dtype == self.request.dtypes[0]:
-            self.rank_runs[batch.name] = patched
+            self.rank_runs[batch.name] = (patched, eager)
         with phase("comparing"):
             differences = compare_runs(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))

@@ -15,14 +15,15 @@ _HINT = (
 )
 
 
-def find_unlike_ranks(head: str, runs: Mapping[str, Run], request: ParityRequest) -> Iterator[Problem]:
+def find_unlike_ranks(head: str, pairs: Mapping[str, tuple[Run, Run]], request: ParityRequest) -> Iterator[Problem]:
     """Towers that one batch runs more often than another, and parameters that get a gradient from one alone.
 
-    ``runs`` are those of the patched model by the name of the batch. Nothing is said of a model that runs no tower for
-    text: it is not made for ranks of unlike batches.
+    The runs, patched and upstream's, are given by the name of the batch. Nothing is said of a model that runs no tower
+    for text, where upstream's does not: on one rank, or at all, it is not made for ranks of unlike batches.
     """
-    text = next((run for run in runs.values() if not run.has_media), None)
-    if text is None or not any(text.calls.values()):
+    runs = {name: patched for name, (patched, _) in pairs.items()}
+    text, upstream = next((pair for pair in pairs.values() if not pair[0].has_media), (Run(), Run()))
+    if not any(count > upstream.calls.get(path, 0) for path, count in text.calls.items()):
         return
     patch = next((patch for patch in request.patches if "dummy" in patch.target.lower()), None)
     for path in text.calls:
