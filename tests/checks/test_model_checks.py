@@ -277,6 +277,7 @@ def test_kernels_of_the_project_are_checked_with_those_that_are_there(copy: Copy
         "kernel[rms_norm-standard-coarse]": "FAILED",
         "kernel[rms_norm-standard-eager]": "PASSED",
         "kernel[rms_norm-standard-liger_kernel]": "PASSED",
+        "kernel[rms_norm-standard-npu]": "PASSED",
         "kernel[rms_norm-standard-ours]": "PASSED",
     }
     assert "kernel rms_norm-standard-coarse: " in output

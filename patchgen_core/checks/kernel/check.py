@@ -8,6 +8,7 @@ from pathlib import Path
 
 from patchgen_core.checks.check import Check
 from patchgen_core.checks.contract.library import Library
+from patchgen_core.checks.kernel.npu import list_stood_in
 from patchgen_core.checks.model_process.check import model_process, refuse_device, refuse_setup
 from patchgen_core.checks.model_process.process import KernelName
 from patchgen_core.checks.parity.slots import read_slots, text_of_blocks
@@ -59,7 +60,8 @@ class KernelCheck(Check):
         return [replace(result, config=label, path=str(path), check=self.name, notes=notes)]
 
     def _kernels(self, project: Project) -> list[KernelName]:
-        return model_process(self.session, project).kernels()
+        stood_in = [(spec.op_name, spec.variant, spec.name) for spec in list_stood_in()]
+        return sorted({*model_process(self.session, project).kernels(), *stood_in})
 
     def _item(self, kernel: KernelName) -> str:
         return f"{self.name}[{'-'.join(kernel)}]"

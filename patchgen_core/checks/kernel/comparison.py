@@ -9,12 +9,13 @@ output and gradient, so that a wrong row does not hide behind the size of anothe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from patchgen_core.checks.kernel.npu import list_stood_in, stood_in
 from patchgen_core.checks.model_process.answering import register_kernels
 from patchgen_core.checks.model_process.request import ModelRequest
 from patchgen_core.checks.result import CheckResult, make_result
@@ -84,23 +85,30 @@ def check_kernel(op_name: str, variant: str, name: str) -> CheckResult:
         PatchgenError: no such kernel is registered.
     """
     specs = [spec for spec in KERNEL_REGISTRY.specs(op_name, variant) if spec.name == name]
-    reason = specs[0].why_not_here() if specs else ""
-    if reason:
+    if specs and specs[0] in list_stood_in():
+        with stood_in(specs[0]) as kernel:
+            result = _compare(specs[0], kernel, torch.device("cpu"))
+        return replace(result, notes=(*result.notes, "plain torch stood in for torch_npu, which is not installed"))
+    if reason := specs[0].why_not_here() if specs else "":
         return make_result(skipped=f"cannot run here: {reason}")
     kernel = KERNEL_REGISTRY.resolve(op_name, name, variant)
+    return _compare(specs[0], kernel, _device(specs[0]))
+
+
+def _compare(spec: KernelSpec, kernel: Kernel, device: torch.device) -> CheckResult:
+    op_name, variant = spec.op_name, spec.variant
     maker = find_cases(op_name, variant)
-    if not any(spec.name == EAGER for spec in KERNEL_REGISTRY.specs(op_name, variant)):
+    if not any(other.name == EAGER for other in KERNEL_REGISTRY.specs(op_name, variant)):
         return make_result(skipped=f"{op_name}/{variant} has no eager kernel to compare with")
     if maker is None:
         return make_result(skipped=f"{op_name}/{variant} has no cases: register some with register_cases")
     eager = KERNEL_REGISTRY.resolve(op_name, EAGER, variant)
-    return _Check(specs[0], kernel, eager, maker).verdict()
+    return _Check(spec, kernel, eager, maker, device).verdict()
 
 
 class _Check:
-    def __init__(self, spec: KernelSpec, kernel: Kernel, eager: Kernel, maker: Maker) -> None:
-        self.spec, self.kernel, self.eager, self.maker = spec, kernel, eager, maker
-        self.device = _device(spec)
+    def __init__(self, spec: KernelSpec, kernel: Kernel, eager: Kernel, maker: Maker, device: torch.device) -> None:
+        self.spec, self.kernel, self.eager, self.maker, self.device = spec, kernel, eager, maker, device
         self.figures: dict[str, float] = {}
         self.cases = 0
 
