@@ -23,6 +23,14 @@ class RunLimits:
 
 
 @dataclass(frozen=True)
+class CallLimits:
+    """Calls of the API that are answered in a minute: with one token, and of one address. 0 is any number."""
+
+    per_token: int = 600
+    per_address: int = 6000
+
+
+@dataclass(frozen=True)
 class Retention:
     """For how many days things stay. 0 is for ever.
 
@@ -148,6 +156,7 @@ class ServiceSettings:
     index_url: str = _PACKAGE_INDEX
     release_requests: str = "0 6 * * 1"
     limits: RunLimits = RunLimits()
+    calls: CallLimits = CallLimits()
     retention: Retention = Retention()
     mail: MailSettings = MailSettings()
     github_app: GithubAppSettings = GithubAppSettings()

@@ -11,6 +11,7 @@ from typing import Any
 from patchgen_core.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen_core.project.pyproject import read_toml
 from patchgen_service.settings import (
+    CallLimits,
     GithubAppSettings,
     MailSettings,
     RepositorySettings,
@@ -23,7 +24,7 @@ from patchgen_service.settings import (
 CONFIG_NAME = "service.toml"
 ENVIRONMENT_PREFIX = "PATCHGEN_"
 """``PATCHGEN_PORT`` is ``port``; ``PATCHGEN_LIMITS_SECONDS`` is ``seconds`` in the table ``limits``."""
-_TABLES = ("limits", "retention", "mail", "github_app")
+_TABLES = ("limits", "calls", "retention", "mail", "github_app")
 _REPEATED = ("repository", "sign_in")
 """Tables that there may be several of."""
 _FORGES = ("none", "github", "gitlab", "forgejo")
@@ -43,7 +44,7 @@ def read_settings(
     tables = read_toml(path) if config is not None or path.exists() else {}
     reader = _Reader(path, path.read_text(encoding="utf-8") if tables else "", environment)
     values = reader.read(ServiceSettings, tables, "", skip=("folder", "file", "repositories", "sign_ins", *_TABLES))
-    for name, section in zip(_TABLES, (RunLimits, Retention, MailSettings, GithubAppSettings)):
+    for name, section in zip(_TABLES, (RunLimits, CallLimits, Retention, MailSettings, GithubAppSettings)):
         values[name] = section(**reader.read(section, tables.get(name, {}), name))
     values["repositories"] = reader.read_repositories(tables.get("repository", []))
     values["sign_ins"] = reader.read_sign_ins(tables.get("sign_in", []))
@@ -195,6 +196,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda app: bool(app.id) == bool(app.private_key),
         "a table with both 'id' and 'private_key', the path of a PEM file",
     ),
+    "calls": (lambda calls: min(calls.per_token, calls.per_address) >= 0, "a table of numbers that are 0 or more"),
     "port": (lambda port: 0 <= port <= 65535, "a port from 0 to 65535"),
     "release_requests": (
         lambda text: not text or len(text.split()) == 5,

@@ -92,6 +92,7 @@ def check(folder: Path, database: str, examples: int) -> list[int]:
     tester = make_service(site)
     pages = write_page_description(site, tester, folder / "pages.json")
     variables = {"PATCHGEN_DATABASE": database, "PATCHGEN_INDEX_URL": "http://127.0.0.1:9"}
+    variables |= {"PATCHGEN_CALLS_PER_TOKEN": "0", "PATCHGEN_CALLS_PER_ADDRESS": "0"}
     with ServiceProcess(folder, variables) as service:
         urlopen(f"{service.url}/api/v1/openapi.json", timeout=120).close()  # the API is made with its first call
         by_token = ["--header", f"Authorization: Bearer {tester.token}"]

@@ -17,6 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from patchgen_service.web import hooks
+from patchgen_service.web.api_limit import LimitedCalls
 from patchgen_service.web.inbox import Inbox
 from patchgen_service.web.pages import (
     actions,
@@ -60,7 +61,7 @@ def build_app(site: Site) -> Starlette:
         Route("/metrics", show_metrics),
         Route("/static/{name}", show_asset),
         *(route for page in _PAGES for route in page.ROUTES),
-        Mount(_API, LazyApi(site)),
+        Mount(_API, LimitedCalls(LazyApi(site), site.settings.calls)),
     ]
     forges = [forge.origin for forge in sign_in_forges(site.settings)]
     app = Starlette(

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 _MOST_KEYS = 10_000
+_MINUTE = 60.0
 
 
 @dataclass
@@ -37,6 +38,32 @@ class RateLimit:
         """Let a key try anew, as after it succeeded."""
         with self._lock:
             self._tries.pop(key, None)
+
+
+@dataclass
+class Allowance:
+    """So many calls a minute by the same key, and all of them at once after a minute's rest; 0 is any number.
+
+    Of each key, only the time is kept at which its whole allowance is there again; the oldest keys are forgotten.
+    Not for several threads: the one asks that all requests come in by.
+    """
+
+    per_minute: int
+    _whole_again: OrderedDict[str, float] = field(default_factory=OrderedDict)
+
+    def wait(self, key: str, at: float) -> float:
+        """Seconds from a monotonic time until a key may call, 0 where it may at once; counts nothing."""
+        if not self.per_minute:
+            return 0.0
+        missing = max(0.0, self._whole_again.get(key, at) - at)
+        return max(0.0, round(missing + _MINUTE / self.per_minute - _MINUTE, 6))
+
+    def take(self, key: str, at: float) -> None:
+        """Count a call."""
+        if self.per_minute:
+            self._whole_again[key] = max(at, self._whole_again.pop(key, at)) + _MINUTE / self.per_minute
+            if len(self._whole_again) > _MOST_KEYS:
+                self._whole_again.popitem(last=False)
 
 
 @dataclass(frozen=True)

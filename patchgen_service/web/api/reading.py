@@ -33,6 +33,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     403: {"model": Problem, "description": "the token may not do that"},
     404: {"model": Problem, "description": "there is no such thing, or it may not be read"},
     422: {"model": Invalid, "description": "something is not as it must be"},
+    429: {
+        "model": Problem,
+        "description": "there are too many calls; Retry-After says in how many seconds there may be more",
+    },
 }
 router = APIRouter(responses=ERRORS, tags=["read"])
 
