@@ -144,6 +144,7 @@ class Run(Base):
         Index(None, "repository_id", "branch", "number"),
         Index(None, "status"),
         Index(None, "created"),
+        Index(None, "superseded_by"),
     )
 
     id: Mapped[str] = mapped_column(String(40), primary_key=True)
