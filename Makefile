@@ -95,6 +95,7 @@ toys: .venv/installed  ## a toy config for every model type of transformers, for
 
 mutation: .venv/installed  ## defects in the zoo's patches: how many of them the gate finds
 	$(BIN)/python -m tools.mutation.gate
+	$(BIN)/python -m tools.mutation.defects
 
 merges: releases  ## the patches of a real project, carried over to a later release: how many merge
 	$(BIN)/python -m tools.merges

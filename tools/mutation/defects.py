@@ -1,0 +1,254 @@
+"""Does the gate find defects that nobody wrote it for? `python -m tools.mutation.defects [--help]`, or `make mutation`
+
+Each edit of ``benchmarks/defects`` is made in a copy of the zoo, whose generated module is made anew by ``patchgen
+gate --fix``. That command's other checks then say what they find in the config, until one of them is red. What it
+wrote is put back before the next edit. Right changes of the same kind, the controls, must stay green.
+
+Returns 1 when fewer than 95 of 100 defects are found, or 85 of a class, or when fewer than 9 in 10 of the first
+findings name the patch, or when a control is red.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from patchgen_core.checks.fork_server import make_fork_server
+from patchgen_core.checks.registry import all_checks
+from patchgen_core.checks.result import BAD
+from patchgen_core.checks.settings import DRIFT
+from patchgen_core.errors import PatchgenError
+from tools.mutation.edits import CLASSES, CONTROL, ROOT, ZOO, Edit, choose_edits, read_edits
+
+GOAL, GOAL_OF_A_CLASS, GOAL_OF_NAMES = 95.0, 85.0, 90.0
+VERDICTS = ("caught", "warned", "missed")
+Verdict = Literal["caught", "warned", "missed"]
+_OF_A_CONTROL = {"caught": "RED", "warned": "warned", "missed": "green"}
+_GENERATED = "generated"
+_LONGEST = 300
+"""Characters of a finding that are printed."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the gate says of an edit.
+
+    Attributes:
+        item: whose result it is, such as ``parity[eager]``.
+        is_named: whether it names the patch, or the class, that was changed.
+    """
+
+    verdict: Verdict
+    item: str = ""
+    message: str = ""
+    is_named: bool = False
+    seconds: float = 0.0
+
+
+Judged = tuple[Edit, Finding]
+
+
+class Copy:
+    """A copy of the zoo that is changed, checked and put right again, by one command after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.zoo = folder, folder / ZOO
+        self.zoo.parent.mkdir(parents=True)
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        for path in (ROOT / ZOO).parent.glob("*.toml"):
+            shutil.copy(path, self.zoo.parent)
+        shutil.copytree(ROOT / ZOO, self.zoo, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+
+    def judge(self, edit: Edit, checks: str) -> Finding:
+        """Make an edit, and read what the gate says until a check is red.
+
+        Raises:
+            PatchgenError: the edit cannot be made, or the gate did not run.
+        """
+        start = time.monotonic()
+        try:
+            edit.apply(self.zoo)
+            finding = _first_finding(edit, self._results(edit, checks))
+        finally:
+            self._restore(edit)
+        return Finding(finding.verdict, finding.item, finding.message, finding.is_named, time.monotonic() - start)
+
+    def _results(self, edit: Edit, checks: str) -> Iterator[dict[str, Any]]:
+        """The results as they come; the command is ended when nobody asks for more."""
+        path = f"{ZOO}/{edit.config.as_posix()}"
+        command = [sys.executable, "-m", "patchgen_core", "gate", path, "--fix", "--checks", checks, "--stream", "-"]
+        with subprocess.Popen(
+            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    data = json.loads(line)
+                    if "result" in data:
+                        yield data["result"]
+                    elif data.get("end", {}).get("exit_code") == 2:
+                        raise PatchgenError(f"{edit.name}: the gate did not run: {data['end'].get('errors')}")
+            finally:
+                process.terminate()
+
+    def _restore(self, edit: Edit) -> None:
+        shutil.copy(ROOT / ZOO / edit.file, self.zoo / edit.file)
+        generated = edit.config.parent / _GENERATED
+        shutil.copytree(
+            ROOT / ZOO / generated,
+            self.zoo / generated,
+            dirs_exist_ok=True,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+
+
+def _first_finding(edit: Edit, results: Iterator[dict[str, Any]]) -> Finding:
+    warning: Finding | None = None
+    for result in results:
+        item = result["item"].rpartition("::")[2]
+        if result["status"] in BAD:
+            problem = result["errors"][0] if result["errors"] else {"message": result["reason"] or result["status"]}
+            return Finding("caught", item, problem["message"], _names(edit.target, problem))
+        if warning is None and result["warnings"]:
+            problem = result["warnings"][0]
+            warning = Finding("warned", item, problem["message"], _names(edit.target, problem))
+    return warning or Finding("missed")
+
+
+def _names(target: str, problem: dict[str, Any]) -> bool:
+    """Whether a problem is about a target; the hint, which names other patches too, does not count."""
+    is_there = re.search(rf"(?<![\w.]){re.escape(target)}(?![\w.]\w)", problem["message"])
+    return problem.get("target") == target or is_there is not None
+
+
+def judge_all(edits: Sequence[Edit], folder: Path, jobs: int, checks: str) -> Iterator[Judged]:
+    """Judge edits, so many at a time, each in a copy of its own; yields them as they are done."""
+    copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
+    for number in range(jobs):
+        copies.put(Copy(folder / str(number)))
+
+    def judge(edit: Edit) -> Judged:
+        copy = copies.get()
+        try:
+            return edit, copy.judge(edit, checks)
+        finally:
+            copies.put(copy)
+
+    with make_fork_server(), ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(judge, edit) for edit in edits]
+        try:
+            yield from (future.result() for future in as_completed(futures))
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+# --- what is printed -------------------------------------------------------------------------------
+
+
+def line(judged: Judged) -> str:
+    """One of them as a line: what became of it, and by which finding."""
+    edit, finding = judged
+    verdict = (
+        finding.verdict if edit.is_defect else {"missed": "green", "caught": "RED"}.get(finding.verdict, "warned")
+    )
+    row = f"{verdict:<7} {edit.number:>2} {edit.name:<46} {finding.seconds:>4.0f} s"
+    if finding.verdict == "missed":
+        return f"{row}  {edit.mode}: {edit.shows}" if edit.is_defect else row
+    by = "" if finding.is_named else f" (not at {edit.target})"
+    return f"{row}  {finding.item}{by}: {' '.join(finding.message.split())[:_LONGEST]}"
+
+
+def table(defects: Sequence[Judged], title: str, names: Sequence[str], key: Callable[[Edit], str]) -> str:
+    """How many were found, for each name that ``key`` gives, and in all."""
+    rows = [f"{title:<24}{'defects':>9}" + "".join(f"{v:>9}" for v in (*VERDICTS, "of 100", "named"))]
+    for name in (*names, ""):
+        chosen = [(edit, finding) for edit, finding in defects if name in ("", key(edit))]
+        if chosen:
+            counts = [sum(finding.verdict == verdict for _, finding in chosen) for verdict in VERDICTS]
+            cells = "".join(f"{count:>9}" for count in (len(chosen), *counts))
+            rows.append(f"{name or 'all':<24}{cells}{share_caught(chosen):>9.1f}{share_named(chosen):>9.1f}")
+    return "\n".join(rows)
+
+
+def share_caught(defects: Sequence[Judged]) -> float:
+    """How many of a hundred defects are found."""
+    return 100 * sum(finding.verdict == "caught" for _, finding in defects) / len(defects) if defects else 100.0
+
+
+def share_named(defects: Sequence[Judged]) -> float:
+    """How many of a hundred first findings name the patch."""
+    caught = [finding for _, finding in defects if finding.verdict == "caught"]
+    return 100 * sum(finding.is_named for finding in caught) / len(caught) if caught else 100.0
+
+
+def reaches_goals(results: Sequence[Judged]) -> bool:
+    """Whether enough is found, in each class too, at the right patch, and no control is red."""
+    defects = [judged for judged in results if judged[0].is_defect]
+    classes = ([judged for judged in defects if judged[0].number == number] for number in CLASSES)
+    return (
+        share_caught(defects) >= GOAL
+        and all(share_caught(of_class) >= GOAL_OF_A_CLASS for of_class in classes)
+        and share_named(defects) >= GOAL_OF_NAMES
+        and not any(finding.verdict == "caught" for edit, finding in results if edit.number == CONTROL)
+    )
+
+
+def print_report(results: Sequence[Judged]) -> None:
+    """The tables, and a line for all that is not as it should be."""
+    defects = [judged for judged in results if judged[0].is_defect]
+    controls = [judged for judged in results if not judged[0].is_defect]
+    numbered = [f"{number:>2} {name}" for number, name in CLASSES.items()]
+    print("", table(defects, "class", numbered, lambda edit: f"{edit.number:>2} {CLASSES[edit.number]}"), "", sep="\n")
+    print(table(defects, "model", sorted({edit.model for edit, _ in defects}), lambda edit: edit.model), "", sep="\n")
+    wrong = [j for j in defects if j[1].verdict != "caught"] + [j for j in controls if j[1].verdict != "missed"]
+    print(*map(line, sorted(wrong, key=lambda j: (j[0].number, j[0].name))), sep="\n")
+    green = sum(finding.verdict != "caught" for _, finding in controls)
+    print(
+        f"{len(defects)} defects, {share_caught(defects):.1f} of 100 caught; {green} of {len(controls)} controls green"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the edits that are chosen; 1 when too few are found."""
+    parser = argparse.ArgumentParser(prog="python -m tools.mutation.defects", description="Does the gate find them?")
+    parser.add_argument("words", nargs="*", help="names, models, numbers of classes, 'defects', 'controls'")
+    parser.add_argument("--jobs", type=int, default=2, help="edits at a time (default: 2)")
+    parser.add_argument("--checks", default=",".join(check.name for check in all_checks()), help="checks to run")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every result there, a line of JSON each")
+    options = parser.parse_args(argv)
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # a file may change twice within the second that bytecode is kept by
+    started, results = time.monotonic(), list[Judged]()
+    try:
+        edits = choose_edits(read_edits(), options.words)
+        checks = ",".join(dict.fromkeys([DRIFT, *options.checks.split(",")]))
+        with tempfile.TemporaryDirectory(prefix="defects-") as folder:
+            for judged in judge_all(edits, Path(folder).resolve(), options.jobs, checks):
+                results.append(judged)
+                print(line(judged), flush=True)
+                if options.json is not None:
+                    with options.json.open("a", encoding="utf-8") as file:
+                        print(json.dumps({"name": judged[0].name, **asdict(judged[1])}), file=file)
+    except PatchgenError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 2
+    print_report(results)
+    print(f"{time.monotonic() - started:.0f} s, {options.jobs} at a time")
+    return 0 if reaches_goals(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
