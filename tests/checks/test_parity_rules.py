@@ -68,14 +68,15 @@ def test_passing_example_of_a_rule_is_not(work: Workspace, rule: Rule) -> None:
 
 def missed(verdict: CheckResult) -> list[str]:
     """The lines that no batch runs, as the generated module has them."""
-    assert not verdict.errors, verdict.errors
-    texts = [problem.generated.text for problem in verdict.warnings if problem.generated]
+    problems = [problem for problem in verdict.errors if problem.code == "PG302"]
+    assert len(problems) == len(verdict.errors), verdict.errors
+    texts = [problem.generated.text for problem in problems if problem.generated]
     return [line.partition("| ")[2].strip() for text in texts for line in text.splitlines() if "|" in line]
 
 
 def test_lines_are_shown_with_their_numbers(work: Workspace) -> None:
     verdict = compare(work, CHUNKS.format(then=OTHER))
-    (problem,) = verdict.warnings
+    (problem,) = verdict.errors
     assert problem.generated is not None
     number = problem.generated.location.line
     assert problem.title == (
@@ -103,6 +104,13 @@ def test_lines_are_shown_with_their_numbers(work: Workspace) -> None:
         ('if x.dim() == 7:\n    """Only words."""\n', []),
         ("if x.dim() == 7:\n    raise ValueError(x)\n", []),
         ('if x.dim() == 7:\n    said = "seven"\n    raise ValueError(said)\n', []),
+        ("if x.dim() == 7:\n    y = None\n", []),
+        ("if x.is_cuda:\n    x = 2 * x\n", []),
+        ('if x.device.type == "npu":\n    return x * 2\n', []),
+        ("is_there = torch.cuda.is_available()\nif is_there:\n    x = 2 * x\n", []),
+        ("if torch.compiler.is_compiling():\n    x = 2 * x\n", []),
+        ("try:\n    import math\nexcept ImportError:\n    x = x * 2\n", []),
+        ('y = x.to("cpu")\nif y.dim() == 7:\n    x = 2 * y\n', ["x = 2 * y"]),
         ("count: int\nif x.dim() == 7:\n    count: int\n    # nothing\n    pass\n", []),
     ],
 )  # fmt: skip
@@ -114,6 +122,57 @@ def forward(self, x):
 {body}    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
 """
     assert missed(compare(work, config)) == lines
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["torch.distributed.get_world_size() > 1", "torch.distributed.is_initialized() and x.dim() == 3"],
+)
+def test_lines_for_ranks_alone_are_a_warning(work: Workspace, condition: str) -> None:
+    text = f"""
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    if torch.distributed.is_initialized() and {condition}:
+        x = x * 1
+    {RIGHT}
+"""
+    verdict = compare(work, text)
+    assert missed(verdict) == []
+    (problem,) = verdict.warnings
+    assert problem.code == "PG302"
+    assert "x = x * 1" in problem.generated.text if problem.generated else False
+    assert "Ranks of a group run them" in problem.hint
+
+
+def test_method_of_generation_that_no_batch_reaches_is_a_warning(work: Workspace) -> None:
+    text = """
+@config.override_method("LlamaForCausalLM.prepare_inputs_for_generation", add=True)
+def prepare_inputs_for_generation(self, input_ids, **kwargs):
+    return super().prepare_inputs_for_generation(input_ids, **kwargs)
+"""
+    verdict = compare(work, text)
+    assert verdict.errors == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_error"), [("torch.distributed.is_initialized()", False), ("x.dim() == 7", True)]
+)
+def test_method_that_only_ranks_call_is_a_warning(work: Workspace, condition: str, is_error: bool) -> None:
+    text = f"""
+@config.override_method("LlamaMLP.dummy_forward", add=True)
+def dummy_forward(self):
+    return self.down_proj.weight.sum() * 0
+
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    if {condition} and torch.distributed.get_world_size() > 1:
+        x = x + self.dummy_forward()
+    {RIGHT}
+"""
+    text = text if not is_error else text.replace(" and torch.distributed.get_world_size() > 1", "")
+    verdict = compare(work, text)
+    assert {problem.code for problem in verdict.errors} == ({"PG301", "PG302"} if is_error else set())
+    assert {problem.code for problem in verdict.warnings} == (set() if is_error else {"PG301", "PG302"})
 
 
 def with_slots(text: str) -> str:
@@ -202,7 +261,7 @@ def test_allowed_finding_is_a_note_with_the_reason(work: Workspace) -> None:
 def test_allowance_is_for_its_target_alone(work: Workspace) -> None:
     allowing = 'config.allow("PG302", "never so long", "LlamaAttention")\n'
     verdict = judged(work, allowing + CHUNKS.format(then=OTHER))
-    assert [problem.code for problem in verdict.warnings] == ["PG302"]
+    assert [problem.code for problem in verdict.errors] == ["PG302"]
     (idle,) = verdict.unused
     assert idle.title == "PG300 allow: PG302 finds nothing of 'LlamaAttention' here"
     assert idle.location is not None

@@ -86,12 +86,13 @@ PARITY_RULES: tuple[Rule, ...] = (
     Rule(
         code=UNRUN,
         name="lines that do not run",
-        severity="warning",
+        severity="error",
         reason=(
             "The function runs and a branch that its patch brings in does not, so that no one has seen what that "
             "computes. Only lines that upstream does not have count, and none that depend on whether a slot has a "
-            "kernel, which other implementations run, or that end in `raise`. Give a batch or a toy config that gets "
-            "there, or allow it."
+            "kernel, on the device or on being compiled, that end in `raise`, or that only name None. Lines that "
+            "ranks of a group run are a warning: the check `sharded` runs them. Give a batch or a toy config that "
+            "gets there, or allow it."
         ),
         failing=_on_llama(_CHUNKS),
         passing=_on_llama(_CHUNKS.replace("4096", "4")),
@@ -117,7 +118,7 @@ config.exclude_from_output("LlamaForSequenceClassification", "LlamaForTokenClass
     Rule(
         code=UNINITIALIZED,
         name="initial values",
-        severity="warning",
+        severity="error",
         reason=(
             "Parity gives every parameter a value, so it does not see what a model starts from that is trained from "
             "scratch, or whose checkpoint lacks a tensor. The first values of every parameter are compared with those "

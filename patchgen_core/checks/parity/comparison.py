@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from types import ModuleType
 
+from patchgen_core.checks.contract.parity_codes import UNINITIALIZED
 from patchgen_core.checks.model_process.answering import (
     generated_module,
     import_module,
@@ -99,7 +100,7 @@ def _check(
             return make_result(skipped=reasons, notes=comparison.notes)
         reasons = "; ".join([*(warning.message for warning in comparison.warnings), *comparison.notes])
         raise PatchgenError(f"no toy batch runs upstream's {heads[0].name}: {reasons}", hint=_BATCH)
-    if not comparison.problems:  # a model that stopped half-way reaches less
+    if all(problem.code == UNINITIALIZED for problem in comparison.problems):  # one that stopped half-way reaches less
         _find_what_did_not_run(comparison, bound, slots_in(generated, setup.all_slot_classes))
     result = comparison.verdict()
     reason = comparison.lacking or why_nothing_shows(request, recorder.executions, bound)
@@ -112,11 +113,13 @@ def _check(
 def _find_what_did_not_run(comparison: ModelComparison, bound: BoundSlots, slots: Iterable[str]) -> None:
     request, executions, batches = comparison.request, comparison.recorder.executions, list(comparison.batches)
     if request.implementation in (EAGER, PATCHED):  # kernels run instead of what some patches are about
-        comparison.problems += find_unreached_patches(
-            request, executions, comparison.parts, batches, comparison.skipped
-        )
+        for findings, elsewhere in ((comparison.problems, False), (comparison.warnings, True)):
+            findings += find_unreached_patches(
+                request, executions, comparison.parts, batches, comparison.skipped, elsewhere
+            )
         names = {name.partition("[")[0] for name in slots}
-        comparison.warnings += find_unrun_lines(request, executions, batches, names)
+        comparison.problems += find_unrun_lines(request, executions, batches, names)
+        comparison.warnings += find_unrun_lines(request, executions, batches, names, only_ranks=True)
     comparison.problems += find_uncalled_slots(request, bound.calls, comparison.skipped)
 
 

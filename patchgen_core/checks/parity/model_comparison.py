@@ -293,7 +293,7 @@ class ModelComparison:
         if new:
             message = f"{head.name} does not initialize {list_some(new, _MOST_NAMED)} as upstream's does"
             target = head.name
-            self.warnings.append(Problem(message, self.request.declared, _START, code=UNINITIALIZED, target=target))
+            self.problems.append(Problem(message, self.request.declared, _START, code=UNINITIALIZED, target=target))
 
     def _find_upstream_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
         """The generated classes, by configuration class, for what AutoModel makes of upstream's.

@@ -12,6 +12,7 @@ from typing import Any
 
 from patchgen_core.checks.contract.parity_codes import UNREACHED
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
+from patchgen_core.checks.parity.unrun_lines import Elsewhere
 from patchgen_core.errors import Problem
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution, Span
@@ -22,6 +23,10 @@ _HINT = (
     "Give a batch that does with the hook pytest_patchgen_toy_batches, or a toy config that has it."
     " If none can: config.allow('{code}', '<why>', '{target}')."
 )
+
+
+_OF_GENERATION = frozenset({"prepare_inputs_for_generation"})
+"""Methods that ``generate`` calls, and no training step."""
 
 
 def spans_of(path: str, patches: Sequence[PatchedCode]) -> dict[str, list[Span]]:
@@ -61,17 +66,47 @@ def find_unreached_patches(
     parts: Mapping[str, Mapping[str, str]],
     batches: Sequence[str],
     skipped: Collection[str] = (),
+    only_elsewhere: bool = False,
 ) -> Iterator[Problem]:
     """The patches whose code did not run, each with what to do, by the batches and the model parts that ran; those
-    of heads that are skipped are no finding."""
+    of heads that are skipped are no finding.
+
+    What only generation or the ranks of a group call is told with ``only_elsewhere``, as a warning, and not without.
+    """
+    tree = _parse(request)
     for patch in request.patches:
         is_skipped = patch.target.partition(".")[0] in skipped
         if _is_run(patch, executions) or not patch.is_computed or is_skipped:
+            continue
+        if _is_called_elsewhere(patch.target.rpartition(".")[2], tree) != only_elsewhere:
             continue
         where = _describe_place(patch, parts)
         message = f"no toy batch reaches the patch of '{patch.target}': {where} (batches: {', '.join(batches)})"
         hint = _HINT.format(code=UNREACHED, target=patch.target)
         yield Problem(message, patch.declared, hint, code=UNREACHED, target=patch.target)
+
+
+def _parse(request: ParityRequest) -> ast.Module:
+    text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
+    try:
+        return ast.parse(text)
+    except SyntaxError:  # what ran is not what stands there
+        return ast.Module([], [])
+
+
+def _is_called_elsewhere(name: str, tree: ast.Module) -> bool:
+    """Whether a method is one of generation, or the module calls it, and under conditions on other ranks alone."""
+    if name in _OF_GENERATION:
+        return True
+    every = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == name]
+    for_ranks = Elsewhere(set(), ranks=True)
+    under = {
+        id(node)
+        for test in ast.walk(tree)
+        if isinstance(test, (ast.If, ast.IfExp)) and for_ranks.decides(test.test)
+        for node in ast.walk(test)
+    }
+    return bool(every) and all(id(node) in under for node in every)
 
 
 def _is_run(patch: PatchedCode, executions: Mapping[str, Execution]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
 
@@ -16,20 +18,38 @@ from patchgen_core.models.execution import Execution
 from patchgen_core.syntax.nodes import FUNCTIONS, Function
 
 _HINT = "Give a batch or a toy config that runs them, or allow it with config.allow('PG302', reason, target)."
+_RANKS = "Ranks of a group run them: the check 'sharded' does. Or allow it with config.allow('PG302', reason, target)."
 _MOST_LINES = 12
 _STATES = ("has_kernel", "use_non_eager_impl", "use_eager_impl", "bound_kernel")
 _CONDITIONS = (ast.Attribute, ast.BoolOp, ast.Compare, ast.UnaryOp)
+_DEVICES = {"cuda", "npu", "xpu", "mps", "hpu", "cpu"}
+_MACHINE = re.compile(
+    r"TYPE_CHECKING|(is_)?(torch)?dynamo_compiling|is_torchdynamo_compiling|is_(compiling|tracing|scripting)"
+    r"|(is_)?(torch_)?(cuda|npu|xpu|mps|hpu|musa|mlu)(_available|_device)?",
+    re.IGNORECASE,
+)
+_GROUP = re.compile(
+    r"world_size|process_group|parallel_state|is_initialized|get_rank"
+    r"|\b(sp|ep|cp|tp|dp|ulysses|sequence_parallel|expert_parallel)_(enabled|size|group|world)",
+    re.IGNORECASE,
+)
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def find_unrun_lines(
-    request: ParityRequest, executions: Mapping[str, Execution], batches: Sequence[str], slots: set[str]
+    request: ParityRequest,
+    executions: Mapping[str, Execution],
+    batches: Sequence[str],
+    slots: set[str],
+    only_ranks: bool = False,
 ) -> Iterator[Problem]:
-    """The patches of which some lines did not run although the functions that they stand in did.
+    """The patches of which some lines did not run although the functions that they stand in did, as errors; as
+    warnings (``only_ranks``) those of lines that only ranks of a group run.
 
     ``slots`` are the names of the module's slots, and of tables of them. Only lines that upstream does not have count.
-    Of what depends on whether a slot has a kernel, only the side that runs is looked at, because other implementations
-    run the other one. Code that ends in ``raise`` is left out.
+    Of what depends on whether a slot has a kernel, on the device, or on whether the code is being compiled, only the
+    side that runs is looked at, because other implementations and machines run the other one. Code that ends in
+    ``raise``, stands under ``TYPE_CHECKING``, or does no more than name None, is left out.
     """
     text = read_text(Path(request.path)) or ""
     if not any(patch.fresh for patch in request.patches):
@@ -42,17 +62,21 @@ def find_unrun_lines(
     for patch in request.patches:
         ran = {line for file, line in executions[patch.target].lines if file == request.path}
         own = [f for f in functions if any(first <= f.lineno <= last for first, last in patch.lines)]
-        unrun = {line for function in own for line in _unrun_lines_of(function, ran, slots)}
+        here = {line for function in own for line in _unrun_lines_of(function, ran, Elsewhere(slots, True))}
+        every = {line for function in own for line in _unrun_lines_of(function, ran, Elsewhere(slots))}
+        unrun = every - here if only_ranks else here
         if missed := sorted(unrun & code & set(patch.fresh)):
-            yield _problem(patch, missed, request.path, batches)
+            yield _problem(patch, missed, request.path, batches, only_ranks)
 
 
-def _problem(patch: PatchedCode, missed: Sequence[int], path: str, batches: Sequence[str]) -> Problem:
+def _problem(
+    patch: PatchedCode, missed: Sequence[int], path: str, batches: Sequence[str], only_ranks: bool
+) -> Problem:
     where = ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in ranges(missed))
     word = "lines" if len(missed) > 1 else "line"
     message = f"no toy batch runs {word} {where} of what the patch of '{patch.target}' brings in"
     lines = lines_of(path, missed[:_MOST_LINES])
-    hint = f"{_HINT} Batches: {', '.join(batches)}."
+    hint = _RANKS if only_ranks else f"{_HINT} Batches: {', '.join(batches)}."
     return Problem(message, patch.declared, hint, code=UNRUN, generated=lines, target=patch.target)
 
 
@@ -75,27 +99,47 @@ def _executable(code: CodeType) -> Iterator[int]:
             yield from _executable(constant)
 
 
-def _unrun_lines_of(function: Function, ran: set[int], slots: set[str]) -> Iterator[int]:
+@dataclass(frozen=True)
+class Elsewhere:
+    """Which conditions are met elsewhere: with another implementation of the slots, or on another machine.
+
+    ``names`` are those of slots, and local ones that hold such a condition; ``ranks`` whether other ranks count.
+    """
+
+    names: set[str]
+    ranks: bool = False
+
+    def decides(self, test: ast.AST) -> bool:
+        """Whether a condition, or what it is made of, depends on where the code runs."""
+        names = _mentioned_names(test)
+        texts = {n.value for n in ast.walk(test) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        is_other = names & {*self.names, *_STATES} or any(map(_MACHINE.fullmatch, names)) or texts & _DEVICES
+        return bool(is_other or (self.ranks and any(map(_GROUP.search, names))))
+
+    def is_named_in(self, value: ast.expr) -> bool:
+        """Whether a value is such a condition, or what a function gives that tells of the machine or the group."""
+        if isinstance(value, ast.Call):
+            return Elsewhere(set(), self.ranks).decides(value.func)
+        return isinstance(value, _CONDITIONS) and self.decides(value)
+
+
+def _unrun_lines_of(function: Function, ran: set[int], elsewhere: Elsewhere) -> Iterator[int]:
     """The lines of a function's statements that did not run; none when the function did not."""
     if not _does_any_run(function.body, ran):
         return
-    flags = slots | _slot_flags(function, slots)
-    yield from _unrun_lines_in(function.body, ran, flags)
+    own = replace(elsewhere, names=elsewhere.names | _local_flags(function, elsewhere))
+    yield from _unrun_lines_in(function.body, ran, own)
 
 
-def _slot_flags(function: Function, slots: set[str]) -> set[str]:
-    """The local names that say whether a slot has a kernel."""
+def _local_flags(function: Function, elsewhere: Elsewhere) -> set[str]:
+    """The local names that say whether a slot has a kernel, or what machine this is."""
     return {
         target.id
         for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and isinstance(node.value, _CONDITIONS) and _is_about(node.value, slots)
+        if isinstance(node, ast.Assign) and elsewhere.is_named_in(node.value)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-
-
-def _is_about(test: ast.AST, slots: set[str]) -> bool:
-    return bool(_mentioned_names(test) & {*slots, *_STATES})
 
 
 def _mentioned_names(tree: ast.AST) -> set[str]:
@@ -103,33 +147,36 @@ def _mentioned_names(tree: ast.AST) -> set[str]:
     return {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
-def _unrun_lines_in(block: Sequence[ast.stmt], ran: set[int], slots: set[str]) -> Iterator[int]:
+def _unrun_lines_in(block: Sequence[ast.stmt], ran: set[int], elsewhere: Elsewhere) -> Iterator[int]:
     if block and isinstance(block[-1], ast.Raise) and not _did_run(block[0], ran):
         return
     for number, statement in enumerate(block):
-        if isinstance(statement, ast.If) and _is_about(statement.test, slots):
+        if isinstance(statement, ast.If) and elsewhere.decides(statement.test):
             sides = [side for side in (statement.body, statement.orelse) if _does_any_run(side, ran)]
             for side in sides:
-                yield from _unrun_lines_in(side, ran, slots)
+                yield from _unrun_lines_in(side, ran, elsewhere)
             is_left = not _did_run(statement, ran) or any(map(_leaves, sides))
             if is_left and not _does_any_run(block[number + 1 :], ran):
-                return  # it depends on the slot's state as well
+                return  # it depends on the slot's state, or the machine, as well
             continue
-        if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Global, ast.Nonlocal)) or _is_text(statement):
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef, ast.Global, ast.Nonlocal)) or _is_idle(statement):
             continue  # a function in a function is one of its own
         if not _did_run(statement, ran):
             if not isinstance(statement, ast.Raise):
                 yield from range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
             continue
         for inner in _blocks(statement):
-            yield from _unrun_lines_in(inner, ran, slots)
+            yield from _unrun_lines_in(inner, ran, elsewhere)
 
 
 def _leaves(block: Sequence[ast.stmt]) -> bool:
     return bool(block) and isinstance(block[-1], _LEAVES)
 
 
-def _is_text(statement: ast.stmt) -> bool:
+def _is_idle(statement: ast.stmt) -> bool:
+    """Whether a statement is a text, or names None."""
+    if isinstance(statement, ast.Assign):
+        return isinstance(statement.value, ast.Constant) and statement.value.value is None
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
@@ -148,4 +195,10 @@ def _blocks(statement: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
             if entry and isinstance(entry[0], ast.stmt):
                 yield entry
             else:
-                yield from (inner.body for inner in entry)
+                yield from (inner.body for inner in entry if not _is_for_lacking_package(inner))
+
+
+def _is_for_lacking_package(clause: ast.AST) -> bool:
+    """Whether it handles an import that fails, as on another machine."""
+    kind = getattr(clause, "type", None)
+    return kind is not None and bool(_mentioned_names(kind) & {"ImportError", "ModuleNotFoundError"})

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from patchgen_core.checks.contract.parity_codes import UNUSED
 from patchgen_core.checks.registry import place
 from patchgen_core.checks.result import BAD, CheckResult, Status
 from patchgen_core.report.words import quantity
 
+RUNNING = ("parity", "sharded")
+"""The checks whose warnings tell of what did not run."""
 WORST_FIRST: tuple[Status, ...] = ("error", "drifted", "failed", "fixed", "skipped", "clean")
 
 
@@ -51,6 +54,13 @@ class GateReport:
         return tuple(result for result in self.results if result.status in BAD)
 
     @property
+    def unproved(self) -> int:
+        """How many warnings of what is green tell of something that no check has seen run, each counted once."""
+        green = (result for result in self.results if result.status not in BAD)
+        warnings = (problem for result in green if result.check in RUNNING for problem in result.warnings)
+        return len({problem for problem in warnings if problem.code != UNUSED})
+
+    @property
     def checks(self) -> tuple[str, ...]:
         """The names of the checks that ran, each once, in the order in which a config's run."""
         return tuple(sorted(dict.fromkeys(result.check for result in self.results), key=place))
@@ -79,6 +89,7 @@ class GateReport:
                 counts[words.get(status, status)] = count
         parts = [f"{count} {word}" for word, count in counts.items()]
         parts += [f"{len(self.not_run)} not run"] * bool(self.not_run)
+        parts += [f"{quantity(count, 'warning')} of what is not proved" for count in [self.unproved] if count]
         configs = len({(result.config, result.path) for result in self.results if is_config(result)})
         checks = len(self.results)
         return f"{quantity(configs, 'config')}, {quantity(checks, 'check')}: {', '.join(parts) or 'none ran'}."
