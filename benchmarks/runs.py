@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import statistics
 import subprocess
 import sys
@@ -89,9 +88,7 @@ def measure_service(folder: Path) -> tuple[float, float, float, float]:
         before = service.processor_seconds
         time.sleep(10)
         percent = 10 * (service.processor_seconds - before)
-        assert service.process is not None
-        pages = int(Path(f"/proc/{service.process.pid}/statm").read_text().split()[1])
-    return seconds, processor, pages * os.sysconf("SC_PAGE_SIZE") / 2**20, percent
+        return seconds, processor, service.resident_mib, percent
 
 
 def main() -> None:

@@ -77,5 +77,12 @@ class ServiceProcess:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def resident_mib(self) -> float:
+        """The memory that it has now, without that of its children."""
+        assert self.process is not None
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="utf-8").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
     def _command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "patchgen_core", "serve", "--data", str(self.folder), *arguments]

@@ -28,7 +28,7 @@ PATH = "/hooks/1"
 A_SECOND, CONNECTIONS = 200, 100
 
 
-def delivery(number: int) -> tuple[dict[str, str], bytes]:
+def delivery(number: int, message: str = "Change") -> tuple[dict[str, str], bytes]:
     """The headers and the body of a push, as GitHub sends it."""
     body = json.dumps(
         {
@@ -39,7 +39,7 @@ def delivery(number: int) -> tuple[dict[str, str], bytes]:
             "repository": {"full_name": "acme/models"},
             "pusher": {"name": "ada"},
             "sender": {"login": "ada"},
-            "head_commit": {"id": f"{number + 1:040x}", "message": "Change", "author": {"name": "Ada"}},
+            "head_commit": {"id": f"{number + 1:040x}", "message": message, "author": {"name": "Ada"}},
         }
     ).encode()
     signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()

@@ -13,6 +13,7 @@ from patchgen_service.git.mirror import branch_ref, check_sha
 
 HEADS = "refs/heads/"
 LONGEST_BRANCH = 500
+LONGEST_TEXT = 2000
 _FRACTION = re.compile(r"\.\d+| (?=[U+-])")
 """What Python 3.10 does not read of a time: parts of a second, and the space before a zone."""
 Shape = TypeVar("Shape")
@@ -32,12 +33,12 @@ def decode(body: bytes, shape: type[Shape]) -> Shape:
 
 def read_branch(name: str, is_fork: bool = False) -> str:
     """A branch's name, which may come from anybody."""
+    if len(name) > LONGEST_BRANCH:
+        raise PayloadError(f"The branch's name has more than {LONGEST_BRANCH} characters.")
     try:
         branch_ref(name.partition(":")[2] if is_fork else name)
     except GitError as error:
         raise PayloadError(str(error)) from None
-    if len(name) > LONGEST_BRANCH:
-        raise PayloadError(f"The branch's name has more than {LONGEST_BRANCH} characters.")
     return name
 
 
@@ -62,5 +63,5 @@ def read_time(text: str | None) -> str:
 
 
 def clean_text(text: str | None) -> str:
-    """A text that a database takes."""
-    return (text or "").replace("\0", "").strip()
+    """A text that a database takes, without what goes beyond ``LONGEST_TEXT`` characters."""
+    return (text or "").lstrip()[:LONGEST_TEXT].replace("\0", "").strip()

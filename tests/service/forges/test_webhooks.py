@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from patchgen_service.forges.delivery import Delivery, Ignored, Refused
+from patchgen_service.forges.payloads import LONGEST_TEXT
 from patchgen_service.forges.webhooks import read_delivery
 
 _SECRET = "It's a Secret to Everybody"
@@ -283,3 +284,10 @@ def test_a_body_that_is_too_large_is_refused():
     answer = read_delivery(_headers("github-push", b""), body, _SECRET)
     assert isinstance(answer, Refused)
     assert answer.status == 413
+
+
+@pytest.mark.parametrize("name", ["github-push", "forgejo-push"])
+def test_message_of_any_length_is_read_and_not_kept_whole(name: str) -> None:
+    reading = _read(name, head_commit__message="Change\0" + "x" * 1_000_000)
+    assert isinstance(reading, Delivery)
+    assert (reading.message[:7], len(reading.message)) == ("Changex", LONGEST_TEXT - 1)

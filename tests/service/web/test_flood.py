@@ -1,18 +1,23 @@
-"""A flood of webhooks is accepted, and each is handled once; a connection that was at rest still works."""
+"""A flood of webhooks is accepted, and each is handled once, as are large ones; a connection at rest still works."""
 
 from __future__ import annotations
 
 import asyncio
 import http.client
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
+from sqlalchemy import select
 
+from patchgen_service.database.tables import WebhookDelivery
+from patchgen_service.forges.payloads import LONGEST_TEXT
+from patchgen_service.forges.webhooks import LARGEST
 from patchgen_service.web.site import Site
 from tools.service_process import ServiceProcess
-from tools.webhook_load import A_SECOND, flood, make_service, wait_until_handled
+from tools.webhook_load import A_SECOND, PATH, delivery, flood, make_service, wait_until_handled
 
 SERVERS_USUAL_REST = 5.0
 """Seconds for which servers keep a connection that nothing comes over; some clients use it once more just then."""
@@ -51,3 +56,62 @@ def test_connection_at_rest_is_not_ended_by_the_service(flooded: Flooded) -> Non
         assert (answer.status, answer.read()) == (200, b'{"status":"ok"}')
         connection.auto_open = 0
         time.sleep(rest)
+
+
+MIB = 2**20
+SOME_MIB = 8.0
+"""What the service's memory may differ by without a reason."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The status of an answer, and what was there until it came: the bytes that were sent, and the most memory."""
+
+    status: int
+    bytes: int
+    peak_mib: float
+
+
+def send_in_parts(service: ServiceProcess, headers: Mapping[str, str], parts: Iterable[bytes]) -> Sent:
+    """Send a webhook of which the service may refuse the rest before it was sent."""
+    sent, peak = 0, 0.0
+    with socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2])), 60) as connection:
+        lines = (f"{name}: {value}" for name, value in {"host": "127.0.0.1", **headers}.items())
+        connection.sendall("\r\n".join((f"POST {PATH} HTTP/1.1", *lines, "", "")).encode())
+        try:
+            for part in parts:
+                connection.sendall(part)
+                sent, peak = sent + len(part), max(peak, service.resident_mib)
+        except ConnectionError:
+            pass  # it answered before, and reads no more
+        return Sent(int(connection.recv(MIB).split()[1]), sent, peak)
+
+
+def test_body_that_is_too_large_is_refused_before_it_takes_memory(flooded: Flooded) -> None:
+    service = flooded.service
+    before = service.resident_mib
+    told = send_in_parts(service, {"content-length": str(LARGEST + 1)}, [bytes(MIB)] * (LARGEST // MIB + 1))
+    assert (told.status, told.bytes < LARGEST) == (413, True)
+    assert told.peak_mib < before + SOME_MIB
+    untold = send_in_parts(
+        service, {"transfer-encoding": "chunked"}, [f"{MIB:x}\r\n".encode() + bytes(MIB) + b"\r\n"] * 100
+    )
+    assert (untold.status, untold.bytes < 2 * LARGEST) == (413, True)
+    assert untold.peak_mib < before + LARGEST / MIB + SOME_MIB
+
+
+@pytest.mark.slow
+def test_webhooks_of_25_megabytes_are_handled_once_and_not_kept_whole(flooded: Flooded) -> None:
+    service, known = flooded.service, wait_until_handled(flooded.site)
+    before = service.resident_mib
+    for number in range(1000, 1006):
+        headers, body = delivery(number, "x" * 24_999_000)
+        parts = [body[start : start + MIB] for start in range(0, len(body), MIB)]
+        assert send_in_parts(service, {"content-length": str(len(body)), **headers}, parts).status == 202
+    headers, body = delivery(1006)
+    assert send_in_parts(service, {"content-length": str(len(body)), **headers}, [body]).status == 202
+    assert wait_until_handled(flooded.site) == known + 7
+    with flooded.site.readings() as session:
+        contents = session.scalars(select(WebhookDelivery.content)).all()
+    assert max(len(content["message"]) for content in contents) == LONGEST_TEXT
+    assert service.resident_mib < before + 4 * LARGEST / MIB, "less than the six were together"
