@@ -13,6 +13,12 @@ MESHES := not sharded[fsdp2] and not sharded[sp2] and not sharded[ep2]
 # of which one is enough, with a chromedriver
 BROWSERS := chromium chromium-browser google-chrome
 
+# pip compiles nothing: what is imported is a fifth of what it installs, and its bytecode is kept then, whatever the
+# environment says
+export PYTHONDONTWRITEBYTECODE :=
+# as in an activated environment, so that no test has to change it
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
 .PHONY: gate test tests slow quick test-core browser server releases walk lint patchgen check-patchgen models screenshot sweep toys mutation merges kills bench clean
 
 gate: .venv/installed  ## the main job: the gate over examples/zoo
@@ -118,8 +124,9 @@ bench: .venv/installed  ## what everything costs; the last two fail when a goal 
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(EXTRAS)]"
-	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target .venv/other-ruff ruff==$(OLDEST_RUFF)
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable ".[$(EXTRAS)]"
+	$(if $(findstring parity,$(EXTRAS)),$(BIN)/python -c "import torch._dynamo; import transformers.modeling_utils")
+	$(BIN)/python -m pip install --quiet --no-compile --no-deps --upgrade --target .venv/other-ruff ruff==$(OLDEST_RUFF)
 	touch $@
 
 clean:

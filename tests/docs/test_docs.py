@@ -123,14 +123,13 @@ def fences(page: Path) -> Iterator[tuple[str, dict[str, str], str, int]]:
 
 
 def run(command: str, folder: Path) -> tuple[int, str]:
-    env = {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "NO_COLOR": "1",
-        "COLUMNS": "80",
-    }
+    env = {**os.environ, "NO_COLOR": "1", "COLUMNS": "80"}
     env |= {"PYTEST_ADDOPTS": "-p no:randomly -p no:anyio", "CI": "", "GITHUB_ACTIONS": ""}
-    env |= {f"GIT_{who}_{what}": "someone" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    folders, own = os.environ["PATH"].split(os.pathsep), str(Path(sys.executable).parent)
+    if folders[0] != own:
+        env["PATH"] = os.pathsep.join([own, *folders])
+    if re.search(r"\bgit\b", command):
+        env |= {f"GIT_{who}_{what}": "someone" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     done = subprocess.run(["bash", "-c", command], cwd=folder, env=env, capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
