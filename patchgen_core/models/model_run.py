@@ -133,7 +133,7 @@ def _recorded(
     model: PreTrainedModel, run: Run, batch: ToyBatch, recorder: ExecutionRecorder | None, layers: bool
 ) -> Iterator[list[torch.Tensor]]:
     """Record what runs inside; gives the gradients that come to the input embeddings."""
-    active: list[str] = []
+    active = [] if batch.mode.has_gradients else [""]  # what leads to forward, as generate() does, is the model's own
     embedded: list[torch.Tensor] = []
     with ExitStack() as stack:
         if batch.as_rank:

@@ -43,6 +43,7 @@ from patchgen_core.models.toy_models import (
     load_state,
 )
 from patchgen_core.ops.kernel_spec import EAGER
+from patchgen_core.project.parity_settings import THOROUGH
 from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
 from patchgen_core.workers.phases import phase
 
@@ -140,7 +141,7 @@ class ModelComparison:
         plan = self._plan(batches, is_main, is_patched)
         is_contained = any(head.name in kinds.values() for kinds in self.parts.values())
         if is_main or (is_patched and not is_contained):
-            plan = chain(plan, self._vary(head, reference, batches))
+            plan = chain(plan, self._vary(head, reference, batches, is_main))
         models: dict[str, PreTrainedModel] = {}
         for dtype, batch in plan:
             if self._runs_upstream(reference, batch, dtype) and not self._agrees(
@@ -175,13 +176,16 @@ class ModelComparison:
             self.tables += tables
         return failure is None
 
-    def _vary(self, head: Head, reference: Reference, batches: Sequence[ToyBatch]) -> Iterator[tuple[str, ToyBatch]]:
+    def _vary(
+        self, head: Head, reference: Reference, batches: Sequence[ToyBatch], is_main: bool
+    ) -> Iterator[tuple[str, ToyBatch]]:
         """What to run beside training steps, in the first dtype."""
         if self.recorder.is_interpreted:
             return
         names = find_patched_names(self.request, sys.modules[self.request.upstream].__file__ or "")
         has_kernels = self.request.implementation not in (EAGER, PATCHED)
-        subject = Subject(reference.toy, tuple(batches), names, has_kernels, reference.make)
+        is_thorough = self.request.level == THOROUGH
+        subject = Subject(reference.toy, tuple(batches), names, has_kernels, reference.make, is_main, is_thorough)
         for dimension, reason, variations in vary(subject, self.request.level):
             heads = self.varied.setdefault(f"{dimension.name} is varied, because {reason}", [])
             heads.append(head.name)

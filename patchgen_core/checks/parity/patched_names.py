@@ -15,7 +15,7 @@ from patchgen_core.syntax.nodes import DEFINITIONS
 
 def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[str]:
     """Every name, attribute, argument, keyword and string in the code of a module's patches, and in what upstream has
-    in their place."""
+    in their place; the names of what is patched are among them."""
     names: set[str] = set()
     for spans in spans_of(request.path, request.patches).values():
         for span in spans:
@@ -24,6 +24,7 @@ def find_patched_names(request: ParityRequest, upstream_path: str) -> frozenset[
     fresh = [(line, line) for patch in request.patches for line in patch.fresh]
     names.update(_names_between(request.path, request.text, fresh))
     targets = {patch.target for patch in request.patches}
+    names.update(target.rpartition(".")[2] for target in targets)
     for dotted, node in _definitions(upstream_path):
         if dotted in targets:
             names.update(_names_in(ast.walk(node)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchgen_core.checks.parity.dimensions import attention, evaluation, media, npu, ranks
+from patchgen_core.checks.parity.dimensions import attention, evaluation, generation, media, npu, ranks
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.project.parity_settings import QUICK, THOROUGH
@@ -15,6 +15,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     ranks.DIMENSION,
     attention.DIMENSION,
     npu.DIMENSION,
+    generation.DIMENSION,
 )
 
 
