@@ -80,7 +80,7 @@ def sign_in(browser: Browser, service: ServiceProcess) -> None:
     browser.find_element(By.NAME, "name").send_keys("grace")
     with next_page(browser):
         browser.find_element(By.NAME, "password").send_keys(PASSWORD + Keys.ENTER)
-    assert browser.current_url == f"{service.url}/"
+    assert browser.current_url == f"{service.url}/", browser.find_element(By.TAG_NAME, "main").text
 
 
 def test_a_run_turns_red_and_shows_its_diff_while_somebody_looks(
