@@ -7,7 +7,7 @@ from functools import cache
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session
 
 from patchgen_core.errors import PatchgenError
@@ -70,9 +70,17 @@ def check_password(session: Session, name: str, password: str) -> Person | None:
         return None
     if person is None or not person.is_active or not person.password:
         return None
-    if _HASHER.check_needs_rehash(hashed):
-        person.password = hash_password(password)
     return person
+
+
+def renew_hash(session: Session, person: Person, password: str) -> None:
+    """Hash a password anew that is right and was hashed with less work than now.
+
+    Apart from checking it, which only reads: on SQLite, who began to read cannot write after somebody else did.
+    """
+    if _HASHER.check_needs_rehash(person.password):
+        is_same = (Person.id == person.id) & (Person.password == person.password)
+        session.execute(update(Person).where(is_same).values(password=hash_password(password)))
 
 
 def sign_in(session: Session, person: Person, now: datetime) -> str:

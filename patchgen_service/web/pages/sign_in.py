@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from patchgen_service.accounts.people import SESSION_LENGTH, check_password, sign_in, sign_out
+from patchgen_service.accounts.people import SESSION_LENGTH, check_password, renew_hash, sign_in, sign_out
 from patchgen_service.records.audit import write_audit
 from patchgen_service.web.forms import FORM_COOKIE, local_path, read_form
 from patchgen_service.web.rates import Limits
@@ -75,6 +75,7 @@ def _sign_in(request: Request, fields: Mapping[str, str]) -> Response:
     if person is None:
         return _form(request, to, name, _WRONG, 403)
     with site.transactions() as session:
+        renew_hash(session, person, fields.get("password", ""))
         secret = sign_in(session, person, now)
         write_audit(session, person.name, "person.sign_in", now, person.name)
     limits.by_name.forget(name.lower())

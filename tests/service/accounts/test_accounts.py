@@ -19,6 +19,7 @@ from patchgen_service.accounts.people import (
     add_person,
     check_password,
     find_signed_in,
+    renew_hash,
     set_active,
     set_password,
     sign_in,
@@ -60,6 +61,9 @@ def test_a_password_is_costly_to_guess_and_one_that_was_not_becomes_so(
     with sqlite_team.transactions() as session:
         person = check_password(session, "ada", PASSWORD)
         assert person is not None
+        assert not session.dirty, "who only reads checks it"
+        renew_hash(session, person, PASSWORD)
+        assert check_password(session, "ada", PASSWORD) is person
         memory, passes = re.findall("m=([0-9]+),t=([0-9]+)", person.password)[0]
         assert int(memory) >= 64 * 1024
         assert int(passes) >= 3
