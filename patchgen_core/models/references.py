@@ -32,12 +32,15 @@ if TYPE_CHECKING:
 class Reference:
     """One upstream class, built from a toy configuration with random parameters, in the dtypes that are asked for.
 
-    ``builders`` are the project's, of batches. PatchgenError when upstream's class does not take the configuration.
+    ``builders`` are the project's, of batches; ``seed`` is that of the random parameters.
+    PatchgenError when upstream's class does not take the configuration.
     ``initial`` has mean and standard deviation of parameters as upstream initializes them, by name; ``state`` their
     values here (:func:`~patchgen_core.models.toy_models.random_state`).
     """
 
-    def __init__(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> None:
+    def __init__(
+        self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str, seed: int = 0
+    ) -> None:
         self.head, self.config, self.device = head, config, device
         self._builders = builders
         self._models: dict[torch.dtype, PreTrainedModel] = {}
@@ -47,7 +50,7 @@ class Reference:
             with auto_models():
                 self._first = build_model(head.upstream, config, torch.float32)
             self.initial = initial_values(self._first)
-            self.state: State = random_state(self._first)
+            self.state: State = random_state(self._first, seed)
 
     @property
     def toy(self) -> ToyModel:
@@ -131,14 +134,16 @@ class References:
 
     def __init__(self) -> None:
         self._module = ""
-        self._cache: dict[tuple[str, str, tuple[Builder, ...], str], Reference] = {}
+        self._cache: dict[tuple[str, str, tuple[Builder, ...], str, int], Reference] = {}
 
-    def get(self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str) -> Reference:
+    def get(
+        self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str, seed: int = 0
+    ) -> Reference:
         """The reference of a head, as :class:`Reference` makes it."""
         if self._module != head.upstream.__module__:
             self._module = head.upstream.__module__
             self._cache.clear()
-        key = (head.name, config.to_json_string(use_diff=False), tuple(builders), device)
+        key = (head.name, config.to_json_string(use_diff=False), tuple(builders), device, seed)
         if key not in self._cache:
-            self._cache[key] = Reference(head, config, builders, device)
+            self._cache[key] = Reference(head, config, builders, device, seed)
         return self._cache[key]

@@ -54,13 +54,13 @@ def eager_config(config: PreTrainedConfig) -> PreTrainedConfig:
     return config
 
 
-def random_state(model: PreTrainedModel) -> State:
+def random_state(model: PreTrainedModel, seed: int = 0) -> State:
     """A state dict of a model with other values: matrices that keep the size of what they multiply, uneven vectors.
 
     It is in float32, on the CPU. The values are rounded to bfloat16, so that a model has the same ones in every dtype.
     Biases that are kept in buffers are random as well; other buffers stay.
     """
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for module, tensor in _tensors(model):
             noise = torch.randn(tensor.shape, generator=generator)

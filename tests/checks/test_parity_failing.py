@@ -209,3 +209,14 @@ def test_a_router_with_wrong_weights_is_where_they_part_and_not_its_experts() ->
     eager = Run(layers={"gate": right, "experts": right}, further_outputs={"gate": {"output[1]": right}})
     patched = Run(layers={"gate": right, "experts": wrong}, further_outputs={"gate": {"output[1]": wrong}})
     assert ComparedRuns(patched, eager, None, 2.0).find_first() == ("gate", "")
+
+
+def test_small_difference_that_every_draw_of_parameters_shows_is_red(work: Workspace) -> None:
+    text = """
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x)) * (1 + 4e-6)
+"""
+    verdict = compare(work, text)
+    assert any("LlamaMLP" in problem.message for problem in verdict.errors)
+    assert not any("taken for rounding" in note for note in verdict.notes)

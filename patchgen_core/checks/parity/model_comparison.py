@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from patchgen_core.checks.contract.parity_codes import NOT_PATCHED, UNINITIALIZED
+from patchgen_core.checks.parity.chance import agrees_with, describe_chance, may_be_chance
 from patchgen_core.checks.parity.dimensions.dimension import Subject
 from patchgen_core.checks.parity.dimensions.registry import vary
 from patchgen_core.checks.parity.failures import Failure, explain_exception, explain_failure
@@ -345,7 +346,23 @@ class ModelComparison:
             differences = compare_runs(patched, eager, truth, limit.multiple)
         self.figures.update(_figures(f"{head.name}, {batch.name}, {dtype}", differences))
         failure = Failure(head.name, batch.name, dtype, limit, differences, patched, eager, truth)
-        return self._in_detail(failure, reference, model, batch) if failure.wrong else None
+        is_wrong = bool(failure.wrong) and not self._is_chance(failure, reference, model, batch)
+        return self._in_detail(failure, reference, model, batch) if is_wrong else None
+
+    def _is_chance(self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch) -> bool:
+        """Whether a small difference is gone with other random parameters; a note tells."""
+        if not may_be_chance(failure):
+            return False
+        builders, own = tuple(map(load_builder, self.request.batches)), self._own_batch(model, batch)
+        other = self.references.get(reference.head, reference.config, builders, self.device, seed=1)
+        load_state(model, other.state)
+        try:
+            with self._isolated():
+                if is_chance := agrees_with(other, model, batch, own, failure):
+                    self.notes.append(describe_chance(failure))
+        finally:
+            load_state(model, reference.state)
+        return is_chance
 
     def _own_batch(self, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:
         """A batch with what the project's collator adds to it."""

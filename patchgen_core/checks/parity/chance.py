@@ -1,0 +1,48 @@
+"""Is a small difference one of rounding alone? What eager is off is measured of one draw of parameters, a sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from patchgen_core.checks.parity.failures import Failure
+from patchgen_core.errors import PatchgenError
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.model_run import run_model
+from patchgen_core.models.references import Reference
+from patchgen_core.models.run_comparison import compare_runs
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_MOST = 8.0
+"""How many times what is allowed a difference may be that comes of the draw of parameters."""
+
+
+def may_be_chance(failure: Failure) -> bool:
+    """Whether another draw of parameters can tell more: where rounding is allowed, and little more than that came."""
+    return bool(failure.allowed.multiple) and failure.wrong[0].excess <= _MOST
+
+
+def agrees_with(
+    other: Reference, model: PreTrainedModel, upstream_batch: ToyBatch, batch: ToyBatch, failure: Failure
+) -> bool:
+    """Whether a patched model that holds the parameters of another draw computes of a batch, which may hold more than
+    upstream's, what upstream's model does."""
+    dtype = getattr(torch, failure.dtype)
+    try:
+        eager, truth = other.run(upstream_batch, dtype), other.run(upstream_batch, torch.float64, like=dtype)
+    except PatchgenError:
+        return False
+    patched = run_model(model, batch, logits_alone=not failure.patched.left_out, like=eager)
+    return all(d.is_right for d in compare_runs(patched, eager, truth, failure.allowed.multiple))
+
+
+def describe_chance(failure: Failure) -> str:
+    """A note on a difference that another draw of parameters does not show."""
+    worst = failure.wrong[0]
+    return (
+        f"{failure.title}: {worst.name} is {worst.excess:.1f} x what is allowed with one draw of parameters, and all"
+        " is within it with another: taken for rounding"
+    )
