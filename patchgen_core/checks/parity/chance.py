@@ -12,6 +12,7 @@ from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.model_run import run_model
 from patchgen_core.models.references import Reference
 from patchgen_core.models.run_comparison import compare_runs
+from patchgen_core.models.toy_models import load_state
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -26,16 +27,25 @@ def may_be_chance(failure: Failure) -> bool:
 
 
 def agrees_with(
-    other: Reference, model: PreTrainedModel, upstream_batch: ToyBatch, batch: ToyBatch, failure: Failure
+    other: Reference,
+    reference: Reference,
+    model: PreTrainedModel,
+    upstream_batch: ToyBatch,
+    batch: ToyBatch,
+    failure: Failure,
 ) -> bool:
-    """Whether a patched model that holds the parameters of another draw computes of a batch, which may hold more than
-    upstream's, what upstream's model does."""
+    """Whether a patched model that is given the parameters of another draw, and then those of ``reference`` again,
+    computes of a batch, which may hold more than upstream's, what upstream's model does."""
     dtype = getattr(torch, failure.dtype)
     try:
-        eager, truth = other.run(upstream_batch, dtype), other.run(upstream_batch, torch.float64, like=dtype)
+        eager, truth = other.run(upstream_batch, dtype), other.run_exactly(upstream_batch, dtype)
     except PatchgenError:
         return False
-    patched = run_model(model, batch, logits_alone=not failure.patched.left_out, like=eager)
+    load_state(model, other.state)
+    try:
+        patched = run_model(model, batch, logits_alone=not failure.patched.left_out, like=eager)
+    finally:
+        load_state(model, reference.state)
     return all(d.is_right for d in compare_runs(patched, eager, truth, failure.allowed.multiple))
 
 

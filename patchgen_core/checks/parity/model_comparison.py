@@ -355,13 +355,9 @@ class ModelComparison:
             return False
         builders, own = tuple(map(load_builder, self.request.batches)), self._own_batch(model, batch)
         other = self.references.get(reference.head, reference.config, builders, self.device, seed=1)
-        load_state(model, other.state)
-        try:
-            with self._isolated():
-                if is_chance := agrees_with(other, model, batch, own, failure):
-                    self.notes.append(describe_chance(failure))
-        finally:
-            load_state(model, reference.state)
+        with self._isolated():
+            is_chance = agrees_with(other, reference, model, batch, own, failure)
+        self.notes += [describe_chance(failure)] if is_chance else []
         return is_chance
 
     def _own_batch(self, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:
