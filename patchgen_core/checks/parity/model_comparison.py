@@ -36,13 +36,7 @@ from patchgen_core.models.references import Reference, References
 from patchgen_core.models.run_comparison import Difference, compare_runs
 from patchgen_core.models.toy_batches import load_builder
 from patchgen_core.models.toy_config import load_toy_config, part_of_toy_config
-from patchgen_core.models.toy_models import (
-    auto_models,
-    build_model,
-    initial_values,
-    initialized_otherwise,
-    load_state,
-)
+from patchgen_core.models.toy_models import auto_models, build_model, initial_values, initialized_otherwise, load_state
 from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.project.parity_settings import THOROUGH
 from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
