@@ -70,8 +70,13 @@ def causal_forward(self, input_ids=None, labels=None, logits_to_keep=0, **kwargs
     loss = None
     if labels is not None:
         loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
-    hidden, attentions = outputs.hidden_states, outputs.attentions
-    return CausalLMOutputWithPast(loss=loss, logits=logits, hidden_states=hidden, attentions=attentions)
+    return CausalLMOutputWithPast(
+        loss=loss,
+        logits=logits,
+        past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states,
+        attentions=outputs.attentions,
+    )
 """
 HELPER = """
 @config.add_helper
