@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import nn
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LOSS, NORM, EMBEDDINGS = "loss", "gradient norm", "gradient of the input embeddings"
 GRADIENT = "gradient of "
+_V = TypeVar("_V")
 _CACHES = ("past_key_values", "cache_params", "encoder_last_hidden_state_cache")
 
 
@@ -63,6 +64,21 @@ class Run:
     has_media: bool = False
     calls: dict[str, int] = field(default_factory=dict)
     without_gradient: frozenset[str] = frozenset()
+
+    def with_calls_of(self, other: Run) -> Run:
+        """The same run with what modules gave in their first call for the further calls that they have in another."""
+        return replace(
+            self,
+            layers=_repeat_calls(self.layers, other.layers),
+            further_outputs=_repeat_calls(self.further_outputs, other.layers),
+            layer_gradients=_repeat_calls(self.layer_gradients, other.layers),
+            layer_inputs=_repeat_calls(self.layer_inputs, other.layer_inputs),
+        )
+
+
+def _repeat_calls(own: dict[str, _V], names: Iterable[str]) -> dict[str, _V]:
+    firsts = {name: name.partition(" (")[0] for name in names if name not in own}
+    return own | {name: own[first] for name, first in firsts.items() if first in own}
 
 
 def run_model(
@@ -120,8 +136,9 @@ def _compute(
     loss = outputs.get(LOSS)
     if batch.mode.has_gradients:
         loss = _substitute_loss(outputs) if loss is None else loss
-        with phase("backward"):
-            batch.mode.backward(loss)
+        if loss.requires_grad or not batch.mode.name:  # what is cut off gets no gradient, which is told of as that
+            with phase("backward"):
+                batch.mode.backward(loss)
     if loss is not None:
         run.loss = _copy_to_cpu(loss)
     run.values.update({name: _copy_to_cpu(outputs[name]) for name in sorted(outputs, key=lambda name: name != LOSS)})

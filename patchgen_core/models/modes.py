@@ -23,8 +23,8 @@ def no_change(_: PreTrainedModel) -> AbstractContextManager[None]:
 
 
 def go_backward(loss: torch.Tensor) -> None:
-    """Run a loss backward once."""
-    loss.backward()  # type: ignore[no-untyped-call]
+    """Run a loss backward once; unlike its method, inside the function modes of torch that are on."""
+    torch.autograd.backward(loss)
 
 
 def call_forward(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:

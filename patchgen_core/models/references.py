@@ -90,9 +90,13 @@ class Reference:
 
         It is that of a training step on the batch, where the mode changes nothing. PatchgenError as for :meth:`run`.
         """
-        if not layers and batch.trained is not None and self._is_as_trained(batch, batch.trained, choices_of):
-            batch = batch.trained
-        return self.run(batch, torch.float64, like=choices_of, layers=layers)
+        trained = batch.trained
+        if trained is None or (layers and not batch.mode.is_training_step):
+            return self.run(batch, torch.float64, like=choices_of, layers=layers)
+        if not self._is_as_trained(batch, trained, choices_of):
+            return self.run(batch, torch.float64, like=choices_of, layers=layers)
+        run = self.run(trained, torch.float64, like=choices_of, layers=layers)
+        return run.with_calls_of(self.run(batch, choices_of, layers=True)) if layers else run
 
     def _is_as_trained(self, batch: ToyBatch, trained: ToyBatch, dtype: torch.dtype) -> bool:
         own, other = self.run(batch, dtype), self.run(trained, dtype)

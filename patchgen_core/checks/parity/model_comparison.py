@@ -179,8 +179,11 @@ class ModelComparison:
             return
         names = find_patched_names(self.request, sys.modules[self.request.upstream].__file__ or "")
         has_kernels = self.request.implementation not in (EAGER, PATCHED)
+        targets = frozenset(patch.target for patch in self.request.patches)
         is_thorough = self.request.level == THOROUGH
-        subject = Subject(reference.toy, tuple(batches), names, has_kernels, reference.make, is_main, is_thorough)
+        subject = Subject(
+            reference.toy, tuple(batches), names, has_kernels, reference.make, targets, is_main, is_thorough
+        )
         for dimension, reason, variations in vary(subject, self.request.level):
             heads = self.varied.setdefault(f"{dimension.name} is varied, because {reason}", [])
             heads.append(head.name)

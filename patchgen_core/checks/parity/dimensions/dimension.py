@@ -18,6 +18,7 @@ class Subject:
         names: every name that stands in the code of the patches, and in upstream's code that they take the place of.
         has_kernels: whether slots are bound to other code than upstream's.
         make: gives the batches that upstream's model runs of those that a built-in builder wants.
+        targets: of the patches.
         is_main: whether it is the head that all that is in the module runs in, as far as one head does.
         is_thorough: whether more is wanted than what is likely to show something.
     """
@@ -27,6 +28,7 @@ class Subject:
     names: frozenset[str]
     has_kernels: bool
     make: Callable[[BatchRequests], Batches]
+    targets: frozenset[str]
     is_main: bool
     is_thorough: bool
 

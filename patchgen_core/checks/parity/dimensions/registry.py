@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from patchgen_core.checks.parity.dimensions import attention, evaluation, generation, media, npu, ranks
+from patchgen_core.checks.parity.dimensions import (
+    attention,
+    dropout,
+    evaluation,
+    generation,
+    media,
+    npu,
+    ranks,
+    training_tools,
+)
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.project.parity_settings import QUICK, THOROUGH
@@ -16,6 +25,8 @@ DIMENSIONS: tuple[Dimension, ...] = (
     attention.DIMENSION,
     npu.DIMENSION,
     generation.DIMENSION,
+    dropout.DIMENSION,
+    training_tools.DIMENSION,
 )
 
 

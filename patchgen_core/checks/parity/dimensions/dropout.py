@@ -1,0 +1,30 @@
+"""The dimension ``dropout``: dropout and jitter above zero, in training and in evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from patchgen_core.checks.parity.dimensions.batch_choice import choose_batch
+from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.modes_noise import NOISE, NOISY, NOISY_IN_EVALUATION, find_noise
+
+_WORDS = (*NOISE, "noise")
+
+
+def _find_reason(subject: Subject) -> str:
+    names = sorted(name for name in subject.names if name.isidentifier() and any(word in name for word in _WORDS))
+    if not find_noise(subject.toy.config) or not (names or "training" in subject.names):
+        return ""
+    return f"patches, or what they replace, name {names[0] if names else 'training'}"
+
+
+def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
+    if not find_noise(subject.toy.config):
+        return
+    if batch := choose_batch(subject):
+        yield batch.in_mode(NOISY)
+        yield batch.in_mode(NOISY_IN_EVALUATION)
+
+
+DIMENSION = Dimension("dropout", _find_reason, _make_batches)

@@ -1,0 +1,115 @@
+"""Parity sees what patches do to checkpointed layers, under autocast, with adapters and in other tools of trainers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.parity_runs import PREAMBLE, compare
+from tests.conftest import Workspace
+
+pytestmark = pytest.mark.torch
+
+WITH_TORCH = PREAMBLE.replace("import torch\n", "import torch\nfrom torch import nn\n")
+MLP = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    hidden = self.act_fn(self.gate_proj(x)) * self.up_proj(x)
+    {}
+"""
+ANOTHER_WAY_WITHOUT_GRADIENTS = MLP.format(
+    "return self.down_proj(hidden) * (2.0 if self.training and not torch.is_grad_enabled() else 1.0)"
+)
+SUM_IN_THE_DTYPE_OF_THE_INPUT = MLP.format(
+    "rows = torch.arange(x.shape[1])\n    return torch.zeros_like(x).index_add_(1, rows, self.down_proj(hidden))"
+)
+WEIGHT_READ_PAST_ITS_LAYER = MLP.format("return nn.functional.linear(hidden, self.down_proj.weight)")
+LAYER_THAT_CANNOT_BE_CHECKPOINTED = """
+@config.replace_class("LlamaDecoderLayer")
+class PatchedDecoderLayer(nn.Module):
+    def __init__(self, config, layer_idx):
+        super().__init__()
+        self.self_attn = LlamaAttention(config=config, layer_idx=layer_idx)
+        self.mlp = LlamaMLP(config)
+        self.input_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def forward(self, hidden_states, **kwargs):
+        hidden_states = hidden_states + self.self_attn(self.input_layernorm(hidden_states), **kwargs)[0]
+        return hidden_states + self.mlp(self.post_attention_layernorm(hidden_states))
+"""
+HEAD = """
+from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.utils import can_return_tuple
+
+
+@config.override_method("LlamaForCausalLM.forward")
+{decorator}
+def causal_lm_forward(self, input_ids=None, attention_mask=None, position_ids=None, past_key_values=None,
+                      inputs_embeds=None, labels=None, use_cache=None, logits_to_keep=0, **kwargs):
+    {first}
+    outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+                         past_key_values=past_key_values, inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
+    logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep if logits_to_keep else 0 :, :])
+    loss = None
+    if labels is not None:
+        loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
+        {last}
+    return CausalLMOutputWithPast(
+        loss=loss, logits=logits, past_key_values=outputs.past_key_values,
+        hidden_states=outputs.hidden_states, attentions=outputs.attentions,
+    )
+"""
+TUPLED = "@can_return_tuple"
+NEVER_A_TUPLE = (
+    HEAD.format(decorator="", first="", last="")
+    + """
+config.drop_decorators("LlamaForCausalLM.forward", "can_return_tuple")
+"""
+)
+LOSS_THAT_TAKES_NO_SCALE = HEAD.format(
+    decorator=TUPLED, first="", last="loss.register_hook(torch.ones_like) if loss.requires_grad else None"
+)
+PADDING_WITHOUT_LABELS = HEAD.format(
+    decorator=TUPLED,
+    first="if labels is not None and attention_mask is not None:\n"
+    "        labels = labels.masked_fill(attention_mask == 0, -100)",
+    last="",
+)
+EMBEDDINGS_CUT_OFF = HEAD.format(
+    decorator=TUPLED, first="inputs_embeds = inputs_embeds.detach() if inputs_embeds is not None else None", last=""
+)
+TWICE = "padded, two forward and two backward passes, num_items_in_batch"
+MLP_FORWARD, HEAD_FORWARD = "LlamaMLP.forward", "LlamaForCausalLM.forward"
+
+
+@pytest.mark.parametrize(
+    ("defect", "batch", "target"),
+    [
+        (ANOTHER_WAY_WITHOUT_GRADIENTS, "packed, checkpointed, reentrant", MLP_FORWARD),
+        (LAYER_THAT_CANNOT_BE_CHECKPOINTED, "packed, checkpointed", "LlamaDecoderLayer"),
+        (SUM_IN_THE_DTYPE_OF_THE_INPUT, "packed, autocast to bfloat16", MLP_FORWARD),
+        (WEIGHT_READ_PAST_ITS_LAYER, "packed, low-rank adapters", MLP_FORWARD),
+        (LOSS_THAT_TAKES_NO_SCALE, TWICE, HEAD_FORWARD),
+        (PADDING_WITHOUT_LABELS, TWICE, HEAD_FORWARD),
+        (NEVER_A_TUPLE, "packed, return_dict=False", HEAD_FORWARD),
+        (EMBEDDINGS_CUT_OFF, "packed, frozen, embeddings trained", HEAD_FORWARD),
+    ],
+)
+def test_what_shows_with_a_tool_of_trainers_alone_is_red(
+    work: Workspace, defect: str, batch: str, target: str
+) -> None:
+    result = compare(work, defect, preamble=WITH_TORCH)
+    print(*map(str, result.errors), *result.notes, sep="\n")
+    problem = result.errors[0]
+    assert f"'{batch}'" in f"{problem.message} {problem.hint}"
+    assert f"patch of '{target}'" in f"{problem.message} {problem.hint}"
+
+
+def test_a_right_patch_is_green_with_every_tool(work: Workspace) -> None:
+    result = compare(
+        work,
+        HEAD.format(decorator=TUPLED, first="", last="") + MLP.format("return self.down_proj(hidden)"),
+        level="thorough",
+    )
+    assert result.errors == ()
+    assert result.warnings == ()
