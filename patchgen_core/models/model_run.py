@@ -115,11 +115,11 @@ def run_model(
             measured = stack.enter_context(batch.mode.around(model))
         with _recorded(model, run, batch, recorder, layers) as embedded:
             outputs = _compute(model, run, batch, inputs, like)
+        run.values.update({name: _copy_to_cpu(value) for name, value in (measured or {}).items()})
         if "labels" in inputs and not any(map(_is_logits, outputs)):
             _add_logits(model, run, batch, inputs, like, logits_alone)
         if batch.mode.has_gradients:
             _keep_gradients(model, run, embedded, batch.as_rank)
-        run.values.update({name: _copy_to_cpu(value) for name, value in (measured or {}).items()})
     model.zero_grad(set_to_none=True)
     return run
 
