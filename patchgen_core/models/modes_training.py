@@ -1,8 +1,7 @@
-"""Modes of what trainers do around a step: checkpointing of layers, autocast, several passes, tuples, compiling."""
+"""Modes of what trainers do around a step: checkpointing of layers, autocast, several passes, tuples."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -129,26 +128,6 @@ def _call_for_tuples(model: PreTrainedModel, inputs: Mapping[str, Any]) -> dict[
     return outputs
 
 
-# --- compiling -------------------------------------------------------------------------------------
-
-
-def compiles_whole(model: PreTrainedModel) -> bool:
-    """Whether upstream promises that a model is one graph."""
-    return bool(getattr(model, "_can_compile_fullgraph", False))
-
-
-def _call_compiled(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:
-    """In one graph, which nothing is traced in the making of."""
-    before = sys.gettrace()
-    sys.settrace(None)
-    torch._dynamo.reset()
-    try:
-        return torch.compile(model, fullgraph=True, backend="eager")(**inputs)
-    finally:
-        torch._dynamo.reset()
-        sys.settrace(before)
-
-
 CHECKPOINTED = Mode("checkpointed", partial(_checkpointing, is_reentrant=False), is_training_step=True)
 CHECKPOINTED_REENTRANT = Mode(
     "checkpointed, reentrant", partial(_checkpointing, is_reentrant=True), is_training_step=True
@@ -164,4 +143,3 @@ TWICE_COUNTED = Mode(
     backward=_go_backward_twice,
 )
 TUPLES = Mode("return_dict=False", evaluating, _call_for_tuples, has_gradients=False)
-COMPILED = Mode("compiled", call=_call_compiled, is_training_step=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from patchgen_core.checks.parity.request import PatchedCode
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import GRADIENT, Run
+from patchgen_core.models.modes_training import RUNS
 from patchgen_core.models.run_comparison import ComparedRuns, Difference, path_of
 
 _FAR = 1000
@@ -73,6 +74,9 @@ def _backward(runs: ComparedRuns, wrong: Sequence[str]) -> Divergence:
     parameters = [name.removeprefix(GRADIENT) for name in wrong if name.startswith(GRADIENT)]
     after = ""
     walk = runs.backward()
+    counted = next((name.removeprefix(RUNS) for name in wrong if name.startswith(RUNS)), None)
+    if counted is not None:
+        return Divergence((counted,), is_backward=True)
     for number, difference in enumerate(walk):
         name = difference.name
         if not difference.is_right:

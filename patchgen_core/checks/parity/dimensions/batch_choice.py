@@ -13,19 +13,20 @@ _MEDIA = ("pixel_values", "pixel_values_videos", "input_features", "input_values
 _TOWER = re.compile(r"vis(ion|ual)|image|video|audio|tower")
 
 
-def choose_batch(subject: Subject, *, is_padded: bool = False) -> ToyBatch | None:
+def choose_batch(subject: Subject, *, is_padded: bool = False, is_for_towers: bool = False) -> ToyBatch | None:
     """The smallest batch with labels where there is one.
 
     Args:
         is_padded: whether it is to have padding, and so is of text alone. Others have none where they can: rows that
-            attend to nothing have no right values. They have media where a patch is of a class that only media reach.
+            attend to nothing have no right values.
+        is_for_towers: whether it is to have media where a patch is of a class that only media reach.
     """
     batches = [batch for batch in subject.batches if not batch.as_rank]
     media, plain = list(filter(has_media, batches)), [batch for batch in batches if not has_media(batch)]
     if is_padded:
         candidates = list(filter(_has_padding, plain))
     else:
-        candidates = (media if subject.targets & _tower_targets(subject) else plain) or batches
+        candidates = (media if is_for_towers and _tower_targets(subject) else plain) or batches
     return min(candidates, key=lambda batch: (_lacks(batch), _has_padding(batch), batch.size), default=None)
 
 

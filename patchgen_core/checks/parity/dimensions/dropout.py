@@ -16,13 +16,15 @@ def _find_reason(subject: Subject) -> str:
     names = sorted(name for name in subject.names if name.isidentifier() and any(word in name for word in _WORDS))
     if not find_noise(subject.toy.config) or not (names or "training" in subject.names):
         return ""
+    if subject.has_kernels or not subject.is_main:  # seen in upstream's lines, on the main head
+        return ""
     return f"patches, or what they replace, name {names[0] if names else 'training'}"
 
 
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
     if not find_noise(subject.toy.config):
         return
-    if batch := choose_batch(subject):
+    if batch := choose_batch(subject, is_for_towers=True):
         yield batch.in_mode(NOISY)
         yield batch.in_mode(NOISY_IN_EVALUATION)
 

@@ -22,18 +22,32 @@ _GRADIENT = frozenset(
 )
 _TUPLES = frozenset({"return_dict", "can_return_tuple", "to_tuple", "capture_outputs", "use_return_dict"})
 _LOSS = frozenset({"loss_function", "labels", "num_items_in_batch", "loss", "Function", "backward", "register_buffer"})
-_COMPILE = frozenset({"is_compiling", "is_torchdynamo_compiling", "compile", "item", "tolist", "nonzero"})
 
 
 @dataclass(frozen=True)
 class _Tool:
-    """A mode of training; ``may_matter`` tells whether patches may, ``applies`` whether a head takes it, ``is_padded``
-    whether the batch is to have padding."""
+    """A mode of training.
+
+    Attributes:
+        may_matter: whether patches may matter to it.
+        applies: whether a head takes it.
+        is_padded: whether the batch is to have padding.
+        is_for_towers: whether the batch is to have media where a patch is of a class that only media reach.
+        is_for_kernels: whether it is run with each kernel, whose dtypes and gradients it shows.
+    """
 
     mode: Mode
     may_matter: Callable[[Subject], bool]
     applies: Callable[[Subject], bool] = lambda _: True
     is_padded: bool = False
+    is_for_towers: bool = False
+    is_for_kernels: bool = False
+
+    def is_wanted(self, subject: Subject) -> bool:
+        """Whether it is run on a head."""
+        if not self.applies(subject):
+            return False
+        return subject.is_thorough or (self.may_matter(subject) and (self.is_for_kernels or not subject.has_kernels))
 
 
 def _names(*names: frozenset[str]) -> Callable[[Subject], bool]:
@@ -77,29 +91,29 @@ def _takes_embeddings(subject: Subject) -> bool:
     return "inputs_embeds" in subject.toy.takes
 
 
+def _has_linear_layers(subject: Subject) -> bool:
+    return bool(adapters.find_linear_layers(subject.toy.model))
+
+
+def _has_loss(subject: Subject) -> bool:
+    return subject.toy.kind != "base" and bool(_LOSS & subject.names)
+
+
 _TOOLS = (
-    _Tool(tools.CHECKPOINTED, _is_in_layer, _checkpoints),
+    _Tool(tools.CHECKPOINTED, _is_in_layer, _checkpoints, is_for_towers=True),
     _Tool(tools.CHECKPOINTED_REENTRANT, _is_layer, _checkpoints),
-    _Tool(tools.IN_BFLOAT16, _names(_DTYPE)),
+    _Tool(tools.IN_BFLOAT16, _names(_DTYPE), is_for_towers=True, is_for_kernels=True),
     _Tool(tools.IN_FLOAT16, lambda _: False),
-    _Tool(tools.TWICE_COUNTED, lambda subject: bool(_LOSS & subject.names), _is_language_model, is_padded=True),
-    _Tool(
-        tools.TWICE,
-        lambda subject: bool(_LOSS & subject.names),
-        lambda subject: not _is_language_model(subject),
-        is_padded=True,
-    ),
-    _Tool(tools.TUPLES, lambda subject: bool(_TUPLES & subject.names), lambda subject: "labels" in subject.toy.takes),
-    _Tool(
-        adapters.ADAPTED, _names_linear_layers, lambda subject: bool(adapters.find_linear_layers(subject.toy.model))
-    ),
+    _Tool(tools.TWICE_COUNTED, _has_loss, _is_language_model, is_padded=True, is_for_kernels=True),
+    _Tool(tools.TWICE, _has_loss, lambda s: not _is_language_model(s), is_padded=True, is_for_kernels=True),
+    _Tool(tools.TUPLES, lambda s: bool(_TUPLES & s.names), lambda s: "labels" in s.toy.takes),
+    _Tool(adapters.ADAPTED, _names_linear_layers, _has_linear_layers, is_for_towers=True),
     _Tool(adapters.PROMPTED, _names(_GRADIENT, frozenset({"inputs_embeds"})), _takes_embeddings),
-    _Tool(tools.COMPILED, _names(_COMPILE), lambda subject: tools.compiles_whole(subject.toy.model)),
 )
 
 
 def _wanted(subject: Subject) -> list[_Tool]:
-    return [tool for tool in _TOOLS if tool.applies(subject) and (subject.is_thorough or tool.may_matter(subject))]
+    return [tool for tool in _TOOLS if tool.is_wanted(subject)]
 
 
 def _find_reason(subject: Subject) -> str:
@@ -109,7 +123,7 @@ def _find_reason(subject: Subject) -> str:
 
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
     for tool in _wanted(subject):
-        if batch := choose_batch(subject, is_padded=tool.is_padded):
+        if batch := choose_batch(subject, is_padded=tool.is_padded, is_for_towers=tool.is_for_towers):
             yield batch.in_mode(tool.mode)
 
 
