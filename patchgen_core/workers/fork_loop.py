@@ -142,8 +142,8 @@ def _mind(connection: socket.socket, imports: Imports) -> str:
     with connection.makefile("rb") as stream:
         request: ForkRequest = pickle.loads(read_frame(stream) or os._exit(1))
     sys.path_importer_cache.clear()  # of folders that may have come to be since
-    if imports.find_difference(request):
-        connection.sendall(NUMBER.pack(0))
+    if difference := imports.find_difference(request):
+        connection.sendall(NUMBER.pack(0) + difference.encode())
         os._exit(0)
     is_ready, ready = os.pipe()
     worker = os.fork()

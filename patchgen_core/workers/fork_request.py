@@ -18,7 +18,8 @@ ENVIRONMENT = "PATCHGEN_FORK_SERVER"
 CONNECTIONS = 64
 """How many askers may wait for a fork server."""
 NUMBER = struct.Struct("!i")
-"""How a minder tells its asker two things: the worker's process id, 0 when it forks none, and later its exit code."""
+"""How a minder tells its asker two things: the worker's process id, or 0 and why it forks none, and later its exit
+code."""
 
 _OF_THE_PROCESS = re.compile(
     r"^(?:Umask|Uid|Gid|Groups|SigBlk|SigIgn|CapEff|CapBnd|NoNewPrivs|Seccomp|Cpus_allowed):.*", re.MULTILINE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import selectors
 import socket
@@ -138,6 +139,8 @@ def _fork(
             os.close(descriptor)
     pid = receive_number(connection)
     if not pid:
+        with connection.makefile("r", encoding="utf-8") as stream:
+            logging.getLogger(__name__).debug("no worker is forked: %s", stream.read() or "its server has ended")
         return None
     connection.settimeout(None)
     return ForkedProcess(pid, connection, stdin, stdout)

@@ -147,17 +147,20 @@ def test_a_class_that_builds_nothing_has_no_plan_and_no_checkpoint() -> None:
     assert {"ForConditionalGeneration", "ThinkerForConditionalGeneration"} <= names
 
 
-def test_processes_that_models_run_in_are_forked(models: Models, artifacts: dict[str, Artifact]) -> None:
-    assert models["good"].errors == ()
-    assert isinstance(models.checks.worker._process, ForkedProcess)
+def test_processes_that_models_run_in_are_forked(
+    models: Models, artifacts: dict[str, Artifact], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", "patchgen_core.workers")
     setup = artifacts["good"].path.with_name("acme_setup.py")
     setup.write_text(
         "def setup(models):\n    import sys\n    assert 'transformers' not in sys.modules\n", encoding="utf-8"
     )
     checks = ModelProcess(load_project(setup.parent), "cpu", setups=(f"{setup}:setup",))
     checks.refuse_setup()
-    assert isinstance(checks.worker._process, ForkedProcess)
+    assert isinstance(checks.worker._process, ForkedProcess), caplog.text
     checks.close()
+    assert models["good"].errors == ()
+    assert isinstance(models.checks.worker._process, ForkedProcess), caplog.text
 
 
 def test_none_is_forked_where_there_is_more_than_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,9 @@ def attention_forward(
     if past_key_values is not None:
         key_states, value_states = past_key_values.update(key_states, value_states, self.layer_idx)
     attention_interface = {interface}
+    dropout = self.attention_dropout if self.training else 0.0
     attn_output, attn_weights = attention_interface(
-        self, query_states, key_states, value_states, {mask}, scaling=self.scaling, {arguments}
+        self, query_states, key_states, value_states, {mask}, scaling=self.scaling, dropout=dropout, {arguments}
     )
     attn_output = attn_output.reshape(*input_shape, -1).contiguous()
     return self.o_proj(attn_output), attn_weights

@@ -19,9 +19,9 @@ def attention_forward(self, hidden_states, position_embeddings, attention_mask, 
     query, key = apply_rotary_pos_emb(query, key, *position_embeddings)
     if past_key_values is not None:
         key, value = past_key_values.update(key, value, self.layer_idx)
-    kwargs = {"scaling": self.scaling, "dropout": 0.0, **kwargs}
+    dropout = self.attention_dropout if self.training else 0.0
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
-    output, weights = attend(self, query, key, value, attention_mask, **kwargs)
+    output, weights = attend(self, query, key, value, attention_mask, scaling=self.scaling, dropout=dropout, **kwargs)
     return self.o_proj(output.reshape(*hidden_states.shape[:-1], -1).contiguous()), weights
 """
 UPDATE = "        key, value = past_key_values.update(key, value, self.layer_idx)\n"

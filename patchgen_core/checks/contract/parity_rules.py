@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from patchgen_core.checks.contract.parity_codes import NOT_PATCHED, UNINITIALIZED, UNREACHED, UNRUN, UNUSED
 from patchgen_core.checks.contract.rule import Example, Finding, Rule, Subject
+from patchgen_core.checks.parity_codes import NOT_PATCHED, UNINITIALIZED, UNREACHED, UNRUN, UNUSED
 
 _LLAMA = "transformers.models.llama.modeling_llama"
 _ATTENTION = """

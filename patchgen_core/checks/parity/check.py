@@ -10,7 +10,6 @@ from pathlib import Path
 
 from patchgen_core.build.results import Artifact
 from patchgen_core.checks.contract.library import Library
-from patchgen_core.checks.contract.parity_codes import UNUSED
 from patchgen_core.checks.contract.run import selected_codes
 from patchgen_core.checks.model_process.check import ModelCheck, model_process
 from patchgen_core.checks.model_process.process import ModelProcess
@@ -19,6 +18,7 @@ from patchgen_core.checks.parity.findings import judge, unknown_heads, unknown_i
 from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.slots import read_slots, text_of_blocks
+from patchgen_core.checks.parity_codes import UNUSED
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.checks.session import Session
 from patchgen_core.errors import PatchgenError, did_you_mean

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from types import ModuleType
 
-from patchgen_core.checks.contract.parity_codes import UNINITIALIZED
 from patchgen_core.checks.model_process.answering import (
     generated_module,
     import_module,
@@ -25,6 +24,7 @@ from patchgen_core.checks.parity.unreached_patches import (
     why_nothing_shows,
 )
 from patchgen_core.checks.parity.unrun_lines import find_unrun_lines
+from patchgen_core.checks.parity_codes import UNINITIALIZED
 from patchgen_core.checks.result import CheckResult, make_result
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.execution import ExecutionRecorder

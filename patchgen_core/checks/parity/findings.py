@@ -10,7 +10,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from patchgen_core.checks.contract.parity_codes import CODES, UNUSED
+from patchgen_core.checks.parity_codes import CODES, UNUSED
 from patchgen_core.checks.result import CheckResult, with_errors
 from patchgen_core.config.declarations import Allowance, Tolerance
 from patchgen_core.errors import Location, Problem, Snippet, did_you_mean, excerpt

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from patchgen_core.checks.contract.parity_codes import NOT_PATCHED, UNINITIALIZED
 from patchgen_core.checks.parity.chance import agrees_with, describe_chance, may_be_chance
 from patchgen_core.checks.parity.dimensions.dimension import Subject
 from patchgen_core.checks.parity.dimensions.registry import vary
@@ -21,6 +20,7 @@ from patchgen_core.checks.parity.patched_names import find_patched_names
 from patchgen_core.checks.parity.rank_mixes import find_unlike_ranks
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
+from patchgen_core.checks.parity_codes import NOT_PATCHED, UNINITIALIZED
 from patchgen_core.checks.result import CheckResult, Table, make_result
 from patchgen_core.errors import PatchgenError, Problem, list_some
 from patchgen_core.models.batch_validation import describe_error

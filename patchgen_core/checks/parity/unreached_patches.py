@@ -10,9 +10,9 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from patchgen_core.checks.contract.parity_codes import UNREACHED
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.unrun_lines import Elsewhere
+from patchgen_core.checks.parity_codes import UNREACHED
 from patchgen_core.errors import Problem
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution, Span

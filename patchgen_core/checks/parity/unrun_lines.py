@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
 
-from patchgen_core.checks.contract.parity_codes import UNRUN
 from patchgen_core.checks.parity.findings import lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
+from patchgen_core.checks.parity_codes import UNRUN
 from patchgen_core.errors import Problem
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from patchgen_core.checks.contract.parity_codes import UNUSED
+from patchgen_core.checks.parity_codes import UNUSED
 from patchgen_core.checks.registry import place
 from patchgen_core.checks.result import BAD, CheckResult, Status
 from patchgen_core.report.words import quantity
