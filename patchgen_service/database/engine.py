@@ -9,12 +9,15 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.exc import OperationalError, TimeoutError
 from sqlalchemy.orm import Session, sessionmaker
 
 from patchgen_service.database.turns import Turns
 
 Transactions = Callable[[], AbstractContextManager[Session]]
 """``with transactions() as session``: committed at its end, rolled back when it raises."""
+UNAVAILABLE = (OperationalError, TimeoutError)
+"""What is raised where the database cannot be reached or written now; the second where no connection became free."""
 
 _WAIT_SECONDS = 30
 _SECONDS_BETWEEN_TRIES = 0.02

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TypeVar
 
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from patchgen_service.database.engine import Transactions
+from patchgen_service.database.engine import UNAVAILABLE, Transactions
 from patchgen_service.database.tables import Repository
 from patchgen_service.forges.access import ForgeAccess
 from patchgen_service.forges.github.app import GithubApp
@@ -104,7 +104,7 @@ class JobContext:
             try:
                 with self.transactions() as session:
                     return action(session)
-            except DBAPIError as error:
+            except SQLAlchemyError as error:
                 if not is_passing(error) or time.monotonic() > until:
                     raise
                 if self.stopping.is_set():
@@ -114,6 +114,7 @@ class JobContext:
             wait = min(2 * wait, _LONGEST_WAIT)
 
 
-def is_passing(error: DBAPIError) -> bool:
+def is_passing(error: SQLAlchemyError) -> bool:
     """Whether the database may take the same again a little later."""
-    return error.connection_invalidated or isinstance(error, OperationalError)
+    is_lost = isinstance(error, DBAPIError) and error.connection_invalidated
+    return is_lost or isinstance(error, UNAVAILABLE)

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Protocol
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from patchgen_service.database.tables import Repository
@@ -115,7 +115,7 @@ def _answer_group(
             deliveries = [Delivery(**stored.content) for stored in group]
             return answer_deliveries(session, repository, deliveries, base_url, now)
     except Exception as error:
-        if isinstance(error, DBAPIError) and is_passing(error):
+        if isinstance(error, SQLAlchemyError) and is_passing(error):
             raise
         if len(group) > 1:
             return [_answer_group(session, repository_id, [one], base_url, now)[0] for one in group]

@@ -6,7 +6,6 @@ from http import HTTPStatus
 from threading import Lock
 
 from sqlalchemy import text
-from sqlalchemy.exc import OperationalError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -16,6 +15,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from patchgen_service.database.engine import UNAVAILABLE
 from patchgen_service.web import hooks
 from patchgen_service.web.api_limit import LimitedCalls
 from patchgen_service.web.inbox import Inbox
@@ -38,6 +38,7 @@ from patchgen_service.web.rendering import ASSETS, read_asset, render
 from patchgen_service.web.security import SecureResponses
 from patchgen_service.web.sign_in_forges import sign_in_forges
 from patchgen_service.web.site import Site
+from patchgen_service.web.unavailable import TRY_AGAIN, log_unavailable
 
 _SENTENCES = {
     403: ("That is not allowed", "You may not do that here."),
@@ -67,7 +68,11 @@ def build_app(site: Site) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[Middleware(SecureResponses, site.hosts, site.is_secure, forges)],
-        exception_handlers={HTTPException: show_error, OperationalError: show_unavailable, Exception: show_failure},
+        exception_handlers={
+            HTTPException: show_error,
+            **dict.fromkeys(UNAVAILABLE, show_unavailable),
+            Exception: show_failure,
+        },
     )
     app.state.site = site
     app.state.limits = Limits()
@@ -117,9 +122,10 @@ def show_failure(request: Request, error: Exception) -> Response:
 
 def show_unavailable(request: Request, error: Exception) -> Response:
     """A page that says that the database cannot be written or reached now, such as when the disk is full."""
+    log_unavailable(request, error)
     sentence = "The service cannot get at its database now, or its disk is full. Try again in a minute."
     response = render(request, "error.html", 503, title="Not now", sentence=sentence)
-    response.headers["Retry-After"] = "30"
+    response.headers.update(TRY_AGAIN)
     return response
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import OperationalError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from patchgen_service.database.engine import UNAVAILABLE
 from patchgen_service.web.api import acting, proposing, reading
 from patchgen_service.web.site import Site
+from patchgen_service.web.unavailable import TRY_AGAIN, log_unavailable
 
 
 def build_api(site: Site) -> FastAPI:
@@ -29,7 +30,8 @@ def build_api(site: Site) -> FastAPI:
     api.include_router(acting.router)
     api.include_router(proposing.router)
     api.add_exception_handler(RequestValidationError, show_invalid)
-    api.add_exception_handler(OperationalError, show_unavailable)
+    for kind in UNAVAILABLE:
+        api.add_exception_handler(kind, show_unavailable)
     return api
 
 
@@ -42,4 +44,5 @@ def show_invalid(request: Request, error: Exception) -> Response:
 
 def show_unavailable(request: Request, error: Exception) -> Response:
     """That the database cannot be written or reached now; the call may be made again."""
-    return JSONResponse({"detail": "The service cannot get at its database now."}, 503, {"Retry-After": "30"})
+    log_unavailable(request, error)
+    return JSONResponse({"detail": "The service cannot get at its database now."}, 503, TRY_AGAIN)
