@@ -55,6 +55,7 @@ _FILES = {
     "acme/models/toy/modeling_toy.py": "class Norm:\n    def forward(self, x):\n        return x\n",
 }
 _CHECKS = ["drift", "contract"]
+_KINDS = ("sqlite", "postgresql")
 _SECONDS_TO_FINISH = 600
 WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
 
@@ -232,9 +233,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="service_kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--on", nargs="+", choices=_KINDS, default=_KINDS, help="kinds of database")
     options = parser.parse_args()
     code = 0
-    for kind in ("sqlite", "postgresql"):
+    for kind in options.on:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             os.chmod(folder, 0o755)

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 PASSWORD = "correct horse battery"
+_TAIL = 4000
 
 
 class ServiceProcess:
@@ -43,7 +44,7 @@ class ServiceProcess:
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line.startswith("patchgen "), f"the service did not start: {line!r}"
+        assert line.startswith("patchgen "), f"the service did not start: {line!r} {self._read_end_of_log()}"
         self.url = line.split()[-1]
 
     def kill(self) -> None:
@@ -62,6 +63,9 @@ class ServiceProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _read_end_of_log(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")[-_TAIL:] if self.log is not None else ""
 
     def _end(self, number: signal.Signals) -> None:
         assert self.process is not None

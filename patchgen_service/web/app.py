@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from patchgen_service.database.engine import UNAVAILABLE
 from patchgen_service.web import hooks
 from patchgen_service.web.api_limit import LimitedCalls
+from patchgen_service.web.bodies import LARGEST_CALL, LimitedBodies
 from patchgen_service.web.inbox import Inbox
 from patchgen_service.web.pages import (
     actions,
@@ -62,7 +63,7 @@ def build_app(site: Site) -> Starlette:
         Route("/metrics", show_metrics),
         Route("/static/{name}", show_asset),
         *(route for page in _PAGES for route in page.ROUTES),
-        Mount(_API, LimitedCalls(LazyApi(site), site.settings.calls)),
+        Mount(_API, LimitedCalls(LimitedBodies(LazyApi(site), LARGEST_CALL), site.settings.calls)),
     ]
     forges = [forge.origin for forge in sign_in_forges(site.settings)]
     app = Starlette(
@@ -111,7 +112,9 @@ def show_error(request: Request, error: Exception) -> Response:
     said = error.detail if error.detail and error.detail != HTTPStatus(error.status_code).phrase else sentence
     if request.scope["path"].startswith(f"{_API}/"):  # with a line break in it, which no route matches
         return JSONResponse({"detail": said}, error.status_code)
-    return render(request, "error.html", error.status_code, title=title, sentence=said)
+    response = render(request, "error.html", error.status_code, title=title, sentence=said)
+    response.headers.update(error.headers or {})
+    return response
 
 
 def show_failure(request: Request, error: Exception) -> Response:

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit, urlunsplit
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from patchgen_service.web.bodies import limit_body
+
 FORM_COOKIE = "patchgen_form"
 _MOST_BYTES = 1 << 20
 
@@ -35,11 +37,10 @@ def local_path(address: str) -> str:
 
 async def read_form(request: Request, session_cookie: str) -> Mapping[str, str]:
     """The fields of a form that was sent; ends the request where it is not one of this service's pages'."""
-    if int(request.headers.get("content-length") or 0) > _MOST_BYTES:
-        raise HTTPException(413)
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise HTTPException(403, "This form was sent from another site.")
-    form = await request.form(max_files=0, max_fields=100, max_part_size=_MOST_BYTES)
+    limited = Request(request.scope, limit_body(request.scope, request.receive, _MOST_BYTES))
+    form = await limited.form(max_files=0, max_fields=100, max_part_size=_MOST_BYTES)
     fields = {name: value for name, value in form.items() if isinstance(value, str)}
     cookie = request.cookies.get(FORM_COOKIE, "")
     token = form_token(cookie, request.cookies.get(session_cookie, ""))
