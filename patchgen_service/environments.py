@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 from patchgen_core.files import text_digest
 from patchgen_service.git.mirror import remove_tree
-from patchgen_service.isolation.box import Box, Kind, Limits, own_packages, python_folders
+from patchgen_service.isolation.box import SEARCH_PATH, Box, Kind, Limits, own_packages, python_folders
 from patchgen_service.isolation.process import run_command
 
 _OWN = "pytest-patchgen"
@@ -41,7 +41,7 @@ class Recipe:
     """What goes into an environment.
 
     Attributes:
-        python: the interpreter that it is made with; empty for that of the service.
+        python: as :func:`find_interpreter` takes it; empty for that of the service.
         constraints: the text of a constraints file.
         requirements: what is installed beside what the gate needs.
         transformers: a release that takes the place of the one in the constraints; empty for that.
@@ -62,14 +62,14 @@ class Recipe:
     @property
     def digest(self) -> str:
         """The same for recipes that make the same environment."""
-        parts = (str(_FORMAT), self.interpreter, self.constraint_lines, *self.requirement_lines)
+        parts = (str(_FORMAT), self.python or sys.executable, self.constraint_lines, *self.requirement_lines)
         own = "" if self.pins_own else distribution(_OWN).version
         return text_digest("\0".join((*parts, own)))
 
     @property
     def interpreter(self) -> str:
-        """The interpreter that it is made with."""
-        return self.python or sys.executable
+        """The interpreter that it is made with; errors as for :func:`find_interpreter`."""
+        return str(find_interpreter(self.python)) if self.python else sys.executable
 
     @property
     def pins_own(self) -> bool:
@@ -129,6 +129,22 @@ def make_environment(
                 raise
         (place / _COMPLETE).touch()
     return environment
+
+
+def find_interpreter(name: str) -> Path:
+    """The interpreter of a path, of a name such as ``python3.12``, or of a version; an InstallFailed for none.
+
+    Its folder is shown to what runs with it, and so has to be that of a Python.
+    """
+    program = f"python{name}" if name[:1].isdigit() else name
+    path = shutil.which(program, path=SEARCH_PATH) if os.path.isabs(program) or "/" not in program else None
+    if path is None:
+        raise InstallFailed(f"The environment could not be made: there is no Python '{name}' on this machine.")
+    interpreter = Path(os.path.realpath(path))
+    prefix = interpreter.parent.parent
+    if prefix == Path(prefix.root) or next(prefix.glob("lib*/python3*"), None) is None:
+        raise InstallFailed(f"The environment could not be made: '{name}' is no Python.")
+    return interpreter
 
 
 def remove_unused(folder: Path, before: float) -> list[str]:

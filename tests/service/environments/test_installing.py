@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,15 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from patchgen_service.environments import InstallFailed, PythonEnvironment, Recipe, make_environment, remove_unused
+from patchgen_service import environments
+from patchgen_service.environments import (
+    InstallFailed,
+    PythonEnvironment,
+    Recipe,
+    find_interpreter,
+    make_environment,
+    remove_unused,
+)
 from patchgen_service.isolation.box import MEBIBYTE, Limits
 from tests.service.environments.wheel_index import WheelIndex
 
@@ -104,3 +113,31 @@ def test_an_environment_goes_when_it_was_not_used_for_long(environment: PythonEn
     os.utime(environment.python.parents[1] / "complete", (now - 7200,) * 2)
     assert remove_unused(folder, now - 3600) == [environment.digest]
     assert not environment.python.exists()
+
+
+def test_a_python_is_named_by_its_path_its_name_or_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path(os.path.realpath(sys.executable))
+    (tmp_path / "python3.99").symlink_to(real)
+    monkeypatch.setattr(environments, "SEARCH_PATH", str(tmp_path))
+    for name in (str(real), str(tmp_path / "python3.99"), "python3.99", "3.99"):
+        assert find_interpreter(name) == real
+
+
+def test_what_is_no_python_shows_nothing_of_its_folder_to_a_run(
+    folder: Path, recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name is not looked for in the folder that the service was started in, nor is that shown."""
+    program = tmp_path / "secrets" / "python3.99"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(program.parent)
+    for name, problem in (
+        (str(program), "is no Python"),
+        ("python3.99", "there is no"),
+        ("./python3.99", "there is no"),
+    ):
+        with pytest.raises(InstallFailed, match=problem):
+            make_environment(folder, replace(recipe, python=name), "bubblewrap", LIMITS)

@@ -9,8 +9,8 @@ from service_team import Team
 from sqlalchemy import select
 from web_visitors import PASSWORD, SHA, Visitor, add_member, red_run, words_of
 
-from patchgen_service.database.tables import Approval, Run, WebSession
-from patchgen_service.web.forms import local_path
+from patchgen_service.database.tables import Approval, AuditEntry, Run, WebSession
+from patchgen_service.web.forms import FORM_COOKIE, local_path
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ def test_a_name_and_a_password_that_go_together_sign_in(sqlite_team: Team, visit
     assert cookie.get_nonstandard_attr("SameSite") == "lax"
     with sqlite_team.transactions() as session:
         assert cookie.value not in session.scalars(select(WebSession.digest)).all()
+        assert len(session.scalars(select(AuditEntry).filter_by(action="person.sign_in")).all()) == 1
     visitor.submit("/", "/sign-out")
     assert "Sign in" in visitor.get("/").text
 
@@ -53,6 +54,20 @@ def test_passwords_cannot_be_tried_without_end(sqlite_team: Team, visitor: Visit
     answers = [visitor.submit("/sign-in", "/sign-in", name="ada", password=f"wrong {n}") for n in range(9)]
     assert [answer.status_code for answer in answers] == [403] * 8 + [429]
     assert visitor.submit("/sign-in", "/sign-in", name="ada", password=PASSWORD).status_code == 429
+
+
+def test_long_names_are_not_remembered_in_whole(visitor: Visitor) -> None:
+    """Else whoever tries some fills the memory: of such names, those that begin alike count as one."""
+    names = [f"{'x' * 200}{number}" for number in range(9)]
+    answers = [visitor.submit("/sign-in", "/sign-in", name=name, password="guess") for name in names]
+    assert [answer.status_code for answer in answers] == [403] * 8 + [429]
+
+
+def test_a_link_from_the_forge_does_not_make_forms_of_other_tabs_too_old(visitor: Visitor) -> None:
+    """A cookie that is left out where another site leads here would be set anew then."""
+    visitor.get("/sign-in")
+    cookie = next(cookie for cookie in visitor.cookies.jar if cookie.name == FORM_COOKIE)
+    assert cookie.get_nonstandard_attr("SameSite") == "lax"
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from patchgen_service.database.tables import Approval, Run
 from patchgen_service.jobs.deliveries import handle_deliveries
 from patchgen_service.records.approvals import digest_regenerated
 from patchgen_service.settings import GithubAppSettings
+from patchgen_service.web.site import Site
 
 _SECRET = "whisper"
 _PAYLOADS = Path(__file__).parents[1] / "forges" / "payloads"
@@ -36,7 +37,9 @@ def visitor(sqlite_team: Team, tmp_path: Path) -> Visitor:
     return Visitor(replace(site, settings=replace(site.settings, github_app=app)))
 
 
-def _deliver(visitor: Visitor, name: str, secret: str = _SECRET, **changes: object) -> httpx.Response:
+def _deliver(
+    visitor: Visitor, name: str, secret: str = _SECRET, address: str = "/hooks/github-app", **changes: object
+) -> httpx.Response:
     """A recorded delivery, with changes."""
     payload = json.loads((_PAYLOADS / f"github-{name}.json").read_text())
     for path, value in changes.items():
@@ -52,7 +55,7 @@ def _deliver(visitor: Visitor, name: str, secret: str = _SECRET, **changes: obje
         "x-hub-signature-256": "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest(),
         "content-type": "application/json",
     }
-    answer: httpx.Response = visitor.post("/hooks/github-app", content=body, headers=headers)  # type: ignore[assignment]
+    answer: httpx.Response = visitor.post(address, content=body, headers=headers)  # type: ignore[assignment]
     return answer
 
 
@@ -61,7 +64,8 @@ def _handle(team: Team) -> None:
         handle_deliveries(session, "", NOW, 10)
 
 
-def test_a_press_of_the_button_is_an_approval(sqlite_team: Team, visitor: Visitor) -> None:
+def test_a_press_of_the_button_is_an_approval_where_github_tells_of_it(sqlite_team: Team, visitor: Visitor) -> None:
+    """Elsewhere the secret of the repository signs, and whoever knows that could press it in another's name."""
     add_member(sqlite_team, "ada", "approver")
     run = red_run(sqlite_team)
     with sqlite_team.transactions() as session:
@@ -73,6 +77,14 @@ def test_a_press_of_the_button_is_an_approval(sqlite_team: Team, visitor: Visito
         "sender__id": 42,
         "repository__full_name": "Codertocat/Hello-World",
     }
+    with sqlite_team.transactions() as session:
+        site: Site = visitor.app.state.site  # type: ignore[attr-defined]
+        sqlite_team.repository(session).webhook_secret = site.secrets.encrypt("known")
+    forged = _deliver(visitor, "check-run-requested_action", "known", "/hooks/1", **changes)
+    assert "alone" in forged.json()["detail"]
+    _handle(sqlite_team)
+    with sqlite_team.transactions() as session:
+        assert session.scalars(select(Approval)).all() == []
     for _ in range(2):
         assert _deliver(visitor, "check-run-requested_action", **changes).status_code == 202
         _handle(sqlite_team)

@@ -8,19 +8,23 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+from cryptography.fernet import Fernet
 from service_samples import NOW
 from service_team import Team
 from sqlalchemy import select
 from web_visitors import Visitor
 
-from patchgen_service.database.tables import Run
+from patchgen_service.database.tables import Repository, Run
+from patchgen_service.forges.delivery import Refused
 from patchgen_service.forges.webhooks import LARGEST
 from patchgen_service.jobs.deliveries import handle_deliveries
+from patchgen_service.secrets import SecretBox
+from patchgen_service.web.inbox import Webhook, take_webhooks
 from patchgen_service.web.site import Site
 
 SECRET = "whisper"
@@ -103,6 +107,21 @@ def test_a_wrong_signature_is_refused_and_guessing_ends(sqlite_team: Team, hooke
     answers = [push(hooked, number, secret="guess").status_code for number in range(61)]
     assert answers == [401] * 60 + [429]
     assert shas(sqlite_team) == []
+
+
+def test_a_secret_that_cannot_be_read_keeps_back_no_other_repository(
+    sqlite_team: Team, hooked: Visitor, site: Site, make_repository: Callable[..., Repository]
+) -> None:
+    """As after a backup was restored without the key; webhooks that come at once are judged together."""
+    with sqlite_team.transactions() as session:
+        stranger = SecretBox(Fernet.generate_key().decode())
+        make_repository(session, "acme/other", webhook_secret=stranger.encrypt(SECRET))
+    headers = {"x-github-event": "ping", "x-hub-signature-256": "sha256="}
+    first, second = take_webhooks(site, [Webhook(2, headers, b"{}"), Webhook(1, headers, b"{}")])
+    assert isinstance(first, Refused)
+    assert isinstance(second, Refused)
+    assert (first.status, second.status) == (503, 401)
+    assert hooked.post("/hooks/2", content=b"{}", headers=headers).status_code == 503
 
 
 def test_a_delivery_that_is_too_large_is_not_read(hooked: Visitor) -> None:
