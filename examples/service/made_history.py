@@ -15,7 +15,17 @@ from pathlib import Path
 from patchgen_core.build.results import Cause
 from patchgen_core.checks.result import CheckResult, FileDifference, Table, pack
 from patchgen_core.errors import Location, Problem
-from patchgen_service.database.tables import Approval, Environment, Person, Post, Release, Repository, Run, Worker
+from patchgen_service.database.tables import (
+    Approval,
+    Environment,
+    Membership,
+    Person,
+    Post,
+    Release,
+    Repository,
+    Run,
+    Worker,
+)
 from patchgen_service.records.audit import write_audit
 from patchgen_service.records.files import keep_file
 from patchgen_service.records.new_runs import RunCause, begin_run
@@ -90,6 +100,11 @@ class History:
         )
         self.session.add_all([*people, repository])
         self.session.flush()
+        roles = zip(people, ("admin", "approver", "viewer", "viewer"))
+        self.session.add_all(
+            Membership(person_id=person.id, repository_id=repository.id, role=role) for person, role in roles
+        )
+        write_audit(self.session, "ada", "repository.add", self.day(0), repository.name, repository.id)
         self.add_environments()
         self.items = list(_items(self.zoo))
         self.make_main(repository)
@@ -183,7 +198,6 @@ class History:
             approval.sha, approval.created, approval.ended = _sha("c" + run.id), at, at + timedelta(seconds=6)
             self.session.add(approval)
             write_audit(self.session, "ada", "run.approve", at, f"run {run.number}", repository.id, run=run.id)
-        write_audit(self.session, "ada", "repository.add", self.day(0), repository.name, repository.id)
         write_audit(self.session, "grace", "person.sign_in", self.now - timedelta(hours=2), "grace")
         self.session.add(
             Worker(
@@ -238,7 +252,10 @@ class History:
             for word, name in red
             if word in item.path and item.name == name
         }
-        results = [self.result(item, (item.config, item.name) in wrong, environment.device, at) for item in self.items]
+        drift = _explain_drift(cause.transformers)
+        results = [
+            self.result(item, (item.config, item.name) in wrong, environment.device, at, drift) for item in self.items
+        ]
         end = at + _RUN_TIME + timedelta(seconds=self.chance.uniform(-30, 60))
         add_results(self.session, self.store, run, ".", map(pack, results[: int(share * len(results))]), end)
         if with_files:
@@ -253,7 +270,7 @@ class History:
             data = (self.zoo.parent / file.path).read_bytes()
             keep_file(self.session, self.store, run.id, "generated", file.path, data, at)
 
-    def result(self, item: Item, is_wrong: bool, device: str, at: datetime) -> CheckResult:
+    def result(self, item: Item, is_wrong: bool, device: str, at: datetime, drift: Cause) -> CheckResult:
         """What a check says on a day."""
         seconds = self.chance.uniform(0.1, 2.0) * (4 if item.check == "parity" else 1)
         node = f"{item.path}::{item.name}"
@@ -263,9 +280,8 @@ class History:
             return CheckResult(item.config, item.path, 12, item.check, item=node, seconds=seconds)
         if item.check == "drift":
             file = _difference(self.zoo, item)
-            cause = Cause("config changed", "the patch of the MLP is another than the one the file was made with")
             return CheckResult(
-                item.config, item.path, 12, "drift", "drifted", (cause,), (file,), item=node, seconds=seconds
+                item.config, item.path, 12, "drift", "drifted", (drift,), (file,), item=node, seconds=seconds
             )
         problem = _PROBLEMS[item.check]
         error = Problem(problem[0], Location(item.path, 31), problem[1], code=problem[2])
@@ -333,13 +349,22 @@ def _items(zoo: Path) -> Iterator[Item]:
 
 
 def _difference(zoo: Path, item: Item) -> FileDifference:
-    """A generated file of a config, as it is beside how it was."""
-    path = next(iter(sorted((zoo.parent / item.path).parent.joinpath("generated").glob("*.py"))))
+    """The generated file of a config, as it is beside how it was."""
+    device = "npu" if "_npu_" in item.path else "gpu"
+    folder = (zoo.parent / item.path).parent / "generated"
+    path = next(path for path in sorted(folder.glob("*.py")) if device in path.name)
     new = path.read_text(encoding="utf-8").splitlines(keepends=True)
     old = [_before(line) for line in new]
     name = path.relative_to(zoo.parent).as_posix()
     diff = "".join(difflib.unified_diff(old, new, f"{name} (checked in)", f"{name} (generated now)"))
     return FileDifference(name, False, diff, diff)
+
+
+def _explain_drift(release: str) -> Cause:
+    """Why files are no longer what their configs make: the release that they are made with, if it is another."""
+    if release:
+        return Cause("upstream moved", f"transformers 5.22.2 -> {release}; outside of its classes and functions")
+    return Cause("config changed", "the patch of the MLP is another than the one the file was made with")
 
 
 def _before(line: str) -> str:

@@ -32,4 +32,6 @@ def make_offer(visit: Visit, detail: RunDetail) -> Offer | None:
         return Offer(files, digest, False, "Somebody who may approve in this repository has to sign in for that.")
     if detail.is_fork:
         return Offer(files, digest, True, "Nothing is written to the fork: its author gets a patch.")
-    return Offer(files, digest, True, f"They are committed to '{run.branch}', onto {run.sha[:10]} and nothing else.")
+    return Offer(
+        files, digest, True, f"What is approved is committed to '{run.branch}', onto {run.sha[:10]} and nothing else."
+    )

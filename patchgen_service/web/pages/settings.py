@@ -182,8 +182,12 @@ def _facts(settings: ServiceSettings) -> list[tuple[str, str]]:
     facts = [(name, str(getattr(settings, name))) for name in ("host", "port", "workers", "isolation", "index_url")]
     facts += [("database", "PostgreSQL" if settings.database.startswith("postgresql") else "SQLite")]
     facts += [("address", settings.base_url), ("mail", settings.mail.server or "none")]
-    facts += [(f"limit of {name}", str(value)) for name, value in asdict(settings.limits).items()]
-    facts += [(f"days of {name}", str(value)) for name, value in asdict(settings.retention).items()]
+    facts += [
+        (f"limit of {name.replace('_mib', ' in MiB')}", str(value)) for name, value in asdict(settings.limits).items()
+    ]
+    days = asdict(settings.retention)
+    facts += [("runs kept of each branch", str(days.pop("newest")))]
+    facts += [(f"days of {name}", str(value)) for name, value in days.items()]
     return [(name.replace("_", " "), value) for name, value in facts]
 
 

@@ -15,7 +15,7 @@
     else root.dataset.theme = next;
     const age = next === "system" ? 0 : 31536000;
     document.cookie = `theme=${next}; path=/; max-age=${age}; samesite=lax`;
-    theme.textContent = `Colours: ${next}`;
+    theme.lastElementChild.textContent = next;
   }
 
   /** Rows that are shown, in their order. */
@@ -73,6 +73,8 @@
   document.getElementById("keys").hidden = false;
   document.getElementById("keys").addEventListener("click", () => help.showModal());
   showFilters();
+  // where there is no room for a year, its end is what people come for
+  for (const one of document.querySelectorAll(".plot.shares .scroll, .runs-strips")) one.scrollLeft = one.scrollWidth;
 
   // Nothing is replaced below a pressed button: it would not be there any more when it is let go. The next look brings it.
   let isPressed = false;
