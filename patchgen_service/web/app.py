@@ -6,6 +6,7 @@ from http import HTTPStatus
 from threading import Lock
 
 from sqlalchemy import text
+from sqlalchemy.exc import DataError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -72,6 +73,7 @@ def build_app(site: Site) -> Starlette:
         exception_handlers={
             HTTPException: show_error,
             **dict.fromkeys(UNAVAILABLE, show_unavailable),
+            DataError: show_impossible,
             Exception: show_failure,
         },
     )
@@ -121,6 +123,12 @@ def show_failure(request: Request, error: Exception) -> Response:
     """A page that says that this is the service's own fault."""
     sentence = "The service failed to answer. What happened is in its log."
     return render(request, "error.html", 500, title="Something broke", sentence=sentence)
+
+
+def show_impossible(request: Request, error: Exception) -> Response:
+    """A page that says that something was asked for which cannot be stored, such as a name with a NUL character."""
+    sentence = "There is a character in the request that nothing here has in its name."
+    return render(request, "error.html", 400, title="That cannot be", sentence=sentence)
 
 
 def show_unavailable(request: Request, error: Exception) -> Response:

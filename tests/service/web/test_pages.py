@@ -177,6 +177,25 @@ def test_a_number_that_no_database_has_room_for_is_no_page(visitor: Visitor) -> 
         assert visitor.get(address).status_code == 404, address
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/repositories/1/config?project=.&path=%00&config=x",
+        "/repositories/1/branches/%00",
+        "/runs/%00",
+        "/runs/{run}/files/0?name=%00",
+        "/audit?q=%00",
+        "/sign-in?next=%00",
+    ],
+)
+def test_a_name_that_no_database_takes_is_that_of_nothing(team: Team, tmp_path: Path, address: str) -> None:
+    visitor = Visitor(make_site(team.transactions, team.store, tmp_path))
+    add_member(team, "ada", is_admin=True)
+    visitor.enter("ada")
+    assert visitor.get(address.format(run=red_run(team))).status_code in (200, 400, 404)
+    assert visitor.submit("/sign-in", "/sign-in", name="ada\0", password="guess").status_code in (400, 403)
+
+
 def test_a_request_by_another_name_is_not_answered(sqlite_team: Team, tmp_path: Path) -> None:
     site = make_site(sqlite_team.transactions, sqlite_team.store, tmp_path, hosts=frozenset({"127.0.0.1"}))
     visitor = Visitor(site)
