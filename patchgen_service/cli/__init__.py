@@ -6,6 +6,7 @@ import argparse
 import gc
 from pathlib import Path
 
+from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
 
 
@@ -29,8 +30,21 @@ def build_parser(prog: str) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace, project: Project | None) -> int:
-    """Carry out one of its commands; returns the exit code."""
+    """Carry out one of its commands; returns the exit code. A PatchgenError where the database cannot be used."""
+    from sqlalchemy.exc import DatabaseError
+
+    from patchgen_service.database.engine import UNAVAILABLE, describe_cause
+
     gc.enable()  # the command turns it off, being over soon
+    try:
+        return _carry_out(options)
+    except DatabaseError as error:
+        if not isinstance(error, UNAVAILABLE) and type(error) is not DatabaseError:  # that of a damaged file
+            raise
+        raise PatchgenError(f"the database cannot be used: {describe_cause(error)}") from None
+
+
+def _carry_out(options: argparse.Namespace) -> int:
     if options.action == "add-user":
         from patchgen_service.cli.people import add_user
 

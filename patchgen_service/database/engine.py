@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event, make_url
-from sqlalchemy.exc import OperationalError, TimeoutError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError, TimeoutError
 from sqlalchemy.orm import Session, sessionmaker
 
 from patchgen_service.database.turns import Turns
@@ -22,6 +22,11 @@ UNAVAILABLE = (OperationalError, TimeoutError)
 _WAIT_SECONDS = 30
 _SECONDS_BETWEEN_TRIES = 0.02
 _PAGES_AT_ONCE = 2000
+
+
+def describe_cause(error: SQLAlchemyError) -> str:
+    """What the database said, in a line: without the statement and its values, which may be anybody's."""
+    return " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
 
 
 def open_database(url: str) -> Engine:

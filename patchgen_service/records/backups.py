@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Engine, select
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from patchgen_core.errors import Location, PatchgenError
 from patchgen_service.database.copying import copy_database, require_empty
-from patchgen_service.database.engine import open_database
+from patchgen_service.database.engine import describe_cause, open_database
 from patchgen_service.database.revisions import head_revision
 from patchgen_service.database.tables import Artifact
 from patchgen_service.store import Store, StoreError
@@ -61,6 +62,8 @@ def write_backup(engine: Engine, store: Store, path: Path) -> BackupSummary:
             os.replace(temporary, path)
     except OSError as error:
         raise PatchgenError(f"the backup cannot be written: {error.strerror}", Location(str(path))) from None
+    except OperationalError as error:  # of the copy, most likely, for which there is no room
+        raise PatchgenError(f"the backup cannot be written: {describe_cause(error)}", Location(str(path))) from None
     return BackupSummary(rows, len(digests) - len(missing), tuple(missing))
 
 
@@ -103,6 +106,8 @@ def _restore(path: Path, engine: Engine, store: Store) -> BackupSummary:
         raise PatchgenError(f"it is no backup, or damaged: {error}", Location(str(path))) from None
     except StoreError:
         raise
+    except DatabaseError as error:
+        raise PatchgenError(f"the backup cannot be restored: {describe_cause(error)}", Location(str(path))) from None
     except OSError as error:
         raise PatchgenError(f"the backup cannot be read: {error.strerror or error}", Location(str(path))) from None
     return BackupSummary(rows, files, missing)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from urllib.parse import quote
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
+
+from patchgen_service.database.engine import describe_cause
 
 TRY_AGAIN = {"Retry-After": "30"}
 _LOG = logging.getLogger("patchgen.web")
@@ -14,6 +16,5 @@ _LOG = logging.getLogger("patchgen.web")
 
 def log_unavailable(request: Request, error: Exception) -> None:
     """Log why a request is answered 503: without its query, which may hold a token, and without the statement."""
-    cause = error.orig if isinstance(error, DBAPIError) else error
-    words = " ".join(str(cause).split())
-    _LOG.error("%s %s is answered 503: %s", request.method, quote(request.scope["path"]), words)
+    assert isinstance(error, SQLAlchemyError)
+    _LOG.error("%s %s is answered 503: %s", request.method, quote(request.scope["path"]), describe_cause(error))

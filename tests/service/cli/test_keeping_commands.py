@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+import subprocess
+import sys
 import tarfile
 import time
 from collections.abc import Callable
@@ -93,7 +96,37 @@ def test_a_damaged_backup_leaves_an_empty_folder_that_takes_the_next(
         archive.addfile(tarfile.TarInfo(f"files/aa/{'a' * 64}"))
     assert "the file aaaaaaaaaaaa in it is damaged" in command(other, "restore", str(damaged))
     assert list(Store(other / "files").digests()) == []
+    with tarfile.open(backup) as whole, tarfile.open(damaged, "w:gz") as archive:
+        for member in whole:
+            content = whole.extractfile(member)
+            assert content is not None
+            data = content.read()
+            archive.addfile(
+                member, io.BytesIO(data[:200] + bytes(len(data) - 200) if "sqlite" in member.name else data)
+            )
+    assert "the backup cannot be restored: " in command(other, "restore", str(damaged))
+    assert list(Store(other / "files").digests()) == []
     command(other, "restore", str(backup))
+
+
+def test_a_backup_for_which_there_is_no_room_says_so_and_shows_nothing(home: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "small"
+    disk.mkdir()
+    box = ["bwrap", "--dev-bind", "/", "/", "--size", "100000", "--tmpfs", str(disk)]
+    command = [sys.executable, "-m", "patchgen_core", "serve", "--data", str(home), "backup", str(disk / "file")]
+    done = subprocess.run([*box, *command], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.rstrip().endswith("the backup cannot be written: database or disk is full")
+    assert "INSERT" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["migrate"], ["backup", "monday.backup"]])
+def test_a_database_that_cannot_be_reached_is_named_in_a_sentence(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("PATCHGEN_DATABASE", f"postgresql://nobody@/none?host={tmp_path}")
+    text = command(tmp_path / "service", *arguments)
+    assert text.startswith("error: the database cannot be used: connection")
 
 
 def test_a_database_is_brought_to_this_version(tmp_path: Path, command: Command) -> None:
