@@ -5,9 +5,17 @@ from __future__ import annotations
 import argparse
 import gc
 from pathlib import Path
+from typing import Any
 
 from patchgen_core.errors import PatchgenError
 from patchgen_core.project.project import Project
+
+_ROLE: dict[str, Any] = {
+    "action": "append",
+    "default": [],
+    "metavar": "REPOSITORY=ROLE",
+    "help": "viewer, approver, admin",
+}
 
 
 def build_parser(prog: str) -> argparse.ArgumentParser:
@@ -49,6 +57,10 @@ def _carry_out(options: argparse.Namespace) -> int:
         from patchgen_service.cli.people import add_user
 
         return add_user(options)
+    if options.action == "change-user":
+        from patchgen_service.cli.people import change_user
+
+        return change_user(options)
     if options.action == "add-repository":
         from patchgen_service.cli.people import add_repository_of
 
@@ -71,9 +83,7 @@ def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser.add_argument("name")
     parser.add_argument("--email", default="")
     parser.add_argument("--admin", action="store_true", help="may do everything in this service")
-    parser.add_argument(
-        "--role", action="append", default=[], metavar="REPOSITORY=ROLE", help="viewer, approver, admin"
-    )
+    parser.add_argument("--role", **_ROLE)
     parser.add_argument(
         "--account",
         action="append",
@@ -81,6 +91,17 @@ def _add_people(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         metavar="FORGE=LOGIN",
         help="may come in by this account, such as github=ada, and then needs no password",
     )
+    parser = commands.add_parser(
+        "change-user",
+        help="change a person's password or roles, or keep them out",
+        description="Change a person. A new password is asked for, or read as for add-user.",
+    )
+    parser.add_argument("name")
+    parser.add_argument("--password", action="store_true", help="give them a new one, and sign them out everywhere")
+    parser.add_argument("--role", **_ROLE)
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--keep-out", action="store_true", help="let them in no more, nor their tokens")
+    way.add_argument("--let-in", action="store_true", help="let them in again")
     parser = commands.add_parser("add-repository", help="add a git repository", description="Add a git repository.")
     parser.add_argument("name", help="what pages call it, and its path on its forge, such as acme/models")
     parser.add_argument("url", help="git address, or a folder")

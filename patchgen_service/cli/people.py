@@ -1,4 +1,4 @@
-"""``patchgen serve add-user`` and ``add-repository``."""
+"""``patchgen serve add-user``, ``change-user`` and ``add-repository``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import argparse
 import getpass
 import os
 import sys
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy.orm import Session
 
 from patchgen_core.errors import PatchgenError, did_you_mean
 from patchgen_service.accounts.forge_accounts import expect_account
-from patchgen_service.accounts.people import add_person
+from patchgen_service.accounts.people import add_person, find_person, set_active, set_password
 from patchgen_service.accounts.roles import set_role
 from patchgen_service.cli.serving import open_site, settings_of
-from patchgen_service.database.tables import Repository
+from patchgen_service.database.tables import Person, Repository
+from patchgen_service.database.words import ROLES
 from patchgen_service.records.repositories import add_repository
 from patchgen_service.web.sign_in_forges import sign_in_forges
 from patchgen_service.web.site import Site
@@ -28,15 +33,42 @@ def add_user(options: argparse.Namespace) -> int:
     with site.transactions() as session:
         now = site.clock()
         person = add_person(session, options.name, _ACTOR, now, password, options.email, options.admin)
-        for name, role in (entry.rpartition("=")[::2] for entry in options.role):
-            repository = session.query(Repository).filter_by(name=name).one_or_none()
-            if repository is None:
-                raise PatchgenError(f"there is no repository '{name}'", None, "--role takes NAME=ROLE.")
-            set_role(session, person, repository, role, _ACTOR, now)
+        _set_roles(session, person, options.role, now)
         for provider, login in accounts:
             expect_account(session, person, provider, login, _ACTOR, now)
     print(f"{options.name} can sign in.")
     return 0
+
+
+def change_user(options: argparse.Namespace) -> int:
+    """Change a person's password or roles, or whether they are let in; returns the exit code."""
+    if not (options.password or options.role or options.keep_out or options.let_in):
+        hint = "Give --password, --role, --keep-out or --let-in."
+        raise PatchgenError(f"it is not said what is to change of '{options.name}'", None, hint)
+    site = open_site(settings_of(options))
+    password = _read_password() if options.password else ""
+    with site.transactions() as session:
+        now, person = site.clock(), find_person(session, options.name)
+        if options.password:
+            set_password(session, person, password, _ACTOR, now)
+        if options.keep_out or options.let_in:
+            set_active(session, person, options.let_in, _ACTOR, now)
+        _set_roles(session, person, options.role, now)
+    print(f"{options.name} is kept out." if options.keep_out else f"{options.name} is changed.")
+    return 0
+
+
+def _set_roles(session: Session, person: Person, entries: Sequence[str], now: datetime) -> None:
+    """Give a person roles, each as ``REPOSITORY=ROLE``; with no role they have none there any more."""
+    for name, word in (entry.rpartition("=")[::2] for entry in entries):
+        repository = session.query(Repository).filter_by(name=name).one_or_none()
+        if repository is None:
+            raise PatchgenError(f"there is no repository '{name}'", None, "--role takes NAME=ROLE.")
+        role = next((role for role in ROLES if role == word), None)
+        if word and role is None:
+            hint = did_you_mean(word, ROLES) or f"Roles: {', '.join(ROLES)}."
+            raise PatchgenError(f"there is no role '{word}'", None, hint)
+        set_role(session, person, repository, role, _ACTOR, now)
 
 
 def _find_provider(site: Site, entry: str) -> str:

@@ -60,6 +60,22 @@ def test_connection_at_rest_is_not_ended_by_the_service(flooded: Flooded) -> Non
         time.sleep(rest)
 
 
+def test_whoever_guesses_behind_a_proxy_locks_nobody_else_out(flooded: Flooded) -> None:
+    """The proxy of this machine says whose requests are whose."""
+    connection = http.client.HTTPConnection("127.0.0.1", int(flooded.service.url.rpartition(":")[2]))
+
+    def guess(address: str) -> int:
+        headers, body = delivery(1)
+        headers = {**headers, "x-hub-signature-256": "sha256=", "x-forwarded-for": address}
+        connection.request("POST", PATH, body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    assert [guess("203.0.113.7") for _ in range(61)] == [401] * 60 + [429]
+    assert guess("203.0.113.8") == 401
+
+
 MIB = 2**20
 SOME_MIB = 8.0
 """What the service's memory may differ by without a reason."""
