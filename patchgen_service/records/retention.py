@@ -35,7 +35,7 @@ from patchgen_service.store import Store
 MOST_RUNS = 500
 """How many runs one call removes: others wait for the database meanwhile."""
 LONGEST_STEP = timedelta(days=2)
-"""By so much one call moves what counts as old, so that a clock that jumps ahead does not empty the service."""
+"""By so much what counts as old moves at a time, so that a clock that jumps ahead does not empty the service."""
 _TASK = "day of retention"
 """Another than that of whoever calls here every so often, who notes the time of the clock."""
 _RESULT_FILES = ("result",)
@@ -75,23 +75,25 @@ _COUNTS = tuple(field.name for field in fields(Removal) if field.name != "is_don
 def clean_up(transactions: Transactions, store: Store, settings: ServiceSettings, now: datetime) -> Removal:
     """Remove all that is old, in transactions that others need not wait long for, and give its space back."""
     total = Removal(is_done=False)
+    with transactions() as session:
+        engine, today = session.get_bind().engine, move_on(session, now)
     while not total.is_done:
         with transactions() as session:
-            engine = session.get_bind().engine
-            step = remove_old(session, store, settings, now)
+            step = remove_old(session, store, settings, today)
         sums = {name: getattr(total, name) + getattr(step, name) for name in _COUNTS}
         total = Removal(**sums, is_done=step.is_done)
     give_back_space(engine)
     return total
 
 
-def remove_old(session: Session, store: Store, settings: ServiceSettings, now: datetime) -> Removal:
+def remove_old(session: Session, store: Store, settings: ServiceSettings, today: datetime) -> Removal:
     """Remove what is older than its kind is kept for, and the stored files that nothing uses any more.
+
+    Ages are counted from ``today``, as :func:`move_on` says. Of many runs, a part is removed.
 
     These stay, whatever their age: unfinished runs, the newest of each branch, its newest passed or approved run, runs
     that have an approval, and runs that one which is not old is compared with.
     """
-    today = _move_on(session, now)
     times = settings.retention
     runs = _old_runs(session, times.runs, times.newest, today)
     _remove_runs(session, runs)
@@ -117,7 +119,7 @@ def remove_old(session: Session, store: Store, settings: ServiceSettings, now: d
     )
 
 
-def _move_on(session: Session, now: datetime) -> datetime:
+def move_on(session: Session, now: datetime) -> datetime:
     """The time that ages are counted from: now, unless the clock has jumped ahead since the last call."""
     insert_once(session, PeriodicTask, name=_TASK, done=now)
     task = lock_row(session, PeriodicTask, _TASK)

@@ -34,7 +34,7 @@ from patchgen_service.database.tables import (
 from patchgen_service.records.baselines import choose_baseline
 from patchgen_service.records.files import keep_file, sweep_files
 from patchgen_service.records.posts import queue_post
-from patchgen_service.records.retention import Removal, clean_up, remove_old
+from patchgen_service.records.retention import Removal, clean_up, move_on, remove_old
 from patchgen_service.settings import Retention, ServiceSettings
 
 LATER = NOW + timedelta(days=1000)
@@ -52,7 +52,7 @@ def remove(
                 task, "done", now
             )
     with team.transactions() as session:
-        return remove_old(session, team.store, settings, now)
+        return remove_old(session, team.store, settings, move_on(session, now))
 
 
 def counts(team: Team) -> dict[str, int]:
@@ -169,6 +169,23 @@ def test_a_clock_that_jumps_ahead_does_not_empty_the_service(sqlite_team: Team) 
     assert remove(sqlite_team, NOW + timedelta(days=3650), is_used_to=False).runs == 0
     assert remove(sqlite_team, NOW, is_used_to=False).runs == 0
     assert remove(sqlite_team, LATER).runs == 2
+
+
+def test_however_many_steps_a_clock_that_jumps_ahead_moves_two_days(
+    sqlite_team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("patchgen_service.records.retention.MOST_RUNS", 1)
+    for number in range(8):
+        sqlite_team.now = NOW + timedelta(days=number)
+        sqlite_team.run(f"{number:040x}")
+    with sqlite_team.transactions() as session:
+        session.add(PeriodicTask(name="day of retention", done=NOW + timedelta(days=1)))
+    settings = ServiceSettings(Path(), retention=Retention(newest=1, runs=1))
+    clean_up(sqlite_team.transactions, sqlite_team.store, settings, LATER)
+    with sqlite_team.transactions() as session:
+        assert [(run.created - NOW).days for run in session.scalars(select(Run).order_by(Run.number))] == [
+            *range(2, 8)
+        ]
 
 
 def test_many_old_runs_go_in_several_steps(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
