@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -46,7 +45,6 @@ class Engine:
     def __init__(self, url: str, name: str, handlers: Mapping[str, Handler], sizes: Mapping[str, int]) -> None:
         self._url, self._name, self._handlers, self._sizes = url, name, dict(handlers), dict(sizes)
         self._workflows: dict[str, Callable[[str], None]] = {}
-        self._running: dict[str, threading.Event] = {}
 
     def start(self) -> None:
         """Begin to do jobs, those first that an earlier process of this name did not finish.

@@ -33,6 +33,7 @@ from patchgen_service.store import StoreError
 
 _LOOK_EVERY = 0.5
 _HEAR_EVERY = 30.0
+_LOOK_AGAIN = 0.02
 
 
 class RunJob:
@@ -67,6 +68,12 @@ class RunJob:
         stop = self._stops.get(run_id)
         if stop is not None:
             stop.set()
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until no run is carried out here any more, and none of their processes is left."""
+        deadline = time.monotonic() + seconds
+        while self._stops and time.monotonic() < deadline:
+            time.sleep(_LOOK_AGAIN)
 
     def _end(self, run_id: str, problem: RunProblem | None) -> None:
         self._context.change(lambda session: end_run(session, run_id, self._context.clock(), problem))

@@ -38,6 +38,7 @@ from patchgen_service.records.runs import RunProblem, end_run, silent_runs, supe
 
 RUNS, CHORES = "runs", "chores"
 _TICK_SECONDS = 1.0
+_SECONDS_TO_STOP = 20.0
 _SILENT = timedelta(minutes=5)
 _DEAD = timedelta(minutes=10)
 _HEAR_EVERY = timedelta(seconds=20)
@@ -136,6 +137,7 @@ class Jobs:
         self._thread.join()
         for other in self._others:
             other.stop()
+        self._run_job.wait_for_end(_SECONDS_TO_STOP)
         self._engine.stop()
         self._context.change(lambda session: forget_worker(session, self._context.worker))
 
