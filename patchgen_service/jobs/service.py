@@ -38,7 +38,7 @@ from patchgen_service.records.runs import RunProblem, end_run, silent_runs, supe
 
 RUNS, CHORES = "runs", "chores"
 _TICK_SECONDS = 1.0
-_SECONDS_TO_STOP = 20.0
+_SECONDS_TO_STOP = 15.0
 _SILENT = timedelta(minutes=5)
 _DEAD = timedelta(minutes=10)
 _HEAR_EVERY = timedelta(seconds=20)
