@@ -58,15 +58,18 @@ def make_batches(toy: ToyModel, more: Sequence[Builder] = ()) -> Batches:
 
 def make_further_batches(toy: ToyModel, build: BatchRequests) -> Batches:
     """The batches that the model runs of those that a built-in builder wants beside :func:`make_batches`."""
+    refused: list[str] = []
     with _preserve_state(toy):
-        results = {wanted.name: _first_that_runs(toy, wanted) for wanted in build(toy)}
-    refused = tuple(f"{name}: {reason}" for name, reason in results.items() if isinstance(reason, str))
-    return Batches(tuple(batch for batch in results.values() if isinstance(batch, ToyBatch)), refused)
+        results = {wanted.name: _first_that_runs(toy, wanted) for wanted in _batch_requests(toy, refused, (build,))}
+    refused += [f"{name}: {reason}" for name, reason in results.items() if isinstance(reason, str)]
+    return Batches(tuple(batch for batch in results.values() if isinstance(batch, ToyBatch)), tuple(refused))
 
 
-def _batch_requests(toy: ToyModel, refused: list[str]) -> Iterator[WantedBatches]:
-    """What the built-in builders want; a line in ``refused`` for a builder that cannot read the configuration."""
-    for build in _BUILT_IN:
+def _batch_requests(
+    toy: ToyModel, refused: list[str], builders: Sequence[BatchRequests] = _BUILT_IN
+) -> Iterator[WantedBatches]:
+    """What built-in builders want; a line in ``refused`` for a builder that cannot read the configuration."""
+    for build in builders:
         try:
             yield from build(toy)
         except Exception as error:
@@ -102,6 +105,8 @@ def _first_that_runs(toy: ToyModel, request: WantedBatches) -> ToyBatch | str:
         if not reason:
             return ToyBatch(request.name, inputs, request.covered_by, request.as_rank, request.seen_in)
         reasons.append(reason)
+    if not reasons:
+        return "nothing is known of the form in which the model takes it"
     return "; in another form: ".join(dict.fromkeys((reasons[0], reasons[-1])))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ import torch
 import transformers
 
 from patchgen_core.models.batch_validation import why_unseen
-from patchgen_core.models.batches import ToyModel
+from patchgen_core.models.batches import ToyModel, WantedBatches
 from patchgen_core.models.batches_text import random_ids
-from patchgen_core.models.toy_batches import make_batches
+from patchgen_core.models.toy_batches import make_batches, make_further_batches
 from patchgen_core.models.toy_config import toy_config_for
 from patchgen_core.models.toy_models import build_model, forget_positions
 from patchgen_core.models.toy_sizes import FIRST_ORDINARY_TOKEN
@@ -289,6 +290,18 @@ def test_a_model_that_no_builder_knows_is_told_of() -> None:
     made = batches_of("qwen3_vl_vision", "Qwen3VLVisionModel")
     assert made.batches == ()
     assert made.refused == ("there are no built-in batches for Qwen3VLVisionModel",)
+
+
+def test_a_batch_without_a_form_for_a_model_is_told_of() -> None:
+    def build(_: ToyModel) -> Iterator[WantedBatches]:
+        yield WantedBatches("pictures in a row", ())
+        raise AttributeError("patch_size")
+
+    batches = make_further_batches(toy_of("llama"), build)
+    assert batches.batches == ()
+    told = dict(line.split(": ", 1) for line in batches.refused)
+    assert told["pictures in a row"] == "nothing is known of the form in which the model takes it"
+    assert told["build"].startswith("AttributeError: patch_size")
 
 
 def test_options_that_upstreams_loss_does_not_heed_are_not_given() -> None:
