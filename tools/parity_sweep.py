@@ -3,7 +3,9 @@
 A project with one config for every modeling file of transformers that has a causal language model or an
 image-text-to-text model, none of which patches anything. Its parity must be green, bit for bit.
 
-    python -m tools.parity_sweep [--models PATTERN...] [--jobs N]
+    python -m tools.parity_sweep [--models PATTERN...] [--level thorough] [--jobs N]
+
+Without a patch the level "standard" varies evaluation and a step of generation alone; "thorough" varies everything.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 
 import transformers
 
+from patchgen_core.project.parity_settings import LEVELS, STANDARD
 from tools.toys import TASKS
 
 CONFIG = """
@@ -28,18 +31,26 @@ from patchgen import PatchConfig
 config = PatchConfig("{module}", "patched_{name}.py")
 config.tolerate(0, "nothing is patched")
 """
-PROJECT = '[tool.patchgen]\nsearch_root = "acme"\npackage_prefix = "acme"\n'
+PROJECT = """
+[tool.patchgen]
+search_root = "acme"
+package_prefix = "acme"
+
+[tool.patchgen.parity]
+level = "{level}"
+"""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Make the project, run its gate, print what is not green, and return 0 when all is."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["*"], help="model folders, shell patterns")
+    parser.add_argument("--level", choices=LEVELS, default=STANDARD, help="how much is varied")
     parser.add_argument("--jobs", default="2", help="workers")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
-        (project / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
+        (project / "pyproject.toml").write_text(PROJECT.format(level=options.level), encoding="utf-8")
         for module in sorted(set(modules(options.models))):
             name = module.rpartition(".")[2]
             config = project / f"acme/{name}/{name}_patch_gen_config.py"
@@ -68,7 +79,8 @@ def report(gate: dict) -> int:
     for record in gate["results"]:
         if record["status"] != "clean":
             messages = [error["message"] for error in record["errors"]] or [record["reason"]]
-            print(f"{record['config']:48} {record['status']}: {messages[0]}")
+            for message in messages:
+                print(f"{record['config']:48} {record['status']}: {message}")
     print(", ".join(f"{count} {status}" for status, count in statuses.most_common()))
     return 0 if set(statuses) <= {"clean"} else 1
 
