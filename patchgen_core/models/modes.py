@@ -46,6 +46,7 @@ class Mode:
         has_gradients: whether the loss is run backward, and gradients are compared.
         is_rounded: whether a patched model computes in another order than upstream's, so that bits may differ.
         is_training_step: whether a model that rounds nothing computes what it does in a training step.
+        is_collated: whether a trainer's collator has made the batch, and so may have added to it.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Mode:
     has_gradients: bool = True
     is_training_step: bool = False
     is_rounded: bool = False
+    is_collated: bool = True
 
 
 TRAINING = Mode("")

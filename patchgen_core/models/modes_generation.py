@@ -2,6 +2,7 @@
 
 Every model is given the same tokens, whichever it would have chosen itself: where two logits all but tie, rounding
 would have runs part that are both right. That the logits of every step agree is what makes models choose the same.
+What ``generate()`` is given comes of a tokenizer or a processor, and not of the collator of a trainer.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _generating(tokens: torch.Tensor, name: str, **options: Any) -> Mode:
         )
         return {f"logits of new token {number}": value for number, value in enumerate(output.logits, 1)}
 
-    return Mode(name, _writing, call, has_gradients=False)
+    return Mode(name, _writing, call, has_gradients=False, is_collated=False)
 
 
 def in_pieces(lengths: Sequence[int], name: str) -> Mode:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from patchgen_core.models.model_run import Run
+from patchgen_core.models.model_run import EMBEDDINGS, GRADIENT, Run
 
 _Array = npt.NDArray[np.float64]
 _NONE = "none"
@@ -149,6 +149,15 @@ def compare_runs(patched: Run, eager: Run, reference: Run | None, multiple: floa
     few = {name for name, value in eager.values.items() if value is not None and value.numel() < _FEW}
     worst = max((row.error_of_eager for row in rows if row.name not in few), default=0.0)
     return [replace(row, allowed=max(row.allowed, multiple * worst)) if row.name in few else row for row in rows]
+
+
+def summarize_differences(where: str, differences: Sequence[Difference]) -> Iterator[tuple[str, float]]:
+    """The relative errors, of the gradients of parameters the worst only; each named, ``where`` before it."""
+    gradients = [d for d in differences if d.name.startswith(GRADIENT) and d.name != EMBEDDINGS]
+    yield from ((f"{where}: {d.name}", d.relative) for d in differences if d not in gradients)
+    if gradients:
+        yield f"{where}: worst gradient of a parameter", max(d.relative for d in gradients)
+    yield f"{where}: largest part of what is allowed", max(d.excess for d in differences)
 
 
 def _compare(

@@ -16,7 +16,7 @@ from patchgen_core.checks.parity.patched import patched_code
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.result import CheckResult
 from patchgen_core.files import write_files
-from patchgen_core.models.model_setup import PATCHED
+from patchgen_core.models.model_setup import PATCHED, ModelSetup
 from patchgen_core.models.references import References
 from patchgen_core.project.parity_settings import STANDARD
 from tests.conftest import CONFIG, Workspace
@@ -61,6 +61,7 @@ def compare(
     preamble: str = PREAMBLE,
     dtypes: tuple[str, ...] = (),
     level: str = STANDARD,
+    setup: ModelSetup | None = None,
 ) -> CheckResult:
     """What the check says of a config, before allowances count."""
     artifact = make(work, text, preamble)
@@ -81,7 +82,7 @@ def compare(
         offered=(implementation,),
         level=level,
     )
-    return check_parity(module, importlib.import_module(request.upstream), request, _REFERENCES)
+    return check_parity(module, importlib.import_module(request.upstream), request, _REFERENCES, setup)
 
 
 def edited(target: str, edits: Mapping[str, str]) -> str:

@@ -65,7 +65,7 @@ def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Port]
         file.write_text(text, encoding="utf-8")
         module.__file__, module.__package__ = str(file), package
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        exec(compile(text, str(file), "exec"), vars(module))
+        exec(compile(text, str(file), "exec", dont_inherit=True), vars(module))
         patches = tuple(spans(text, targets))
         asked = ParityRequest(
             module.__name__, str(file), upstream, more.pop("implementation", "eager"), CONFIG, patches, **more
@@ -137,6 +137,17 @@ def test_figures_of_a_failure_come_along(port):
     tensors = next(table for table in tables if "tensors" in table.title)
     assert {"loss", "logits", "gradient norm", "gradient of the input embeddings"} <= {row[0] for row in tensors.rows}
     assert any("model.layers.1.mlp.down_proj" in cell for table in tables for row in table.rows for cell in row)
+
+
+def test_upstreams_own_chance_is_no_difference_and_hides_no_larger_one(port):
+    times = "(1.0 + 0.5 * (self.__dict__.update(calls=vars(self).get('calls', 0) + 1) or vars(self)['calls'] % 2))"
+    changing = f"{MLP} * {times}"
+    upstream = port((MLP, changing)).module.__name__
+    verdict = port((changing, MLP), upstream=upstream).check(level="quick", dtypes=("float32",))
+    assert verdict.errors == ()
+    assert any("'padded', float32: upstream's model gives something else each time" in note for note in verdict.notes)
+    wrong = port((changing, f"{MLP} * 100.0"), upstream=upstream, targets=("LlamaMLP.forward",))
+    assert wrong.check(level="quick", dtypes=("float32",)).errors
 
 
 def test_other_bits_need_a_tolerance(port):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from patchgen_core.models.model_setup import ModelSetup
 from tests.checks.parity_runs import compare
 from tests.conftest import Workspace
 
@@ -59,6 +60,15 @@ def test_right_attention_is_green_with_every_cache(work: Workspace) -> None:
     assert result.errors == ()
     for prompt in ("padded, in pieces", "packed, in two pieces", "padded, sampled with a static cache"):
         assert any(name.startswith(f"LlamaForCausalLM, {prompt}, float32: logits") for name in result.figures), prompt
+
+
+def test_generate_is_given_nothing_of_the_collator_of_a_trainer(work: Workspace) -> None:
+    """It refuses what ``forward`` does not name."""
+    setup = ModelSetup()
+    setup.add_inputs(lambda _, inputs: {"row_count": len(next(iter(inputs.values())))})
+    result = compare(work, ATTENTION, setup=setup)
+    assert result.errors == ()
+    assert any("padded, sampled with a static cache" in name for name in result.figures)
 
 
 def test_the_level_thorough_has_right_attention_write_by_beams_too(work: Workspace) -> None:

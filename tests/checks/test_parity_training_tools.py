@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from patchgen_core.ops.kernel_spec import EAGER
 from tests.checks.parity_runs import PREAMBLE, compare
 from tests.conftest import Workspace
 
@@ -21,6 +22,10 @@ ANOTHER_WAY_WITHOUT_GRADIENTS = MLP.format(
 )
 SUM_IN_THE_DTYPE_OF_THE_INPUT = MLP.format(
     "rows = torch.arange(x.shape[1])\n    return torch.zeros_like(x).index_add_(1, rows, self.down_proj(hidden))"
+)
+SUM_WITHOUT_AUTOCAST = MLP.format(
+    "with torch.autocast(x.device.type, enabled=False):\n"
+    "        return self.down_proj(hidden.to(self.down_proj.weight.dtype)).to(x.dtype)"
 )
 WEIGHT_READ_PAST_ITS_LAYER = MLP.format("return nn.functional.linear(hidden, self.down_proj.weight)")
 LAYER_THAT_CANNOT_BE_CHECKPOINTED = """
@@ -113,3 +118,9 @@ def test_a_right_patch_is_green_with_every_tool(work: Workspace) -> None:
     )
     assert result.errors == ()
     assert result.warnings == ()
+
+
+def test_a_patch_may_choose_what_autocast_leaves_alone(work: Workspace) -> None:
+    result = compare(work, SUM_WITHOUT_AUTOCAST, EAGER, WITH_TORCH)
+    assert result.errors == ()
+    assert "LlamaForCausalLM, packed, autocast to bfloat16, float32: loss" in result.figures

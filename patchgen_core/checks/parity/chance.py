@@ -1,4 +1,5 @@
-"""Is a small difference one of rounding alone? What eager is off is measured of one draw of parameters, a sample."""
+"""Is a difference one of chance? What eager is off is measured of one draw of parameters, a sample; and some of
+upstream's models draw random numbers that no seed fixes."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import torch
 from patchgen_core.checks.parity.failures import Failure
 from patchgen_core.errors import PatchgenError
 from patchgen_core.models.batches import ToyBatch
-from patchgen_core.models.model_run import run_model
+from patchgen_core.models.model_run import Run, run_model
 from patchgen_core.models.references import Reference
 from patchgen_core.models.run_comparison import compare_runs
 from patchgen_core.models.toy_models import load_state
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _MOST = 8.0
 """How many times what is allowed a difference may be that comes of the draw of parameters."""
+_TIMES_ITS_OWN = 8.0
+"""How many times what upstream is off itself the patched model may be off a model that does not repeat itself."""
 
 
 def may_be_chance(failure: Failure) -> bool:
@@ -47,6 +50,17 @@ def agrees_with(
     finally:
         load_state(model, reference.state)
     return all(d.is_right for d in compare_runs(patched, eager, truth, failure.allowed.multiple))
+
+
+def repeats_itself(failure: Failure, again: Run) -> bool:
+    """Whether a second run of upstream's model on a failure's batch is nearer to the first one than the patched
+    model's run is, by more than chance explains."""
+    own = _largest(again, failure.eager)
+    return not own or _largest(failure.patched, failure.eager) > _TIMES_ITS_OWN * own
+
+
+def _largest(run: Run, eager: Run) -> float:
+    return max(difference.relative for difference in compare_runs(run, eager, None, 0.0))
 
 
 def describe_chance(failure: Failure) -> str:

@@ -23,6 +23,7 @@ from patchgen_core.errors import Problem, Snippet, install_hint
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
+from patchgen_core.models.modes import Mode
 from patchgen_core.models.project_frames import describe_frames, project_frames
 from patchgen_core.models.run_comparison import ComparedRuns, Difference
 from patchgen_core.project.parity_settings import HEAD_MARK
@@ -188,8 +189,8 @@ def _row(difference: Difference) -> tuple[str, ...]:
     return (d.name, d.shape, d.dtype, *figures, verdict)
 
 
-def explain_exception(where: str, error: Exception, request: ParityRequest) -> Problem:
-    """The problem of a patched model that raises, at the patch whose code was running."""
+def explain_exception(where: str, error: Exception, request: ParityRequest, mode: Mode) -> Problem:
+    """The problem of a patched model that raises in a mode, at the patch whose code was running."""
     text = " ".join(str(error).split())
     every = project_frames(error)
     frames = [frame for frame in every if frame.filename == request.path]
@@ -201,17 +202,19 @@ def explain_exception(where: str, error: Exception, request: ParityRequest) -> P
     ]
     location = running[0].declared if running else request.declared
     patch_hint = f"The patch of '{running[0].target}' was running. " if running else ""
-    hint = f"{patch_hint}{_describe_remedy(error, text)}".strip()
+    hint = f"{patch_hint}{_describe_remedy(error, text, mode)}".strip()
     message = f"{where}: the patched model raises {type(error).__name__}: {text}"
     return Problem(message, location, hint, describe_frames(every))
 
 
-def _describe_remedy(error: Exception, text: str) -> str:
+def _describe_remedy(error: Exception, text: str, mode: Mode) -> str:
     """What may be missing that a trainer has and a test has not; empty where nothing tells."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         return install_hint(error.name)
     if "process group" in text:
         return "A set-up can begin a group of one process ([tool.patchgen] setup)."
     if isinstance(error, AssertionError) or "NoneType" in text:
+        if not mode.is_collated:
+            return "generate() is given what a processor makes of a prompt, and nothing that a collator adds."
         return "If the project's collator gives what is missing, a set-up adds it (ModelSetup.add_inputs)."
     return ""

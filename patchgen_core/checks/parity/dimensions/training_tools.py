@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen_core.checks.parity.dimensions.batch_choice import choose_batch
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
@@ -116,6 +116,12 @@ def _wanted(subject: Subject) -> list[_Tool]:
     return [tool for tool in _TOOLS if tool.is_wanted(subject)]
 
 
+def _as_patched(mode: Mode, subject: Subject) -> Mode:
+    """A mode with rounding where patches choose themselves what autocast applies to."""
+    is_chosen = mode in (tools.IN_BFLOAT16, tools.IN_FLOAT16) and "autocast" in subject.names
+    return replace(mode, is_rounded=True) if is_chosen else mode
+
+
 def _find_reason(subject: Subject) -> str:
     names = ", ".join(tool.mode.name for tool in _wanted(subject))
     return f"patches may matter to it ({names})" if names else ""
@@ -124,7 +130,7 @@ def _find_reason(subject: Subject) -> str:
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
     for tool in _wanted(subject):
         if batch := choose_batch(subject, is_padded=tool.is_padded, is_for_towers=tool.is_for_towers):
-            yield batch.in_mode(tool.mode)
+            yield batch.in_mode(_as_patched(tool.mode, subject))
 
 
 DIMENSION = Dimension("training tools", _find_reason, _make_batches)
