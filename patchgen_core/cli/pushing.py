@@ -25,6 +25,7 @@ _SECONDS_FOR_AN_ANSWER = 20.0
 _WAITS = (1.0, 3.0)
 _SECONDS_TO_END = 60.0
 _MOST_AT_ONCE = 100
+_MOST_CHARACTERS = 16_000_000
 _END = None
 
 
@@ -114,7 +115,7 @@ class _Push:
             else:
                 end = line["end"]
         if len(values["results"]) or "items" in values:
-            self._post(f"/runs/{self._run}/results", values)
+            self._hand_in_results(values)
         if end is not None:
             messages = "; ".join(error["message"] for error in end.get("errors", ()))
             failed = {"status": "infrastructure_error", "message": messages} if messages else {"status": "finished"}
@@ -125,6 +126,16 @@ class _Push:
                 {"status": "infrastructure_error", "message": "The gate was interrupted."},
             )
         return end is None and lines[-1] is not _END
+
+    def _hand_in_results(self, values: Mapping[str, Any]) -> None:
+        """Hand results in, in several parts where they would be more than a service takes at once."""
+        results = values["results"]
+        if len(results) > 1 and len(json.dumps(results)) > _MOST_CHARACTERS:
+            half = len(results) // 2
+            self._hand_in_results({**values, "results": results[:half]})
+            self._hand_in_results({"project": values["project"], "results": results[half:]})
+        else:
+            self._post(f"/runs/{self._run}/results", values)
 
     def _from_repository(self, packed: Mapping[str, Any]) -> dict[str, Any]:
         """A result whose paths start from the root of the repository."""

@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from patchgen_core.checks.result import CheckResult, pack
+from patchgen_core.cli import pushing
 from patchgen_core.cli.ci_job import JobCommit, describe_commit
+from patchgen_core.cli.pushing import push_results
 from tests.conftest import CONFIG, PATCH, Workspace
 
 CHECKS = "--checks=drift,contract"
@@ -97,6 +100,20 @@ def test_service_is_told_of_the_commit_and_each_result(checked_in: Workspace, se
         f"proj/models/{CONFIG}::contract": "clean",
         "pyproject.toml::orphans": "clean",
     }
+
+
+def test_results_that_are_large_together_are_handed_in_one_after_another(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushing, "_MOST_CHARACTERS", 5000)
+    results = [CheckResult("m", "m.py", 1, "drift", "failed", item=str(n), reason="x" * 2000) for n in range(8)]
+    with push_results(service.url, "pgtok_mine", JobCommit("acme/models", "a" * 40, "main")) as send:
+        for result in results:
+            send({"result": pack(result)})
+        send({"end": {}})
+    calls = [body["results"] for path, _, body in service.requests if path.endswith("/results")]
+    assert [result["item"] for call in calls for result in call] == [result.item for result in results]
+    assert max(map(len, calls)) <= 2
 
 
 def test_paths_start_from_the_root_of_the_repository(checked_in: Workspace, service: Service) -> None:
