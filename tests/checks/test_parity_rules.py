@@ -144,6 +144,29 @@ def forward(self, x):
     assert "Ranks of a group run them" in problem.hint
 
 
+def test_lines_for_a_value_that_ranks_alone_set_are_a_warning(work: Workspace) -> None:
+    text = f"""
+@config.override_method("LlamaMLP.forward")
+def forward(self, x):
+    of_ranks = of_shape = None
+    if torch.distributed.is_initialized():
+        of_ranks = x * 0
+    if x.dim() == 7:
+        of_shape = x * 2
+    if of_ranks is not None:
+        x = x + of_ranks
+    if of_shape is not None:
+        x = x + of_shape
+    {RIGHT}
+"""
+    verdict = compare(work, text)
+    assert missed(verdict) == ["of_shape = x * 2", "x = x + of_shape"]
+    (problem,) = verdict.warnings
+    assert problem.generated is not None
+    assert "of_ranks = x * 0" in problem.generated.text
+    assert "x = x + of_ranks" in problem.generated.text
+
+
 def test_method_of_generation_that_no_batch_reaches_is_a_warning(work: Workspace) -> None:
     text = """
 @config.override_method("LlamaForCausalLM.prepare_inputs_for_generation", add=True)

@@ -127,7 +127,8 @@ def _unrun_lines_of(function: Function, ran: set[int], elsewhere: Elsewhere) -> 
     """The lines of a function's statements that did not run; none when the function did not."""
     if not _does_any_run(function.body, ran):
         return
-    own = replace(elsewhere, names=elsewhere.names | _local_flags(function, elsewhere))
+    flags = _local_flags(function, elsewhere) | _values_from_elsewhere(function, elsewhere)
+    own = replace(elsewhere, names=elsewhere.names | flags)
     yield from _unrun_lines_in(function.body, ran, own)
 
 
@@ -140,6 +141,23 @@ def _local_flags(function: Function, elsewhere: Elsewhere) -> set[str]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+
+
+def _values_from_elsewhere(function: Function, elsewhere: Elsewhere) -> set[str]:
+    """The local names that are None at first, and get another value under such a condition alone."""
+    tests = (node for node in ast.walk(function) if isinstance(node, ast.If) and elsewhere.decides(node.test))
+    inside = {id(node) for test in tests for statement in test.body for node in ast.walk(statement)}
+    empty = {
+        target
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    stores = [node for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    values = [node for node in stores if node not in empty]
+    here = {node.id for node in values if id(node) not in inside}
+    return ({node.id for node in empty} & {node.id for node in values}) - here
 
 
 def _mentioned_names(tree: ast.AST) -> set[str]:
