@@ -102,7 +102,8 @@ def run_model(
         logits_alone: whether to run that second time.
         like: the run that this one is compared with: where rounding decides what a router chooses, this one
             chooses the same.
-        layers: whether to keep what every module is given and gives, which takes long.
+        layers: whether to keep what every module is given and gives, which takes long; not of a run that nobody may
+            watch.
     """
     kinds = {path: type(module).__name__ for path, module in model.named_modules()}
     run = Run(kinds=kinds, has_media=batch.has_media)
@@ -131,7 +132,10 @@ def _compute(
     device = next(model.parameters()).device
     reseed(device)
     with phase("forward"):
-        output, run.choices = _run_routed(model, inputs, like, batch.mode.call)
+        if batch.mode.is_watched:
+            output, run.choices = _run_routed(model, inputs, like, batch.mode.call)
+        else:
+            output = batch.mode.call(model, inputs)
     outputs = dict(_floating_tensors(output))
     loss = outputs.get(LOSS)
     if batch.mode.has_gradients:
@@ -152,6 +156,9 @@ def _recorded(
     """Record what runs inside; gives the gradients that come to the input embeddings."""
     active = [] if batch.mode.has_gradients else [""]  # what leads to forward, as generate() does, is the model's own
     embedded: list[torch.Tensor] = []
+    if not batch.mode.is_watched:
+        yield embedded
+        return
     with ExitStack() as stack:
         if batch.as_rank:
             stack.enter_context(_group_of_one_rank())

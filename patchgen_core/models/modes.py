@@ -47,6 +47,7 @@ class Mode:
         is_rounded: whether a patched model computes in another order than upstream's, so that bits may differ.
         is_training_step: whether a model that rounds nothing computes what it does in a training step.
         is_collated: whether a trainer's collator has made the batch, and so may have added to it.
+        is_watched: whether it may be watched from inside, by hooks and tracers, while it runs.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Mode:
     is_training_step: bool = False
     is_rounded: bool = False
     is_collated: bool = True
+    is_watched: bool = True
 
 
 TRAINING = Mode("")

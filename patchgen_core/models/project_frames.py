@@ -18,8 +18,9 @@ _MOST = 6
 
 def project_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """The frames of a project's code that an error went through, the one that raised it last; others where it went
-    through none of these."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    through none of these. Those of code that torch.compile traced are in the error."""
+    every = [*traceback.extract_tb(error.__traceback__), *(getattr(error, "real_stack", None) or ())]
+    frames = [frame for frame in every if not frame.filename.startswith("<frozen")]
     foreign = [frame for frame in frames if not _is_below(frame.filename, (str(_OWN),))]
     own = [frame for frame in foreign if not _is_below(frame.filename, _library_folders())]
     if isinstance(error, SyntaxError) and error.filename:

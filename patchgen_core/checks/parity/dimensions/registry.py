@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from patchgen_core.checks.parity.dimensions import (
     attention,
+    compilation,
     dropout,
     evaluation,
     generation,
@@ -27,6 +28,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     generation.DIMENSION,
     dropout.DIMENSION,
     training_tools.DIMENSION,
+    compilation.DIMENSION,
 )
 
 

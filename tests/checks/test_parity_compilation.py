@@ -1,0 +1,55 @@
+"""Parity traces a model whole, as torch.compile does, and sees what breaks its graph."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.parity_runs import PREAMBLE, compare, line_of
+from tests.conftest import Workspace
+
+pytestmark = pytest.mark.torch
+
+MLP = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    hidden = self.act_fn(self.gate_proj(x)) * self.up_proj(x)
+    {}
+    return self.down_proj(hidden)
+"""
+BRANCH = "if hidden.max() > 1e4:\n        hidden = hidden.clamp(max=1e4)"
+
+
+def test_a_patch_that_breaks_the_graph_is_red_where_it_does(work: Workspace) -> None:
+    result = compare(work, MLP.format(BRANCH))
+    (problem,) = result.errors
+    assert "batch 'packed, compiled', float32: the patched model raises GraphBreakError" in problem.message
+    assert "Detected data-dependent branching" in problem.message
+    assert "The patch of 'LlamaMLP.forward' was running" in problem.hint
+    assert problem.location is not None
+    assert problem.location.line == line_of(work, '@config.override_method("LlamaMLP.forward")')
+    assert "if hidden.max() > 1e4:" in problem.excerpt
+
+
+def test_a_patch_that_stays_one_graph_is_green(work: Workspace) -> None:
+    result = compare(work, MLP.format("hidden = hidden.clamp(max=hidden.detach().abs().max())"))
+    assert result.errors == ()
+    assert any(figure.startswith("LlamaForCausalLM, packed, compiled, float32: logits") for figure in result.figures)
+    assert "LlamaForCausalLM: compilation is varied, because the patches are about 'max'" in result.notes
+
+
+def test_what_upstream_breaks_a_patch_may_break(work: Workspace) -> None:
+    preamble = PREAMBLE.replace("Llama", "Qwen3Moe").replace("llama", "qwen3_moe")
+    experts = """
+@config.override_method("Qwen3MoeExperts.forward")
+def experts_forward(self, hidden_states, top_k_index, top_k_weights):
+    final = torch.zeros_like(hidden_states)
+    for expert in torch.unique(top_k_index).tolist():
+        chosen, token = torch.where((top_k_index == expert).T)
+        gate, up = torch.nn.functional.linear(hidden_states[token], self.gate_up_proj[expert]).chunk(2, dim=-1)
+        out = torch.nn.functional.linear(self.act_fn(gate) * up, self.down_proj[expert])
+        final.index_add_(0, token, (out * top_k_weights[token, chosen, None]).to(final.dtype))
+    return final
+"""
+    result = compare(work, experts, preamble=preamble)
+    assert result.errors == ()
+    assert any("batch 'packed, compiled', cannot be compared with" in note for note in result.notes)
