@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
+from itertools import zip_longest
 from pathlib import Path
 
 ENVIRONMENT = "PATCHGEN_FORK_SERVER"
@@ -51,6 +52,14 @@ class ProcessTraits:
     prefix: str
     inherited: tuple[str, ...]
 
+    def find_difference(self, other: ProcessTraits) -> str:
+        """The first trait that is not that of another process; empty where there is none."""
+        pairs = zip_longest(self._lines(), other._lines())
+        return next((f"'{own}' instead of '{others}'" for own, others in pairs if own != others), "")
+
+    def _lines(self) -> list[str]:
+        return [self.executable, self.version, self.prefix, *"\n".join(self.inherited).splitlines()]
+
 
 @dataclass(frozen=True)
 class ForkRequest:
@@ -78,8 +87,8 @@ class Imports:
 
     def find_difference(self, request: ForkRequest) -> str:
         """Why what was asked for would be another process if it were forked; empty where it would be the same."""
-        if request.traits != describe_process():
-            return "another interpreter, or other limits"
+        if difference := request.traits.find_difference(describe_process()):
+            return difference
         for name in sorted({*self.before, *self.after, *request.environment}):
             value = request.environment.get(name)
             if may_be_read(name) and value not in (self.before.get(name), self.after.get(name)):
