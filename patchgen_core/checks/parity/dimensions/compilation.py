@@ -9,7 +9,7 @@ from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.modes_compiled import COMPILED
 
-_READS_VALUES = {"item", "tolist", "numpy", "cpu", "bool", "int", "float", "equal", "allclose", "print", "synchronize"}
+_READS_VALUES = {"item", "tolist", "numpy", "cpu", "equal", "allclose", "print", "synchronize"}
 _READS_VALUES |= {"any", "all", "max", "min", "sum", "isnan", "isinf", "isfinite", "range"}
 _HAS_UNKNOWN_SHAPE = {"nonzero", "unique", "unique_consecutive", "argwhere", "masked_select", "bincount", "split"}
 _IS_NOT_TRACED = {"Function", "disable", "data_ptr", "stride", "time", "random", "Event", "Stream"}
