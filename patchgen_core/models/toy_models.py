@@ -21,6 +21,8 @@ State = Mapping[str, torch.Tensor]
 
 _SPREAD = 0.25
 """Standard deviation of what is added to vectors, which start as ones or zeros."""
+_ROUNDING = 2.0**-8
+"""The largest part of a number that rounding to bfloat16 changes."""
 
 
 def build_model(
@@ -114,14 +116,18 @@ def initial_values(model: nn.Module) -> dict[str, tuple[float, float]]:
 def initialized_otherwise(
     ours: Mapping[str, tuple[float, float]], theirs: Mapping[str, tuple[float, float]]
 ) -> list[str]:
-    """The parameters whose initial values are spread otherwise than upstream's, or are other constants."""
+    """The parameters whose initial values are spread otherwise than upstream's, or are other constants.
+
+    The two may be of unlike dtypes: rounding to bfloat16 counts for nothing.
+    """
     names = []
     for name, (mean, deviation) in theirs.items():
         own_mean, own_deviation = ours.get(name, (mean, deviation))
+        rounding = _ROUNDING * abs(mean)
         if deviation:
-            is_right = 0.5 * deviation <= own_deviation <= 2 * deviation
+            is_right = 0.5 * deviation - rounding <= own_deviation <= 2 * deviation + rounding
         else:
-            is_right = own_deviation == 0 and own_mean == mean
+            is_right = own_deviation == 0 and abs(own_mean - mean) <= rounding
         names += [] if is_right else [name]
     return names
 

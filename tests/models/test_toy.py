@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig
 from patchgen_core.models.toy_config import (
     toy_config_for,
 )
-from patchgen_core.models.toy_models import random_state
+from patchgen_core.models.toy_models import initial_values, initialized_otherwise, random_state
 from patchgen_core.models.toy_sizes import FIRST_ORDINARY_TOKEN, ROPE_THETAS
 from tests.models.families import FAMILIES, build
 
@@ -222,3 +222,14 @@ def test_what_is_off_by_default_stays_off_and_may_be_switched_on() -> None:
     assert not config.attention_bias
     assert toy_config_for("gemma3_text").final_logit_softcapping is None
     assert toy_config_for("llama", {"mlp_bias": True}).mlp_bias
+
+
+def test_what_another_dtype_rounds_is_initialized_alike_and_another_constant_is_not() -> None:
+    layer = torch.nn.Linear(6, 6)
+    torch.nn.init.constant_(layer.bias, 0.7853982)
+    upstream = initial_values(layer)
+    assert initialized_otherwise(initial_values(layer.to(torch.bfloat16)), upstream) == []
+    torch.nn.init.constant_(layer.bias, 0.75)
+    assert initialized_otherwise(initial_values(layer), upstream) == ["bias"]
+    torch.nn.init.constant_(layer.weight, 0.1)
+    assert initialized_otherwise(initial_values(layer), upstream) == ["weight", "bias"]
