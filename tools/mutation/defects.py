@@ -20,16 +20,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, cast
 
 from patchgen_core.checks.fork_server import make_fork_server
 from patchgen_core.checks.registry import all_checks
-from patchgen_core.checks.result import BAD
-from patchgen_core.checks.settings import DRIFT
 from patchgen_core.errors import PatchgenError
 from tools.mutation.edits import CLASSES, CONTROL, ROOT, ZOO, Edit, choose_edits, read_edits
 
@@ -38,6 +36,8 @@ VERDICTS = ("caught", "warned", "missed")
 Verdict = Literal["caught", "warned", "missed"]
 _OF_A_CONTROL = {"caught": "RED", "warned": "warned", "missed": "green"}
 _GENERATED = "generated"
+_SHOWN_IN = {"sharded": (9, CONTROL), "kernel": (6, 10, CONTROL)}
+"""The classes of edits that checks, which take long, may have something to say of."""
 _LONGEST = 300
 """Characters of a finding that are printed."""
 
@@ -62,7 +62,7 @@ Judged = tuple[Edit, Finding]
 
 
 class Copy:
-    """A copy of the zoo that is changed, checked and put right again, by one command after the other."""
+    """A copy of the zoo that is changed, checked and put right again, by one process for each config."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.zoo = folder, folder / ZOO
@@ -71,38 +71,60 @@ class Copy:
         for path in (ROOT / ZOO).parent.glob("*.toml"):
             shutil.copy(path, self.zoo.parent)
         shutil.copytree(ROOT / ZOO, self.zoo, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        self._process: subprocess.Popen[str] | None = None
+        self._config: Path | None = None
 
     def judge(self, edit: Edit, checks: str) -> Finding:
-        """Make an edit, and read what the gate says until a check is red.
+        """Make an edit, and read what the gate tells of it.
 
         Raises:
             PatchgenError: the edit cannot be made, or the gate did not run.
         """
         start = time.monotonic()
+        process = self._gate_of(edit)  # which runs the config as it is
         try:
             edit.apply(self.zoo)
-            finding = _first_finding(edit, self._results(edit, checks))
+            finding = _read_finding(edit, self._ask(process, _checks_for(edit, checks)))
         finally:
             self._restore(edit)
-        return Finding(finding.verdict, finding.item, finding.message, finding.is_named, time.monotonic() - start)
+        return replace(finding, seconds=time.monotonic() - start)
 
-    def _results(self, edit: Edit, checks: str) -> Iterator[dict[str, Any]]:
-        """The results as they come; the command is ended when nobody asks for more."""
-        path = f"{ZOO}/{edit.config.as_posix()}"
-        command = [sys.executable, "-m", "patchgen_core", "gate", path, "--fix", "--checks", checks, "--stream", "-"]
-        with subprocess.Popen(
-            command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process:
-            assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    data = json.loads(line)
-                    if "result" in data:
-                        yield data["result"]
-                    elif data.get("end", {}).get("exit_code") == 2:
-                        raise PatchgenError(f"{edit.name}: the gate did not run: {data['end'].get('errors')}")
-            finally:
-                process.terminate()
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.communicate()
+        self._process, self._config = None, None
+
+    def _gate_of(self, edit: Edit) -> subprocess.Popen[str]:
+        """The process for an edit's config; that for another one is ended."""
+        if self._process is None or self._config != edit.config:
+            self.close()
+            command = [sys.executable, "-m", "tools.mutation.warm_gate", f"{ZOO}/{edit.config.as_posix()}"]
+            paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env={**os.environ, "PYTHONPATH": paths},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            self._config = edit.config
+        return self._process
+
+    def _ask(self, process: subprocess.Popen[str], checks: str) -> dict[str, str]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{checks}\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            self.close()
+            return {"status": "failed", "item": "", "message": "its process ended", "target": ""}
+        told: dict[str, str] = json.loads(line)
+        return told
 
     def _restore(self, edit: Edit) -> None:
         shutil.copy(ROOT / ZOO / edit.file, self.zoo / edit.file)
@@ -115,42 +137,58 @@ class Copy:
         )
 
 
-def _first_finding(edit: Edit, results: Iterator[dict[str, Any]]) -> Finding:
-    warning: Finding | None = None
-    for result in results:
-        item = result["item"].rpartition("::")[2]
-        if result["status"] in BAD:
-            problem = result["errors"][0] if result["errors"] else {"message": result["reason"] or result["status"]}
-            return Finding("caught", item, problem["message"], _names(edit.target, problem))
-        if warning is None and result["warnings"]:
-            problem = result["warnings"][0]
-            warning = Finding("warned", item, problem["message"], _names(edit.target, problem))
-    return warning or Finding("missed")
+def _checks_for(edit: Edit, checks: str) -> str:
+    """The checks that an edit of its class can show in."""
+    return ",".join(name for name in checks.split(",") if edit.number in _SHOWN_IN.get(name, (edit.number,)))
 
 
-def _names(target: str, problem: dict[str, Any]) -> bool:
+def _read_finding(edit: Edit, told: dict[str, str]) -> Finding:
+    verdict = told["status"] or "missed"
+    if verdict not in VERDICTS:
+        raise PatchgenError(f"{edit.name}: the gate did not run: {told['message']}")
+    is_named = _names(edit.target, told)
+    return Finding(cast(Verdict, verdict), told["item"], told["message"], is_named)
+
+
+def _names(target: str, problem: dict[str, str]) -> bool:
     """Whether a problem is about a target; the hint, which names other patches too, does not count."""
     is_there = re.search(rf"(?<![\w.]){re.escape(target)}(?![\w.]\w)", problem["message"])
-    return problem.get("target") == target or is_there is not None
+    return problem["target"] == target or is_there is not None
 
 
 def judge_all(edits: Sequence[Edit], folder: Path, jobs: int, checks: str) -> Iterator[Judged]:
-    """Judge edits, so many at a time, each in a copy of its own; yields them as they are done."""
+    """Judge edits, those of so many configs at a time, each in a copy of its own; yields them as they are done.
+
+    Raises:
+        PatchgenError: an edit cannot be made, or the gate did not run.
+    """
     copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
     for number in range(jobs):
         copies.put(Copy(folder / str(number)))
+    results: queue.SimpleQueue[Judged | Exception] = queue.SimpleQueue()
 
-    def judge(edit: Edit) -> Judged:
+    def judge(of_config: Iterable[Edit]) -> None:
         copy = copies.get()
         try:
-            return edit, copy.judge(edit, checks)
+            for edit in of_config:
+                results.put((edit, copy.judge(edit, checks)))
+        except Exception as error:
+            results.put(error)
         finally:
+            copy.close()
             copies.put(copy)
 
+    by_config: dict[Path, list[Edit]] = {}
+    for edit in edits:
+        by_config.setdefault(edit.config, []).append(edit)
     with make_fork_server(), ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(judge, edit) for edit in edits]
+        futures = [pool.submit(judge, of_config) for of_config in by_config.values()]
         try:
-            yield from (future.result() for future in as_completed(futures))
+            for _ in edits:
+                result = results.get()
+                if isinstance(result, Exception):
+                    raise result
+                yield result
         finally:
             for future in futures:
                 future.cancel()
@@ -234,9 +272,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     started, results = time.monotonic(), list[Judged]()
     try:
         edits = choose_edits(read_edits(), options.words)
-        checks = ",".join(dict.fromkeys([DRIFT, *options.checks.split(",")]))
         with tempfile.TemporaryDirectory(prefix="defects-") as folder:
-            for judged in judge_all(edits, Path(folder).resolve(), options.jobs, checks):
+            for judged in judge_all(edits, Path(folder).resolve(), options.jobs, options.checks):
                 results.append(judged)
                 print(line(judged), flush=True)
                 if options.json is not None:
