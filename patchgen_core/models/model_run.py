@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -42,7 +42,9 @@ class Run:
             path; a module that ran more than once has ``path (2)`` and so on.
         further_outputs: by these names, the other floating outputs of a module that gives several, as a router does.
         layer_gradients: the gradient of the loss by ``layers``, as far as it got there.
-        layer_inputs: the floating tensors that every module was given, by the same names.
+        further_gradients: the same of ``further_outputs``, without those that a module inside gave.
+        layer_inputs: the tensors that every module was given, by the same names.
+        written: by these names, the modules that wrote into such a tensor, in the order in which they finished.
         kinds: the class names of the modules by path.
         loss: what was run backward, or a loss that the model gave without: a scalar.
         left_out: what was not computed, and so is not compared.
@@ -56,7 +58,9 @@ class Run:
     layers: dict[str, torch.Tensor] = field(default_factory=dict)
     further_outputs: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     layer_gradients: dict[str, torch.Tensor] = field(default_factory=dict)
+    further_gradients: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     layer_inputs: dict[str, tuple[torch.Tensor, ...]] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
     loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
     left_out: frozenset[str] = frozenset()
@@ -121,6 +125,24 @@ def run_model(
             _add_logits(model, run, batch, inputs, like, logits_alone)
         if batch.mode.has_gradients:
             _keep_gradients(model, run, embedded, batch.as_rank)
+    model.zero_grad(set_to_none=True)
+    return run
+
+
+def run_until_error(model: PreTrainedModel, batch: ToyBatch, like: Run) -> Run:
+    """What the modules of a model give of a batch until it raises. Where that is on the way back, a warning tells of
+    the call whose backward function does."""
+    run = Run(kinds=like.kinds)
+    parameter = next(model.parameters())
+    inputs = batch.to(parameter.dtype, parameter.device)
+    forget_positions(model)
+    with (
+        suppress(Exception),
+        torch.autograd.set_detect_anomaly(True, check_nan=False),
+        batch.mode.around(model),
+        _recorded(model, run, batch, None, layers=True),
+    ):
+        _compute(model, run, batch, inputs, like)
     model.zero_grad(set_to_none=True)
     return run
 
@@ -254,16 +276,19 @@ def _add_logits(
 
 def _floating_tensors(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     """The floating tensors of an output, by the names of their fields; no caches."""
+    yield from ((path, value) for path, value in _tensors(output, name) if value.is_floating_point())
+
+
+def _tensors(output: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(output, torch.Tensor):
-        if output.is_floating_point():
-            yield name or "output", output
+        yield name or "output", output
     elif isinstance(output, Mapping):
         for key, value in output.items():
             if key not in _CACHES:
-                yield from _floating_tensors(value, f"{name}.{key}" if name else str(key))
+                yield from _tensors(value, f"{name}.{key}" if name else str(key))
     elif isinstance(output, (tuple, list)):
         for number, value in enumerate(output):
-            yield from _floating_tensors(value, f"{name}[{number}]")
+            yield from _tensors(value, f"{name}[{number}]")
 
 
 def _substitute_loss(outputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -315,9 +340,10 @@ def _record_embedding_gradients(model: PreTrainedModel, embedded: list[torch.Ten
 @contextmanager
 def keep_layers(model: PreTrainedModel, run: Run) -> Iterator[None]:
     """Keep in a run what every module is given and gives."""
+    outputs_inside: set[torch.Tensor] = set()
     with ExitStack() as stack:
         for path, module in model.named_modules():
-            for handle in _keep(path, module, run):
+            for handle in _keep(path, module, run, outputs_inside):
                 stack.callback(handle.remove)
         yield
 
@@ -326,25 +352,39 @@ def _on_gradient(value: torch.Tensor, note: Callable[[torch.Tensor], None]) -> N
     value.register_hook(note)  # type: ignore[no-untyped-call]
 
 
-def _keep(path: str, module: nn.Module, run: Run) -> Iterator[Any]:
+def _keep(path: str, module: nn.Module, run: Run, outputs_inside: set[torch.Tensor]) -> Iterator[Any]:
+    given: list[dict[torch.Tensor, int]] = []
+
     def enter(_: nn.Module, args: Any, kwargs: Any) -> None:
-        inputs = tuple(_copy_to_cpu(value) for _, value in _floating_tensors((args, kwargs)))
-        run.layer_inputs[_nth(path, run.layer_inputs)] = inputs
+        inputs = [value for _, value in _tensors((args, kwargs))]
+        given.append({value: value._version for value in inputs if not value.is_inference()})
+        run.layer_inputs[_nth(path, run.layer_inputs)] = tuple(map(_copy_to_cpu, inputs))
 
     def leave(_: nn.Module, __: Any, output: Any) -> None:
+        versions = given.pop()
         outputs = dict(_floating_tensors(output))
         if not outputs:
             return
         value = outputs.pop(next(iter(outputs)))
         name = _nth(path, run.layers)
         run.layers[name] = _copy_to_cpu(value)
+        if any(tensor._version != version for tensor, version in versions.items()):
+            run.written.append(name)
         if outputs:
             run.further_outputs[name] = {key: _copy_to_cpu(other) for key, other in outputs.items()}
         if value.requires_grad:
-            _on_gradient(value, lambda gradient: run.layer_gradients.update({name: _copy_to_cpu(gradient)}))
+            _on_gradient(value, partial(_keep_gradient, run.layer_gradients, name))
+        own = {key: other for key, other in outputs.items() if other.requires_grad and other not in outputs_inside}
+        for key, other in own.items():
+            _on_gradient(other, partial(_keep_gradient, run.further_gradients.setdefault(name, {}), key))
+        outputs_inside.update((value, *outputs.values()))
 
     yield module.register_forward_pre_hook(enter, with_kwargs=True)
     yield module.register_forward_hook(leave)
+
+
+def _keep_gradient(gradients: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
+    gradients[name] = _copy_to_cpu(gradient)
 
 
 def _nth(path: str, paths: Mapping[str, object]) -> str:

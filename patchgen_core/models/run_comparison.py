@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,37 +66,59 @@ class ComparedRuns:
     def backward(self) -> list[Difference]:
         """How the gradient that comes to the output of every module compares, in the order in which they come.
 
-        Where none comes to a module that ran, it differs.
+        Where none comes to a module that ran, it differs. What else a module gives and none inside of it counts too.
         """
         patched, eager = self.patched, self.eager
         reference_gradients = self.reference.layer_gradients if self.reference is not None else {}
-        paths = (path for path in reversed(eager.layers) if path in eager.layer_gradients and path in patched.layers)
-        return [
-            _compare(path, patched.layer_gradients, eager.layer_gradients, reference_gradients, self.multiple)
-            for path in paths
-        ]
+        differences = []
+        for path in reversed(eager.layers):
+            if path in eager.layer_gradients and path in patched.layers:
+                differences += [d for d in self._compare_further_gradients(path) if not d.is_right][:1]
+                gradients = patched.layer_gradients, eager.layer_gradients, reference_gradients
+                differences.append(_compare(path, *gradients, self.multiple))
+        return differences
+
+    def _compare_further_gradients(self, path: str) -> Iterator[Difference]:
+        patched, eager = (run.further_gradients.get(path, {}) for run in (self.patched, self.eager))
+        truth = self.reference.further_gradients.get(path, {}) if self.reference is not None else {}
+        outputs = self.patched.further_outputs.get(path, {})
+        for place in (place for place in eager if place in outputs):
+            yield replace(_compare(place, patched, eager, truth, self.multiple), name=path)
 
     def kind(self, name: str) -> str:
         """The class of a module."""
         return self.eager.kinds.get(path_of(name), "")
 
-    def find_first(self) -> tuple[str, str] | None:
-        """The first module, as upstream's finish, whose output differs, and the last one before where both agree."""
+    def find_first(self, *, is_lost: bool = False) -> tuple[str, str] | None:
+        """The first module, as upstream's finish, whose output differs, and the last one before where both agree.
+
+        Args:
+            is_lost: whether it also differs where an output is not there; a patch may leave one out that nobody asks
+                for.
+        """
         after = ""
         for difference in self.forward():
-            if not difference.is_right and not self._is_called_otherwise(difference.name):
-                return difference.name, after
-            after = difference.name
+            path = difference.name
+            if not difference.is_right and not self._is_called_otherwise(path):
+                return path, after
+            if is_lost and self.eager.further_outputs.get(path, {}).keys() - self.patched.further_outputs.get(
+                path, {}
+            ):
+                return path, after
+            after = path
         return None
 
     def inputs_agree(self, name: str) -> bool:
         """Whether a module is given the same as upstream's is; more beside it does not count."""
-        inputs_64 = self.reference.layer_inputs.get(name, ()) if self.reference is not None else ()
+        inputs_64 = _floating(self.reference.layer_inputs.get(name, ())) if self.reference is not None else []
         ours, theirs = self.patched.layer_inputs.get(name, ()), self.eager.layer_inputs[name]
-        if len(ours) < len(theirs):
+        if not all(any(_is_same(one, other) for one in ours) for other in theirs if not other.is_floating_point()):
             return False
-        for number, (one, other) in enumerate(zip(ours, theirs)):
-            if one.dtype == other.dtype and torch.equal(one, other):
+        own, others = _floating(ours), _floating(theirs)
+        if len(own) < len(others):
+            return False
+        for number, (one, other) in enumerate(zip(own, others)):
+            if _is_same(one, other):
                 continue  # a mask's least number has no counterpart in float64
             truth = {"": inputs_64[number]} if number < len(inputs_64) else {}
             if not _compare("", {"": one}, {"": other}, truth, self.multiple).is_right:
@@ -126,6 +148,14 @@ class ComparedRuns:
         if patched[path].shape == eager[path].shape or around not in patched or around not in eager:
             return False
         return self._compare_output(around).is_right
+
+
+def _floating(values: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+    return [value for value in values if value.is_floating_point()]
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other)
 
 
 def path_of(name: str) -> str:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from patchgen_core.models.model_run import Run
-from patchgen_core.models.run_comparison import ComparedRuns
+from patchgen_core.checks.parity.divergence import find_divergence
+from patchgen_core.models.model_run import GRADIENT, Run
+from patchgen_core.models.run_comparison import ComparedRuns, compare_runs
 from tests.checks.parity_runs import WHOLE, compare, line_of
 from tests.conftest import Workspace
 
@@ -108,6 +109,12 @@ FORWARD = {
     "a mask that is left out": (
         ALL, "attention_mask=attention_mask,", "attention_mask=None,", "LlamaDecoderLayer.forward", "",
     ),
+    "norm that writes into the residual": (
+        ALL, "    hidden_states = hidden_states * torch.rsqrt",
+        "    factor = torch.rsqrt(variance + self.variance_epsilon)\n    if not torch.is_grad_enabled():\n"
+        "        return self.weight * hidden_states.mul_(factor)\n    hidden_states = hidden_states * torch.rsqrt",
+        "LlamaRMSNorm.forward", ".mul_",
+    ),
 }  # fmt: skip
 BACKWARD = {
     "detached gate": (ALL, "self.act_fn(gate)", "self.act_fn(gate).detach()", "LlamaMLP.forward", ".detach()"),
@@ -134,6 +141,16 @@ BACKWARD = {
     ),
 }  # fmt: skip
 CASES = {**FORWARD, **BACKWARD}
+RAISING = {
+    "where the input has another width": (
+        NORM, "return self.weight * hidden_states", "return variance * hidden_states[..., :1]", "LlamaRMSNorm.forward",
+    ),
+    "in the patch": (MLP, "(gate) * up", "(gate) * up.view(7)", "LlamaMLP.forward"),
+    "on the way back, of what was written over": (
+        MLP, "    return self.down_proj(self.act_fn(gate) * up)",
+        "    shown = self.down_proj(self.act_fn(gate) * up)\n    up.mul_(2)\n    return shown", "LlamaMLP.forward",
+    ),
+}  # fmt: skip
 
 
 def test_the_right_patches_agree(work: Workspace) -> None:
@@ -146,6 +163,7 @@ def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name
     assert text.count(right) == 1
     verdict = compare(work, text.replace(right, wrong))
     first = verdict.errors[0]
+    assert first.target == target
     direction = "going backward in" if name in BACKWARD else "eager in"
     assert direction in first.message
     assert first.message.endswith(f"look at the patch of '{target}'")
@@ -158,6 +176,18 @@ def test_the_patch_to_look_at_is_named_first_with_its_line(work: Workspace, name
     numbers = [int(line.split("|")[0].strip("> ")) for line in first.generated.text.splitlines() if "|" in line]
     lines = Path(first.generated.location.file).read_text(encoding="utf-8").splitlines()
     assert all(lines[n - 1] in first.generated.text for n in numbers)
+
+
+@pytest.mark.parametrize("name", RAISING)
+def test_error_is_told_at_the_patch_that_it_comes_of(work: Workspace, name: str) -> None:
+    text, right, wrong, target = RAISING[name]
+    assert text.count(right) == 1
+    other = NORM if text is MLP else MLP
+    problem = compare(work, other + ROTARY + text.replace(right, wrong) + LAYER).errors[0]
+    assert "the patched model raises RuntimeError" in problem.message
+    assert problem.target == target
+    assert problem.location is not None
+    assert problem.location.line == line_of(work, f'@config.override_method("{target}"')
 
 
 def test_the_patch_of_another_head_is_not_named(work: Workspace) -> None:
@@ -225,3 +255,31 @@ def forward(self, x):
     verdict = compare(work, text)
     assert any("LlamaMLP" in problem.message for problem in verdict.errors)
     assert not any("taken for rounding" in note for note in verdict.notes)
+
+
+def test_module_that_loses_an_output_is_where_it_is_lost_and_not_its_holder() -> None:
+    value, other = torch.ones(3), torch.ones(2)
+    layers, inputs = {"model.norm": value, "model": value, "": value}, dict.fromkeys(("model.norm", "model", ""), ())
+    further = {"model": {"hidden_states[0]": other}, "": {"hidden_states[0]": other}}
+    eager = Run({"hidden_states[0]": other}, layers, further, layer_inputs=inputs)
+    patched = Run({}, layers, {}, layer_inputs=inputs)
+    runs = ComparedRuns(patched, eager, None, 0.0)
+    divergence = find_divergence(runs, compare_runs(patched, eager, None, 0.0))
+    assert (divergence.places, divergence.after) == (("model",), "model.norm")
+
+
+def test_what_the_loss_takes_beside_the_last_output_may_be_where_gradients_part() -> None:
+    value, lost = torch.ones(3), f"{GRADIENT}gate.weight"
+    layers, inputs = {"gate": value, "experts": value, "": value}, {"gate": (), "experts": (), "": ()}
+    gradients = {"gate": value, "experts": value, "": value}
+    eager = Run({lost: value}, layers, {"": {"aux_loss": value}}, gradients, {"": {"aux_loss": value}}, inputs)
+    patched = Run({lost: 2 * value}, layers, {"": {"aux_loss": value}}, {**gradients, "gate": 2 * value}, {}, inputs)
+    runs = ComparedRuns(patched, eager, None, 0.0)
+    assert find_divergence(runs, compare_runs(patched, eager, None, 0.0)).places == ("",)
+
+
+def test_module_that_is_given_fewer_tensors_is_not_where_they_part() -> None:
+    value, positions = torch.ones(3), torch.arange(3)
+    eager = Run(layers={"attention": value}, layer_inputs={"": (positions,), "attention": (value, positions)})
+    patched = Run(layers={"attention": 2 * value}, layer_inputs={"": (positions,), "attention": (value,)})
+    assert find_divergence(ComparedRuns(patched, eager, None, 0.0), []).places == ("",)

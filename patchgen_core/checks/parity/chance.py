@@ -70,3 +70,12 @@ def describe_chance(failure: Failure) -> str:
         f"{failure.title}: {worst.name} is {worst.excess:.1f} x what is allowed with one draw of parameters, and all"
         " is within it with another: taken for rounding"
     )
+
+
+def measure_error(failure: Failure, reference: Reference, batch: ToyBatch) -> float:
+    """How many times the error of eager a failure is off; infinite where that cannot be told."""
+    try:
+        truth = reference.run_exactly(batch, getattr(torch, failure.dtype))
+    except PatchgenError:
+        return float("inf")
+    return max(difference.excess for difference in compare_runs(failure.patched, failure.eager, truth, 1.0))

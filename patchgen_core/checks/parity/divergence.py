@@ -30,6 +30,7 @@ class Divergence:
         parameter: the first parameter whose own module gets the right gradient and gives it a wrong one; or
             empty.
         right: paths of modules that were seen to do right.
+        writes: whether the first module writes into what it is given, which upstream's does not.
     """
 
     places: tuple[str, ...]
@@ -38,17 +39,32 @@ class Divergence:
     is_backward: bool = False
     parameter: str = ""
     right: frozenset[str] = frozenset()
+    writes: bool = False
 
 
 def find_divergence(runs: ComparedRuns, differences: Sequence[Difference]) -> Divergence:
     """Where the runs part, of whose differences at least one is not right."""
     wrong = [difference.name for difference in differences if not difference.is_right]
-    path, after = runs.find_first() or (None, "")
-    if path is not None and (path or any(not name.startswith(GRADIENT) for name in wrong)):
-        done = [d.name for d in runs.forward()]
-        right = frozenset(map(path_of, done[: done.index(path)]))
-        return Divergence((_holder(runs, path),), path, after, right=right)
+    outputs = [name for name in wrong if not name.startswith(GRADIENT)]
+    is_lost = any(name in runs.eager.values and runs.patched.values.get(name) is None for name in outputs)
+    forward = find_forward_divergence(runs, is_lost=is_lost)
+    if forward is not None and (forward.first or outputs):
+        return forward
     return _backward(runs, wrong)
+
+
+def find_forward_divergence(runs: ComparedRuns, *, is_lost: bool = False) -> Divergence | None:
+    """Where what is computed forward parts, or, if ``is_lost``, an output gets lost; None where nothing does, as far
+    as the patched model came."""
+    first, after = runs.find_first(is_lost=is_lost) or (None, "")
+    done = [name for name in runs.eager.layers if name in runs.patched.layers]
+    before = done[: done.index(first)] if first is not None else done
+    writer = next((name for name in runs.patched.written if name not in runs.eager.written), None)
+    if writer is not None and (writer in before or writer == first):
+        return Divergence((path_of(writer),), writer, writes=True)
+    if first is None:
+        return None
+    return Divergence((_holder(runs, first),), first, after, right=frozenset(map(path_of, before)))
 
 
 def _holder(runs: ComparedRuns, name: str) -> str:

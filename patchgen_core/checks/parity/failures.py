@@ -19,12 +19,10 @@ from patchgen_core.checks.parity.findings import excerpt_at, lines_of
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.checks.parity.tolerances import Limit
 from patchgen_core.checks.result import BACKWARD, LAYERS, RIGHT, TENSORS, WHOLE, Table
-from patchgen_core.errors import Problem, Snippet, install_hint
+from patchgen_core.errors import Problem, Snippet
 from patchgen_core.files import read_text
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import Run
-from patchgen_core.models.modes import Mode
-from patchgen_core.models.project_frames import describe_frames, project_frames
 from patchgen_core.models.run_comparison import ComparedRuns, Difference
 from patchgen_core.project.parity_settings import HEAD_MARK
 
@@ -93,7 +91,9 @@ def explain_failure(
     others, setting = describe_other_suspects(suspects[1:]), _describe_setting(failure, request.implementation)
     hint = "\n  ".join(filter(None, [*_describe_figures(failure), beginning, others, setting]))
     lines = show_fresh_lines(first, request.path, executions, slot_checks) if first else None
-    return Problem(message, location, hint, excerpt_at(location), generated=lines), _tables(failure, runs, divergence)
+    target = first.target if first else ""
+    problem = Problem(message, location, hint, excerpt_at(location), generated=lines, target=target)
+    return problem, _tables(failure, runs, divergence)
 
 
 def find_slot_checks(text: str) -> set[int]:
@@ -138,6 +138,8 @@ def _describe_difference(worst: Difference) -> str:
 
 def _describe_beginning(runs: ComparedRuns, divergence: Divergence, worst: Difference) -> str:
     """Where it begins."""
+    if divergence.writes:
+        return f"{_describe_module(runs, divergence.first)} writes into what it is given, which upstream's does not."
     if not divergence.is_backward:
         after = f", right after '{divergence.after}', where both agree" if divergence.after else ""
         return f"The first output that differs is that of {_describe_module(runs, divergence.first)}{after}."
@@ -187,34 +189,3 @@ def _row(difference: Difference) -> tuple[str, ...]:
     verdict = RIGHT if d.is_right else "differs"
     figures = (f"{value:.2e}" if value else "0" for value in (d.absolute, d.relative, d.allowed))
     return (d.name, d.shape, d.dtype, *figures, verdict)
-
-
-def explain_exception(where: str, error: Exception, request: ParityRequest, mode: Mode) -> Problem:
-    """The problem of a patched model that raises in a mode, at the patch whose code was running."""
-    text = " ".join(str(error).split())
-    every = project_frames(error)
-    frames = [frame for frame in every if frame.filename == request.path]
-    running = [
-        patch
-        for frame in reversed(frames)
-        for patch in request.patches
-        if any(first <= (frame.lineno or 0) <= last for first, last in patch.lines)
-    ]
-    location = running[0].declared if running else request.declared
-    patch_hint = f"The patch of '{running[0].target}' was running. " if running else ""
-    hint = f"{patch_hint}{_describe_remedy(error, text, mode)}".strip()
-    message = f"{where}: the patched model raises {type(error).__name__}: {text}"
-    return Problem(message, location, hint, describe_frames(every))
-
-
-def _describe_remedy(error: Exception, text: str, mode: Mode) -> str:
-    """What may be missing that a trainer has and a test has not; empty where nothing tells."""
-    if isinstance(error, ModuleNotFoundError) and error.name:
-        return install_hint(error.name)
-    if "process group" in text:
-        return "A set-up can begin a group of one process ([tool.patchgen] setup)."
-    if isinstance(error, AssertionError) or "NoneType" in text:
-        if not mode.is_collated:
-            return "generate() is given what a processor makes of a prompt, and nothing that a collator adds."
-        return "If the project's collator gives what is missing, a set-up adds it (ModelSetup.add_inputs)."
-    return ""

@@ -6,18 +6,27 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from patchgen_core.checks.parity.chance import agrees_with, describe_chance, may_be_chance, repeats_itself
+from patchgen_core.checks.parity.chance import (
+    agrees_with,
+    describe_chance,
+    may_be_chance,
+    measure_error,
+    repeats_itself,
+)
 from patchgen_core.checks.parity.dimensions.dimension import Subject
 from patchgen_core.checks.parity.dimensions.registry import vary
-from patchgen_core.checks.parity.failures import Failure, explain_exception, explain_failure
+from patchgen_core.checks.parity.failures import Failure, explain_failure
 from patchgen_core.checks.parity.patched_names import find_patched_names
+from patchgen_core.checks.parity.raised_errors import Rerun, explain_exception, run_again
 from patchgen_core.checks.parity.rank_mixes import find_unlike_ranks
+from patchgen_core.checks.parity.registered_models import is_registered
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
 from patchgen_core.checks.parity_codes import NOT_PATCHED, UNINITIALIZED
@@ -39,7 +48,6 @@ from patchgen_core.models.toy_config import load_toy_config, part_of_toy_config
 from patchgen_core.models.toy_models import auto_models, build_model, initial_values, initialized_otherwise, load_state
 from patchgen_core.ops.kernel_spec import EAGER
 from patchgen_core.project.parity_settings import THOROUGH
-from patchgen_core.registry import MODELING_REGISTRY, resolve_model_class
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
@@ -50,22 +58,6 @@ _START = (
     "Initialize them one module at a time in _init_weights: transformers skips modules without own parameters here."
 )
 _MOST_NAMED = 4
-
-
-def _is_registered(base: type) -> bool:
-    """Whether the registry of modeling classes gives a base model for its model type, on this machine or another.
-
-    A folder that has one module for GPUs and one for NPUs gives the classes of what the machine has.
-    """
-    config_class: Any = getattr(base, "config_class", None)
-    model_type = getattr(config_class, "model_type", "")
-    if model_type not in MODELING_REGISTRY:
-        return False
-    try:
-        model_class = resolve_model_class({"model_type": model_type, "architectures": [base.__name__]})
-    except PatchgenError:  # registered for other devices, or other classes
-        return False
-    return model_class.__module__.rpartition(".")[0] == base.__module__.rpartition(".")[0]
 
 
 @dataclass
@@ -103,7 +95,7 @@ class ModelComparison:
         notes += [f"{', '.join(heads)}: {dimension}" for dimension, heads in self.varied.items()]
         for base, heads in self.not_patched.items():
             message = f"upstream's {base.__name__} is what AutoModel puts into {', '.join(heads)}"
-            if _is_registered(base):
+            if is_registered(base):
                 notes.append(f"{message}, without the patches, unless register_with_auto() was called")
             else:
                 message, declared = f"{message}, without the patches", self.request.declared
@@ -164,13 +156,26 @@ class ModelComparison:
         except Exception as error:
             if not self._lacks_optional_package(head, error):
                 where = f"{head.name}, batch '{batch.name}', {dtype}"
-                self.problems.append(explain_exception(where, error, request, batch.mode))
+                rerun = partial(self._run_again, reference, models.get(dtype), dtype, batch)
+                self.problems.append(
+                    explain_exception(where, error, request, batch.mode, self.recorder.executions, rerun)
+                )
             return False
         if failure is not None:
             problem, tables = explain_failure(failure, request, self.recorder.executions)
             self.problems.append(problem)
             self.tables += tables
         return failure is None
+
+    def _run_again(
+        self, reference: Reference, model: PreTrainedModel | None, dtype: str, batch: ToyBatch
+    ) -> Rerun | None:
+        """A run that raises, once more; None where the model could not be built, or cannot be watched."""
+        if model is None or not batch.mode.is_watched:
+            return None
+        batches, multiple = (batch, self._own_batch(model, batch)), self._limit(reference.head, dtype, batch).multiple
+        with phase("explaining"), self._isolated():
+            return run_again(reference, model, batches, getattr(torch, dtype), multiple)
 
     def _vary(
         self, head: Head, reference: Reference, batches: Sequence[ToyBatch], is_main: bool
@@ -385,13 +390,5 @@ class ModelComparison:
             with self._isolated():
                 patched = run_model(model, own, logits_alone=False, like=eager, layers=True)
             is_again = not all(difference.is_right for difference in compare_runs(patched, eager, truth, multiple))
-            measured = self._measure(failure, reference, batch)
+            measured = measure_error(failure, reference, batch)
         return replace(failure, patched=patched, eager=eager, reference=truth, is_again=is_again, measured=measured)
-
-    def _measure(self, failure: Failure, reference: Reference, batch: ToyBatch) -> float:
-        """How many times the error of eager a failure is off; infinite where that cannot be told."""
-        try:
-            truth = reference.run_exactly(batch, getattr(torch, failure.dtype))
-        except PatchgenError:
-            return float("inf")
-        return max(difference.excess for difference in compare_runs(failure.patched, failure.eager, truth, 1.0))

@@ -1,0 +1,124 @@
+"""What a patched model that raises tells: the patch that ran, or the one that gave what no later code can take."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from patchgen_core.checks.parity.divergence import find_forward_divergence, find_suspects
+from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
+from patchgen_core.errors import PatchgenError, Problem, install_hint
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.execution import Execution
+from patchgen_core.models.model_run import run_until_error
+from patchgen_core.models.modes import Mode
+from patchgen_core.models.project_frames import describe_frames, project_frames
+from patchgen_core.models.references import Reference
+from patchgen_core.models.run_comparison import ComparedRuns
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_CALL = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+), in ', re.MULTILINE)
+"""A frame of the call that anomaly detection tells of, whose backward function raises."""
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """A run of what raised, as far as it came.
+
+    Attributes:
+        runs: with upstream's run of the batch.
+        calls: the places that ran forward what raises backward, outermost first.
+    """
+
+    runs: ComparedRuns
+    calls: tuple[tuple[str, int], ...] = ()
+
+
+def run_again(
+    reference: Reference,
+    model: PreTrainedModel,
+    batches: tuple[ToyBatch, ToyBatch],
+    dtype: torch.dtype,
+    multiple: float,
+) -> Rerun | None:
+    """Run a batch that makes a model raise once more, and keep what its modules give until then.
+
+    ``batches`` are upstream's and the model's own; ``multiple`` is how many times the error of eager is allowed. None
+    where upstream's run cannot be had.
+    """
+    batch, own = batches
+    try:
+        eager = reference.run(batch, dtype, layers=True)
+        truth = reference.run_exactly(batch, dtype, layers=True) if multiple else None
+    except PatchgenError:
+        return None
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        patched = run_until_error(model, own, eager)
+    calls = [_CALL.findall(str(warning.message)) for warning in told]
+    places = tuple((file, int(line)) for frames in calls for file, line in frames)
+    return Rerun(ComparedRuns(patched, eager, truth, multiple), places)
+
+
+def explain_exception(
+    where: str,
+    error: Exception,
+    request: ParityRequest,
+    mode: Mode,
+    executions: Mapping[str, Execution],
+    rerun: Callable[[], Rerun | None],
+) -> Problem:
+    """The problem of a patched model that raises in a mode, at the patch that parted from upstream before, or else at
+    the one whose code was running, forward or on the way back."""
+    text = " ".join(str(error).split())
+    frames = project_frames(error)
+    patch, role = _find_origin(rerun(), request, executions), "parts from Hugging Face eager before"
+    if patch is None:
+        places = [(frame.filename, frame.lineno or 0) for frame in frames]
+        patch, role = _innermost(places, request), "was running"
+    location = patch.declared if patch is not None else request.declared
+    patch_hint = f"The patch of '{patch.target}' {role}. " if patch is not None else ""
+    hint = f"{patch_hint}{_describe_remedy(error, text, mode)}".strip()
+    message = f"{where}: the patched model raises {type(error).__name__}: {text}"
+    target = patch.target if patch is not None else ""
+    return Problem(message, location, hint, describe_frames(frames), target=target)
+
+
+def _find_origin(
+    rerun: Rerun | None, request: ParityRequest, executions: Mapping[str, Execution]
+) -> PatchedCode | None:
+    """The patch that parted from upstream before the error, or that made what raises on the way back."""
+    if rerun is None:
+        return None
+    divergence = find_forward_divergence(rerun.runs)
+    suspects = find_suspects(divergence, request.patches, executions) if divergence is not None else []
+    return suspects[0] if suspects else _innermost(rerun.calls, request)
+
+
+def _innermost(places: Sequence[tuple[str, int]], request: ParityRequest) -> PatchedCode | None:
+    """The patch in whose lines of the generated module the last of some frames is that is in a patch."""
+    for file, line in reversed(places):
+        for patch in request.patches:
+            if file == request.path and any(first <= line <= last for first, last in patch.lines):
+                return patch
+    return None
+
+
+def _describe_remedy(error: Exception, text: str, mode: Mode) -> str:
+    """What may be missing that a trainer has and a test has not; empty where nothing tells."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return install_hint(error.name)
+    if "process group" in text:
+        return "A set-up can begin a group of one process ([tool.patchgen] setup)."
+    if isinstance(error, AssertionError) or "NoneType" in text:
+        if not mode.is_collated:
+            return "generate() is given what a processor makes of a prompt, and nothing that a collator adds."
+        return "If the project's collator gives what is missing, a set-up adds it (ModelSetup.add_inputs)."
+    return ""
