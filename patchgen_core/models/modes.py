@@ -64,6 +64,25 @@ class Mode:
 TRAINING = Mode("")
 
 
+def combine_modes(outer: Mode, inner: Mode) -> Mode:
+    """Two ways to run a model at once; the call and the way back are the outer one's where it has its own."""
+
+    @contextmanager
+    def around(model: PreTrainedModel) -> Iterator[Measured]:
+        with outer.around(model) as one, inner.around(model) as other:
+            yield {**(one or {}), **(other or {})}
+
+    return Mode(
+        f"{outer.name}, {inner.name}",
+        around,
+        outer.call if outer.call is not call_forward else inner.call,
+        outer.backward if outer.backward is not go_backward else inner.backward,
+        has_gradients=outer.has_gradients and inner.has_gradients,
+        is_training_step=outer.is_training_step and inner.is_training_step,
+        is_rounded=outer.is_rounded or inner.is_rounded,
+    )
+
+
 @contextmanager
 def evaluating(model: PreTrainedModel) -> Iterator[None]:
     """Have a model in evaluation mode, without gradients."""

@@ -32,7 +32,8 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
     flash = find_flash(model)
     if is_supported(model, SDPA) and rows is not None:
         yield rows.in_mode(attention_mode(SDPA, is_exact=True))
-    if is_supported(model, SDPA) and general is not None and _TOWERS & subject.names:
+    is_masked = _TOWERS & subject.names or any("mask" in name for name in subject.names)
+    if is_supported(model, SDPA) and general is not None and is_masked:
         yield general.in_mode(attention_mode(SDPA))
     if is_supported(model, flash) and general is not None:
         yield general.in_mode(attention_mode(flash))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
+from patchgen_core.checks.parity.dimensions.dropout import find_noise_names
 from patchgen_core.errors import list_some
 from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.modes import combine_modes
+from patchgen_core.models.modes_noise import NOISY, find_noise
 from patchgen_core.models.modes_npu import ON_NPU, is_installed
 from patchgen_core.models.npu_operators import OPERATORS
 
@@ -19,9 +22,13 @@ def _find_reason(subject: Subject) -> str:
 
 
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
-    """The most general batch, where the patches have something for an NPU."""
-    if _find_operators(subject):
-        yield from (batch.in_mode(ON_NPU) for batch in subject.batches[:1])
+    """The most general batch, where the patches have something for an NPU; with dropout too, where they have that."""
+    if not _find_operators(subject):
+        return
+    for batch in subject.batches[:1]:
+        yield batch.in_mode(ON_NPU)
+        if find_noise_names(subject) and find_noise(subject.toy.config):
+            yield batch.in_mode(combine_modes(ON_NPU, NOISY))
 
 
 def _find_operators(subject: Subject) -> list[str]:
