@@ -60,6 +60,16 @@ def test_a_patch_of_attention_is_run_with_the_other_implementations(work: Worksp
             id="lengths dropped",
         ),
         pytest.param(attention(arguments="is_causal=False, **kwargs"), "rows, sdpa", id="not causal"),
+        pytest.param(
+            attention(mask="None if self.config._attn_implementation == 'sdpa' else attention_mask"),
+            "padded, sdpa",
+            id="no mask",
+        ),
+        pytest.param(
+            attention().replace("self.attention_dropout if self.training else 0.0", "self.attention_dropout"),
+            "packed, sdpa, with dropout, evaluated",
+            id="dropout in evaluation",
+        ),
         pytest.param(attention(arguments="sliding_window=3, **kwargs"), "padded, flash attention", id="a window"),
     ],
 )

@@ -55,6 +55,14 @@ def test_lines_for_an_npu_run_by_a_stand_in_and_the_result_says_so(work: Workspa
     assert "torch_npu" not in sys.modules
 
 
+def test_dropout_on_an_npu_alone_is_red(work: Workspace) -> None:
+    dropped = "torch.nn.functional.dropout(torch_npu.npu_swiglu(gate_up, dim=-1), self.config.attention_dropout)"
+    text = MLP.format(halves="self.gate_proj(x), self.up_proj(x)")
+    (problem,) = run(work, text.replace("torch_npu.npu_swiglu(gate_up, dim=-1)", dropped)).errors
+    assert problem.target == "LlamaMLP.forward"
+    assert "'padded, operators of an NPU, with dropout'" in problem.hint
+
+
 def test_swapped_halves_are_red_at_their_patch(work: Workspace) -> None:
     (problem,) = run(work, MLP.format(halves="self.up_proj(x), self.gate_proj(x)")).errors
     assert "look at the patch of 'LlamaMLP.forward'" in problem.message

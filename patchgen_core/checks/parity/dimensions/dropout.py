@@ -33,10 +33,9 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
         return
     if batch := choose_batch(subject, is_for_towers=True):
         yield batch.in_mode(NOISY)
-        # what eager attention is told to drop it leaves in evaluation, and other attention does not
-        is_sdpa = is_supported(subject.toy.model, SDPA)
-        evaluated = combine_modes(attention_mode(SDPA), NOISY_IN_EVALUATION) if is_sdpa else NOISY_IN_EVALUATION
-        yield batch.in_mode(evaluated)
+        yield batch.in_mode(NOISY_IN_EVALUATION)
+        if is_supported(subject.toy.model, SDPA):  # which drops what it is told to, in evaluation as well
+            yield batch.in_mode(combine_modes(attention_mode(SDPA), NOISY_IN_EVALUATION))
 
 
 DIMENSION = Dimension("dropout", _find_reason, _make_batches)
