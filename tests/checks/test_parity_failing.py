@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from patchgen_core.checks.parity.divergence import find_divergence
+from patchgen_core.checks.parity.divergence import find_divergence, find_unfinished
 from patchgen_core.models.model_run import GRADIENT, Run
 from patchgen_core.models.run_comparison import ComparedRuns, compare_runs
 from tests.checks.parity_runs import WHOLE, compare, line_of
@@ -266,6 +266,18 @@ def test_module_that_loses_an_output_is_where_it_is_lost_and_not_its_holder() ->
     runs = ComparedRuns(patched, eager, None, 0.0)
     divergence = find_divergence(runs, compare_runs(patched, eager, None, 0.0))
     assert (divergence.places, divergence.after) == (("model",), "model.norm")
+
+
+def test_module_that_raises_over_what_it_is_given_is_not_where_they_part() -> None:
+    value, mask = torch.ones(3), torch.zeros(2, 2)
+    inputs = {"": (value,), "layer": (value, mask), "layer.attention": (value, mask)}
+    eager = Run(layers={"layer.attention": value}, layer_inputs=inputs)
+    given_otherwise = {"": (value,), "layer": (value, mask[:1]), "layer.attention": (value, mask[:1])}
+    runs = ComparedRuns(Run(layer_inputs=given_otherwise), eager, None, 0.0)
+    divergence = find_unfinished(runs)
+    assert divergence is not None
+    assert divergence.places == ("",)
+    assert find_unfinished(ComparedRuns(Run(layer_inputs=inputs), eager, None, 0.0)) is None
 
 
 def test_what_the_loss_takes_beside_the_last_output_may_be_where_gradients_part() -> None:

@@ -67,6 +67,15 @@ def find_forward_divergence(runs: ComparedRuns, *, is_lost: bool = False) -> Div
     return Divergence((_holder(runs, first),), first, after, right=frozenset(map(path_of, before)))
 
 
+def find_unfinished(runs: ComparedRuns) -> Divergence | None:
+    """Where a module that does not come to its end is given something else than upstream's; None where it is not."""
+    entered = [name for name in runs.patched.layer_inputs if name not in runs.patched.layers]
+    if not entered or entered[-1] not in runs.eager.layer_inputs:
+        return None
+    holder = _holder(runs, entered[-1])
+    return Divergence((holder,), entered[-1]) if holder != path_of(entered[-1]) else None
+
+
 def _holder(runs: ComparedRuns, name: str) -> str:
     """The innermost module, from one outward, that is given what agrees."""
     path, _, call = name.partition(" (")

@@ -6,13 +6,16 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from patchgen_core.checks.parity.divergence import find_forward_divergence, find_suspects
+from patchgen_core.checks.parity.divergence import find_forward_divergence, find_suspects, find_unfinished, fresh_lines
+from patchgen_core.checks.parity.failures import find_slot_checks
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
 from patchgen_core.errors import PatchgenError, Problem, install_hint
+from patchgen_core.files import read_text
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.execution import Execution
 from patchgen_core.models.model_run import run_until_error
@@ -82,7 +85,7 @@ def explain_exception(
     patch, role = _find_origin(rerun(), request, executions), "parts from Hugging Face eager before"
     if patch is None:
         places = [(frame.filename, frame.lineno or 0) for frame in frames]
-        patch, role = _innermost(places, request), "was running"
+        patch, role = _innermost(places, request, executions), "was running"
     location = patch.declared if patch is not None else request.declared
     patch_hint = f"The patch of '{patch.target}' {role}. " if patch is not None else ""
     hint = f"{patch_hint}{_describe_remedy(error, text, mode)}".strip()
@@ -97,18 +100,26 @@ def _find_origin(
     """The patch that parted from upstream before the error, or that made what raises on the way back."""
     if rerun is None:
         return None
-    divergence = find_forward_divergence(rerun.runs)
+    divergence = find_forward_divergence(rerun.runs) or find_unfinished(rerun.runs)
     suspects = find_suspects(divergence, request.patches, executions) if divergence is not None else []
-    return suspects[0] if suspects else _innermost(rerun.calls, request)
+    return suspects[0] if suspects else _innermost(rerun.calls, request, executions)
 
 
-def _innermost(places: Sequence[tuple[str, int]], request: ParityRequest) -> PatchedCode | None:
-    """The patch in whose lines of the generated module the last of some frames is that is in a patch."""
-    for file, line in reversed(places):
-        for patch in request.patches:
-            if file == request.path and any(first <= line <= last for first, last in patch.lines):
-                return patch
-    return None
+def _innermost(
+    places: Sequence[tuple[str, int]], request: ParityRequest, executions: Mapping[str, Execution]
+) -> PatchedCode | None:
+    """The patch in whose lines of the generated module the last of some frames is that is in a patch; one that ran as
+    upstream's, for its slot has no kernel, only where there is no other."""
+    patches = [
+        patch
+        for file, line in reversed(places)
+        for patch in request.patches
+        if file == request.path and any(first <= line <= last for first, last in patch.lines)
+    ]
+    text = (request.text if request.text is not None else read_text(Path(request.path))) or ""
+    slot_checks = find_slot_checks(text)
+    own = (patch for patch in patches if fresh_lines(patch, executions[patch.target], slot_checks))
+    return next(own, patches[0] if patches else None)
 
 
 def _describe_remedy(error: Exception, text: str, mode: Mode) -> str:
