@@ -143,3 +143,13 @@ class _Forced:
             chances.scatter_(1, (tokens + 1) % scores.shape[1], -1.0)
         self._step += 1
         return chances
+
+
+def _call_for_some_logits(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Any:
+    """Ask for the logits of places, here the first and the last one, as packed sequences have them asked for."""
+    others = {name: value for name, value in inputs.items() if name != "labels"}
+    places = torch.tensor([0, -1], device=next(model.parameters()).device)
+    return model(**others, logits_to_keep=places)
+
+
+SOME_LOGITS = Mode("logits of some places", evaluating, _call_for_some_logits, has_gradients=False)

@@ -67,7 +67,8 @@ CAUSAL = """
 @config.override_method("LlamaForCausalLM.forward")
 def causal_forward(self, input_ids=None, labels=None, logits_to_keep=0, **kwargs):
     outputs = self.model(input_ids=input_ids, **kwargs)
-    logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep:])
+    places = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+    logits = self.lm_head(outputs.last_hidden_state[:, places])
     loss = None
     if labels is not None:
         loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
@@ -136,7 +137,7 @@ BACKWARD = {
         "LlamaDecoderLayer.forward", "Scaled",
     ),
     "logits with a wrong backward": (
-        HELPER + ALL, "logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep:])",
+        HELPER + ALL, "logits = self.lm_head(outputs.last_hidden_state[:, places])",
         "logits = self.lm_head(Scaled.apply(outputs.last_hidden_state))", "LlamaForCausalLM.forward", "Scaled",
     ),
 }  # fmt: skip
@@ -144,6 +145,10 @@ CASES = {**FORWARD, **BACKWARD}
 RAISING = {
     "where the input has another width": (
         NORM, "return self.weight * hidden_states", "return variance * hidden_states[..., :1]", "LlamaRMSNorm.forward",
+    ),
+    "for places of which the logits are asked for": (
+        CAUSAL, "    places = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep",
+        "    places = slice(-logits_to_keep, None)", "LlamaForCausalLM.forward",
     ),
     "in the patch": (MLP, "(gate) * up", "(gate) * up.view(7)", "LlamaMLP.forward"),
     "on the way back, of what was written over": (
@@ -184,7 +189,7 @@ def test_error_is_told_at_the_patch_that_it_comes_of(work: Workspace, name: str)
     assert text.count(right) == 1
     other = NORM if text is MLP else MLP
     problem = compare(work, other + ROTARY + text.replace(right, wrong) + LAYER).errors[0]
-    assert "the patched model raises RuntimeError" in problem.message
+    assert "the patched model raises " in problem.message
     assert problem.target == target
     assert problem.location is not None
     assert problem.location.line == line_of(work, f'@config.override_method("{target}"')

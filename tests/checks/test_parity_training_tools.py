@@ -54,7 +54,8 @@ def causal_lm_forward(self, input_ids=None, attention_mask=None, position_ids=No
     {first}
     outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
                          past_key_values=past_key_values, inputs_embeds=inputs_embeds, use_cache=use_cache, **kwargs)
-    logits = self.lm_head(outputs.last_hidden_state[:, -logits_to_keep if logits_to_keep else 0 :, :])
+    places = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+    logits = self.lm_head(outputs.last_hidden_state[:, places])
     loss = None
     if labels is not None:
         loss = self.loss_function(logits=logits, labels=labels, vocab_size=self.config.vocab_size, **kwargs)
