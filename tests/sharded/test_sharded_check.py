@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from patchgen_core.checks.parity.request import PatchedCode
+from patchgen_core.checks.sharded.explaining import explain_rank_failure
+from patchgen_core.checks.sharded.request import ShardedRequest
+from patchgen_core.errors import Location
+from patchgen_core.models.model_heads import Head
+from patchgen_core.project.meshes import find_mesh
+from patchgen_core.workers.rank_group import RanksFailed, RankState
 from tests.sharded.sharded_runs import VIDEO, compare, place_of, problem_of
 
 pytestmark = [pytest.mark.torch, pytest.mark.usefixtures("zoo_on_path")]
@@ -58,3 +65,20 @@ def test_a_rank_that_raises_is_told() -> None:
     assert problem.location == place_of("llama", "LlamaMLP.forward")
     assert "The patch of 'LlamaMLP.forward' was running, " in problem.hint
     assert "changed_" in problem.hint
+
+
+def test_error_about_placements_is_told_at_the_patch_that_gives_the_plan() -> None:
+    from transformers import LlamaForCausalLM
+
+    patches = tuple(
+        PatchedCode(f"LlamaForCausalLM.{name}", Location("config.py", line))
+        for line, name in enumerate(("forward", "get_parallel_plan"), 1)
+    )
+    place = Location("config.py", 9)
+    subject = ShardedRequest("acme", "acme.py", "llama", None, find_mesh("ep2"), place, patches)
+    head = Head("LlamaForCausalLM", "causal_lm", LlamaForCausalLM, LlamaForCausalLM)
+    failure = RanksFailed(
+        0, "fails: PatchgenError: the expert parameter 'experts.down' has no placement in 'ep'", [RankState(0, False)]
+    )
+    problem = explain_rank_failure(failure, head, subject)
+    assert (problem.target, problem.location) == (patches[1].target, patches[1].declared)

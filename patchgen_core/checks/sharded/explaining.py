@@ -24,6 +24,7 @@ from patchgen_core.project.meshes import Mesh
 from patchgen_core.workers.rank_group import RanksFailed
 from patchgen_core.workers.stacks import Frame
 
+_PLAN, _PLACEMENT = "get_parallel_plan", "placement"
 _NAMES_SHOWN = 3
 _CLOSE = 1e-3
 
@@ -53,16 +54,20 @@ def explain_rank_failure(failure: RanksFailed, head: Head, subject: ShardedReque
             hint = f"The patch of '{patch.target}' was running, {Location(frame.file, frame.line)}."
             hint = "\n  ".join(filter(None, [hint, others, problem.hint]))
             lines = lines_of(subject.path, [frame.line]) if subject.text is None else None
-            return replace(problem, location=patch.declared, hint=hint, generated=lines)
+            return replace(problem, location=patch.declared, hint=hint, generated=lines, target=patch.target)
     named = _find_named_patch(failure.how, head, subject) if failure.rank is not None else None
     if named is None:
         return replace(problem, location=problem.location or subject.declared)
     hint = f"Look at the patch of '{named.target}'. {problem.hint}".strip()
-    return replace(problem, location=named.declared, hint=hint)
+    return replace(problem, location=named.declared, hint=hint, target=named.target)
 
 
 def _find_named_patch(text: str, head: Head, subject: ShardedRequest) -> PatchedCode | None:
-    """The patch in a class that a text names beside the head, as :func:`parallelize` names one that it refuses."""
+    """The patch that gives the head's plan, for an error about placements, or one in a class that a text names beside
+    the head, as :func:`parallelize` names one that it refuses."""
+    of_plan = [patch for patch in subject.patches if patch.target == f"{head.name}.{_PLAN}"]
+    if of_plan and _PLACEMENT in text:
+        return of_plan[0]
     names = set(re.findall(r"\w+", text)) - {head.name}
     return next((patch for patch in subject.patches if patch.target.partition(".")[0] in names), None)
 
@@ -115,7 +120,8 @@ def _explain_wrong(name: str, compared: Comparison, layers: Comparison | None, s
     message = f"{message}, in {place}: look at the patch of '{patch.target}'"
     hint = "\n  ".join(filter(None, [*hints, describe_other_suspects(others)]))
     lines = show_fresh_lines(patch, subject.path, executions, slot_checks)
-    return Problem(message, patch.declared, hint, excerpt_at(patch.declared), generated=lines)
+    excerpt = excerpt_at(patch.declared)
+    return Problem(message, patch.declared, hint, excerpt, generated=lines, target=patch.target)
 
 
 def _describe(d: Difference) -> str:
