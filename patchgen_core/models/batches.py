@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from patchgen_core.models.config_changes import Change
 from patchgen_core.models.model_heads import Kind
 from patchgen_core.models.modes import TRAINING, Mode
 
@@ -38,6 +39,7 @@ class ToyBatch:
             the same as none: it is what a model gives to take part in what ranks exchange.
         mode: how it is run.
         trained: the same batch in a training step; None where this is that.
+        changes: what differs in the configuration of the models that are run on it.
     """
 
     name: str
@@ -47,6 +49,7 @@ class ToyBatch:
     seen_in: str = ""
     mode: Mode = TRAINING
     trained: ToyBatch | None = None
+    changes: tuple[Change, ...] = ()
 
     @property
     def has_media(self) -> bool:
@@ -57,6 +60,12 @@ class ToyBatch:
         """The same inputs, run in a mode, whose name is told beside that of the batch."""
         name = f"{self.name}, {mode.name}"
         return replace(self, name=name, covered_by="", seen_in="", mode=mode, trained=self.trained or self)
+
+    def with_changes(self, changes: tuple[Change, ...]) -> ToyBatch:
+        """The same inputs for models of a configuration with these changes and no others, told in the name."""
+        name = self.name.removesuffix("".join(f", {change.name}" for change in self.changes))
+        name += "".join(f", {change.name}" for change in changes)
+        return replace(self, name=name, covered_by="", seen_in="", changes=changes)
 
     @property
     def size(self) -> int:

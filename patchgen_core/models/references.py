@@ -42,7 +42,7 @@ class Reference:
         self, head: Head, config: PreTrainedConfig, builders: Sequence[Builder], device: str, seed: int = 0
     ) -> None:
         self.head, self.config, self.device = head, config, device
-        self._builders = builders
+        self.builders = tuple(builders)
         self._models: dict[torch.dtype, PreTrainedModel] = {}
         self._further: dict[BatchRequests, Batches] = {}
         self._runs: dict[tuple[str, torch.dtype, torch.dtype | None], Run] = {}
@@ -61,7 +61,7 @@ class Reference:
     def batches(self) -> Batches:
         """The batches that upstream's model runs; PatchgenError when it refuses a batch of the project."""
         with phase("making batches"):
-            return make_batches(self.toy, self._builders)
+            return make_batches(self.toy, self.builders)
 
     def make(self, build: BatchRequests) -> Batches:
         """The batches that upstream's model runs of those that are built in beside these; kept."""
@@ -122,11 +122,17 @@ class Reference:
     def _model(self, dtype: torch.dtype) -> PreTrainedModel:
         if dtype not in self._models:
             with phase("building models"):
-                with auto_models():
-                    model = build_model(self.head.upstream, self.config, dtype, self.device)
-                load_state(model, self.state)
-            self._models[dtype] = model
+                self._models[dtype] = self._build(dtype)
         return self._models[dtype]
+
+    def _build(self, dtype: torch.dtype) -> PreTrainedModel:
+        has_run = "batches" in vars(self)
+        if dtype is torch.float32 and self.device == "cpu" and not has_run:
+            return self._first
+        with auto_models():
+            model = build_model(self.head.upstream, self.config, dtype, self.device)
+        load_state(model, self.state)
+        return model
 
 
 def _has_same_choices(own: Run, other: Run) -> bool:

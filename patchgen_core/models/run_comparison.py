@@ -190,6 +190,11 @@ def summarize_differences(where: str, differences: Sequence[Difference]) -> Iter
     yield f"{where}: largest part of what is allowed", max(d.excess for d in differences)
 
 
+def are_equal(patched: Run, eager: Run) -> bool:
+    """Whether a run has the bits of eager's in every tensor that it did not leave out."""
+    return all(difference.is_right for difference in compare_runs(patched, eager, None, 0.0))
+
+
 def _compare(
     name: str,
     patched: Mapping[str, torch.Tensor | None],

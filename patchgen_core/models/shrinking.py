@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(r"^(?P<stem>\w+?)(?:_token_(?:ids?|index)|_id)$")
 _EPSILON = re.compile(r"(^|_)eps(ilon)?(_|$)")
-_NOISE = re.compile(r"dropout|drop_path|layerdrop|pdrop|jitter|mask_time_prob|mask_feature_prob")
+NOISE = re.compile(r"dropout|drop_path|layerdrop|pdrop|jitter|mask_time_prob|mask_feature_prob")
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _value(size: Any, part: ConfigPart, shared: Shared) -> Any:
 def _without_noise(inputs: RuleInput) -> dict[str, Any]:
     """Zero for everything that makes two runs differ."""
     noisy = (name for name, value in inputs.part.fields.items() if isinstance(value, float) and value != 0.0)
-    return {name: 0.0 for name in noisy if _NOISE.search(name)}
+    return {name: 0.0 for name in noisy if NOISE.search(name)}
 
 
 def _telling(inputs: RuleInput) -> dict[str, Any]:

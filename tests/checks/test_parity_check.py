@@ -151,7 +151,7 @@ def test_upstreams_own_chance_is_no_difference_and_hides_no_larger_one(port):
 
 
 def test_other_bits_need_a_tolerance(port):
-    reordered = (MLP, "down_proj = 3.0 * self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x) / 3.0)")
+    reordered = (MLP, "down_proj = self.down_proj(3.0 * (self.act_fn(self.gate_proj(x)) * self.up_proj(x) / 3.0))")
     made = port(reordered, targets=("LlamaMLP.forward",))
     assert "bit for bit" in str(made.check().errors[0])
     tolerance = Tolerance(4, "other order", "eager", None, CONFIG)

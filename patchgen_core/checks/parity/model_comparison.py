@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -20,44 +18,45 @@ from patchgen_core.checks.parity.chance import (
     measure_error,
     repeats_itself,
 )
-from patchgen_core.checks.parity.dimensions.dimension import Subject
+from patchgen_core.checks.parity.changed_configs import (
+    explain_other_parameters,
+    is_activation_alone,
+    set_activations_aside,
+    take_apart,
+    why_declined,
+)
 from patchgen_core.checks.parity.dimensions.registry import vary
 from patchgen_core.checks.parity.failures import Failure, explain_failure
-from patchgen_core.checks.parity.patched_names import find_patched_names
+from patchgen_core.checks.parity.patched_models import PatchedModels
 from patchgen_core.checks.parity.raised_errors import Rerun, explain_exception, run_again
 from patchgen_core.checks.parity.rank_mixes import find_unlike_ranks
 from patchgen_core.checks.parity.registered_models import is_registered
 from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.checks.parity.subjects import make_subject
 from patchgen_core.checks.parity.tolerances import Limit, find_limit
-from patchgen_core.checks.parity_codes import NOT_PATCHED, UNINITIALIZED
+from patchgen_core.checks.parity_codes import NOT_PATCHED
 from patchgen_core.checks.result import CheckResult, Table, make_result
-from patchgen_core.errors import PatchgenError, Problem, list_some
+from patchgen_core.errors import PatchgenError, Problem
 from patchgen_core.models.batch_validation import describe_error
 from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.config_changes import change_config
 from patchgen_core.models.execution import ExecutionRecorder
 from patchgen_core.models.model_heads import Head
 from patchgen_core.models.model_run import Run, run_model
 from patchgen_core.models.model_setup import PATCHED, THROUGH_SLOTS, ModelSetup
 from patchgen_core.models.optional_packages import missing_package
-from patchgen_core.models.process_state import preserve_process_state
 from patchgen_core.models.project_function import place_of
 from patchgen_core.models.references import Reference, References
-from patchgen_core.models.run_comparison import compare_runs, summarize_differences
+from patchgen_core.models.run_comparison import are_equal, compare_runs, summarize_differences
 from patchgen_core.models.toy_batches import load_builder
 from patchgen_core.models.toy_config import load_toy_config, part_of_toy_config
-from patchgen_core.models.toy_models import auto_models, build_model, initial_values, initialized_otherwise, load_state
 from patchgen_core.ops.kernel_spec import EAGER
-from patchgen_core.project.parity_settings import THOROUGH
 from patchgen_core.workers.phases import phase
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 _HEADS = "Register the generated classes (register_with_auto), or leave these heads out (exclude_from_output)."
-_START = (
-    "Initialize them one module at a time in _init_weights: transformers skips modules without own parameters here."
-)
-_MOST_NAMED = 4
 
 
 @dataclass
@@ -65,9 +64,9 @@ class ModelComparison:
     """One implementation's comparison: what it works with, and what came of it so far.
 
     ``skipped`` are the heads that are not compared on purpose, and why; ``parts`` the class names of every head's
-    modules by path; ``not_patched`` the heads that AutoModel gives a model of upstream's, by the generated class of
-    that; ``varied`` the heads by what is varied beside training steps, and why; ``rank_runs`` the last head's runs as
-    on a rank, by batch; ``lacking`` tells of a package that some head needs and this machine has not.
+    modules by path; ``varied`` the heads by what is varied beside training steps, and why; ``rank_runs`` the last
+    head's runs as on a rank, by batch; ``refused`` tells of changes of the configuration that upstream's models or the
+    patched ones do not take, ``lacking`` of a package that some head needs and this machine has not.
     """
 
     request: ParityRequest
@@ -82,18 +81,23 @@ class ModelComparison:
     figures: dict[str, float] = field(default_factory=dict)
     parts: dict[str, Mapping[str, str]] = field(default_factory=dict)
     batches: dict[str, None] = field(default_factory=dict)
-    not_patched: dict[type, list[str]] = field(default_factory=dict)
     varied: dict[str, list[str]] = field(default_factory=dict)
     rank_runs: dict[str, tuple[Run, Run]] = field(default_factory=dict)
-    started_otherwise: dict[str, None] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
     lacking: str = ""
+
+    def __post_init__(self) -> None:
+        self.patched = PatchedModels(
+            self.request, self.device, self.recorder, self.setup, notes=self.notes, problems=self.problems
+        )
 
     def verdict(self) -> CheckResult:
         """What was found."""
         notes, warnings = [*self.notes], [*self.warnings]
+        notes += self.refused
         notes += [f"{', '.join(heads)}: {dimension}" for dimension, heads in self.varied.items()]
-        for base, heads in self.not_patched.items():
+        for base, heads in self.patched.not_patched.items():
             message = f"upstream's {base.__name__} is what AutoModel puts into {', '.join(heads)}"
             if is_registered(base):
                 notes.append(f"{message}, without the patches, unless register_with_auto() was called")
@@ -131,11 +135,49 @@ class ModelComparison:
             plan = chain(plan, self._vary(head, reference, batches, is_main))
         models: dict[str, PreTrainedModel] = {}
         for dtype, batch in plan:
-            if self._runs_upstream(reference, batch, dtype) and not self._agrees(
-                head, reference, models, dtype, batch
-            ):
+            if batch.changes:
+                agrees = self._agrees_changed(head, reference, dtype, batch)
+            else:
+                agrees = not self._runs_upstream(reference, batch, dtype) or self._agrees(
+                    head, reference, models, dtype, batch
+                )
+            if not agrees:
                 return
         self.problems += find_unlike_ranks(head.name, self.rank_runs, request)
+
+    def _agrees_changed(self, head: Head, reference: Reference, dtype: str, batch: ToyBatch) -> bool:
+        """Compare models of a changed configuration; whether they agree.
+
+        Changes that upstream or the patched model does not take together are taken apart, and so are those with which
+        the models part, so that what is told is about as few as can be.
+        """
+        has_kernels = self.request.implementation not in (EAGER, PATCHED)
+        if has_kernels and (parts := set_activations_aside(batch)):
+            return all(self._agrees_changed(head, reference, dtype, part) for part in parts)
+        refused, problems, tables = len(self.refused), len(self.problems), len(self.tables)
+        try:
+            config = change_config(reference.config, batch.changes)
+            changed = self.references.get(head, config, reference.builders, self.device)
+        except PatchgenError as error:
+            self.refused.append(f"{head.name}, batch '{batch.name}': {error.problems[0].message}")
+            agrees = True
+        else:
+            runs = self._runs_upstream(changed, batch, dtype, is_exact=False)
+            agrees = not runs or self._agrees(head, changed, {}, dtype, batch)
+        own, wrong, figures = self.refused[refused:], self.problems[problems:], self.tables[tables:]
+        parts = take_apart(batch, " ".join(own)) if own or not agrees else []
+        if not parts and not agrees and has_kernels and is_activation_alone(batch):
+            self.warnings += wrong  # kernels are made for one
+            del self.problems[problems:], self.tables[tables:]
+            return True
+        if not parts:
+            return agrees
+        del self.refused[refused:], self.problems[problems:], self.tables[tables:]
+        agrees_apart = all(self._agrees_changed(head, reference, dtype, part) for part in parts)
+        if agrees_apart and not agrees:  # they do not agree with all of them alone
+            self.problems += wrong
+            self.tables += figures
+        return agrees_apart and agrees
 
     def _agrees(
         self, head: Head, reference: Reference, models: dict[str, PreTrainedModel], dtype: str, batch: ToyBatch
@@ -146,14 +188,17 @@ class ModelComparison:
         try:
             if dtype not in models:
                 with phase("building models"):
-                    models[dtype] = self._build(head, reference, dtype)
+                    models[dtype] = self.patched.build(head, reference, dtype, is_toy=not batch.changes)
                 kinds = {path: type(part).__name__ for path, part in models[dtype].named_modules()}
-                self.parts[head.name] = kinds
+                self.parts.setdefault(head.name, kinds)
                 self.recorder.note_places(kinds)
             failure = self._run(head, reference, models[dtype], dtype, batch)
-        except PatchgenError:  # it has other parameters
-            raise
+        except PatchgenError as error:  # it has other parameters
+            return self._allows_other_parameters(error, reference, dtype, batch)
         except Exception as error:
+            if batch.changes and (reason := why_declined(error)):
+                self.refused.append(f"{head.name}, batch '{batch.name}': {reason}")
+                return True
             if not self._lacks_optional_package(head, error):
                 where = f"{head.name}, batch '{batch.name}', {dtype}"
                 rerun = partial(self._run_again, reference, models.get(dtype), dtype, batch)
@@ -174,8 +219,21 @@ class ModelComparison:
         if model is None or not batch.mode.is_watched:
             return None
         batches, multiple = (batch, self._own_batch(model, batch)), self._limit(reference.head, dtype, batch).multiple
-        with phase("explaining"), self._isolated():
+        with phase("explaining"), self.patched.isolated():
             return run_again(reference, model, batches, getattr(torch, dtype), multiple)
+
+    def _allows_other_parameters(
+        self, error: PatchgenError, reference: Reference, dtype: str, batch: ToyBatch
+    ) -> bool:
+        if not batch.changes:
+            raise error
+        where = f"{reference.head.name}, batch '{batch.name}', {dtype}"
+        problem, patch = explain_other_parameters(where, error.problems[0], reference.toy.model, self.request)
+        if patch is not None and patch.module:  # made for published checkpoints
+            self.refused.append(problem.message)
+            return True
+        self.problems.append(problem)
+        return False
 
     def _vary(
         self, head: Head, reference: Reference, batches: Sequence[ToyBatch], is_main: bool
@@ -183,16 +241,9 @@ class ModelComparison:
         """What to run beside training steps, in the first dtype."""
         if self.recorder.is_interpreted:
             return
-        names = find_patched_names(self.request, sys.modules[self.request.upstream].__file__ or "")
-        has_kernels = self.request.implementation not in (EAGER, PATCHED)
-        targets = frozenset(patch.target for patch in self.request.patches)
-        is_thorough = self.request.level == THOROUGH
-        subject = Subject(
-            reference.toy, tuple(batches), names, has_kernels, reference.make, targets, is_main, is_thorough
-        )
+        subject = make_subject(self.request, reference, batches, is_main=is_main)
         for dimension, reason, variations in vary(subject, self.request.level):
-            heads = self.varied.setdefault(f"{dimension.name} is varied, because {reason}", [])
-            heads.append(head.name)
+            self.varied.setdefault(f"{dimension.name} is varied, because {reason}", []).append(head.name)
             for batch in variations:
                 if not self.request.why_left_out(head.name, batch.name):
                     yield self.request.dtypes[0], batch
@@ -249,21 +300,20 @@ class ModelComparison:
                 if is_needed or not is_short:
                     yield dtype, batch
 
-    @contextmanager
-    def _isolated(self) -> Iterator[None]:
-        """Run patched code in the project's run time, and put back what it changes for upstream's; a note tells."""
-        with preserve_process_state() as changes, self.setup.run_time():
-            yield
-        self.notes += [line for line in changes if line not in self.notes]
+    def _runs_upstream(self, reference: Reference, batch: ToyBatch, dtype: str, *, is_exact: bool = True) -> bool:
+        """Whether there is something to compare with; a warning says why not, or a note for what is varied.
 
-    def _runs_upstream(self, reference: Reference, batch: ToyBatch, dtype: str) -> bool:
-        """Whether there is something to compare with; a warning says why not, or a note for what is varied."""
+        Args:
+            is_exact: whether it is to run in float64 as well, where bits may differ.
+        """
         try:
             reference.run(batch, getattr(torch, dtype))
-            if self._limit(reference.head, dtype, batch).multiple:
+            if self._limit(reference.head, dtype, batch).multiple and is_exact:
                 reference.run_exactly(batch, getattr(torch, dtype))
         except PatchgenError as error:
-            if batch.mode.name:
+            if batch.changes:
+                self.refused += [problem.message for problem in error.problems]
+            elif batch.mode.name:
                 self.notes += [problem.message for problem in error.problems]
             else:
                 self.warnings += [replace(problem, location=self.request.declared) for problem in error.problems]
@@ -277,74 +327,24 @@ class ModelComparison:
         tolerances = request.project_tolerances
         return find_limit(request.implementation, dtype, request.tolerances, tolerances, has_kernels, head.name)
 
-    def _build(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
-        """The patched model with upstream's parameters; also where AutoModel would put upstream's into it."""
-        model = self._build_patched(head, reference, dtype)
-        upstream_parts = self._find_upstream_parts(head, model)
-        for own in upstream_parts.values():
-            heads = self.not_patched.setdefault(own, [])
-            heads += [head.name] * (head.name not in heads)
-        if upstream_parts:
-            with auto_models(upstream_parts):
-                model = self._build_patched(head, reference, dtype)
-        self._check_start(head, model, reference)
-        load_state(model, reference.state)
-        return model
-
-    def _check_start(self, head: Head, model: PreTrainedModel, reference: Reference) -> None:
-        """Parameters that do not start as upstream's do: told once for each, whichever heads have it."""
-        if self.request.implementation not in (EAGER, PATCHED):
-            return
-        names = initialized_otherwise(initial_values(model), reference.initial)
-        new = [name for name in names if not any(suffix.endswith(name) for suffix in self.started_otherwise)]
-        self.started_otherwise.update(dict.fromkeys(new))
-        if new:
-            message = f"{head.name} does not initialize {list_some(new, _MOST_NAMED)} as upstream's does"
-            target = head.name
-            self.problems.append(Problem(message, self.request.declared, _START, code=UNINITIALIZED, target=target))
-
-    def _find_upstream_parts(self, head: Head, model: PreTrainedModel) -> dict[type, type]:
-        """The generated classes, by configuration class, for what AutoModel makes of upstream's.
-
-        The model below a head is one, and so is any part for which there are patches, such as the text model of a
-        model that sees.
-        """
-        module, base = sys.modules[head.generated.__module__], getattr(model, model.base_model_prefix, None)
-        patched = {patch.target.partition(".")[0] for patch in self.request.patches}
-        classes: dict[type, type] = {}
-        outer: list[str] = []
-        for path, part in model.named_modules():
-            own = getattr(module, type(part).__name__, None)
-            if own is None or type(part).__module__ != head.upstream.__module__ or not hasattr(part, "config_class"):
-                continue
-            if any(path.startswith(f"{name}.") for name in outer):  # comes with that
-                continue
-            if part is base or patched & {type(inner).__name__ for inner in part.modules()}:
-                classes.setdefault(type(part.config), own)
-                outer.append(path)
-        return classes
-
-    def _build_patched(self, head: Head, reference: Reference, dtype: str) -> PreTrainedModel:
-        """Built as upstream's model was, from the same configuration: what fails here is the patched code."""
-        try:
-            with self._isolated(), self.recorder.recording():
-                return build_model(head.generated, reference.config, getattr(torch, dtype), self.device)
-        except PatchgenError as error:
-            raise error.__cause__ or error from None
-
     def _run(
         self, head: Head, reference: Reference, model: PreTrainedModel, dtype: str, batch: ToyBatch
     ) -> Failure | None:
         """Compare one run with upstream's."""
         limit = self._limit(head, dtype, batch)
         eager = reference.run(batch, getattr(torch, dtype))
-        truth = reference.run_exactly(batch, getattr(torch, dtype)) if limit.multiple else None
         own = self._own_batch(model, batch)
-        with phase("patched models"), self._isolated():
-            in_full = batch is reference.batches.batches[0] or not self.recorder.is_interpreted
+        with phase("patched models"), self.patched.isolated():
+            in_full = not self.recorder.is_interpreted or batch is reference.batches.batches[0]
             patched = run_model(model, own, self.recorder, logits_alone=in_full, like=eager)
         if batch.as_rank and not batch.mode.name and dtype == self.request.dtypes[0]:
             self.rank_runs[batch.name] = (patched, eager)
+        if batch.changes and limit.multiple:  # what float64 gives is asked for where it decides
+            if are_equal(patched, eager):
+                limit = replace(limit, multiple=0.0)
+            elif not self._runs_upstream(reference, batch, dtype):
+                return None
+        truth = reference.run_exactly(batch, getattr(torch, dtype)) if limit.multiple else None
         with phase("comparing"):
             differences = compare_runs(patched, eager, truth, limit.multiple)
         self.figures.update(summarize_differences(f"{head.name}, {batch.name}, {dtype}", differences))
@@ -363,7 +363,7 @@ class ModelComparison:
             return False
         builders, own = tuple(map(load_builder, self.request.batches)), self._own_batch(model, batch)
         other = self.references.get(reference.head, reference.config, builders, self.device, seed=1)
-        with self._isolated():
+        with self.patched.isolated():
             is_chance = agrees_with(other, reference, model, batch, own, failure)
         self.notes += [describe_chance(failure)] if is_chance else []
         return is_chance
@@ -373,7 +373,7 @@ class ModelComparison:
         if not batch.mode.is_collated:
             return batch
         try:
-            with self._isolated():
+            with self.patched.isolated():
                 return replace(batch, inputs=self.setup.inputs_for(model, batch.inputs))
         except Exception as error:
             name = type(model).__name__
@@ -387,7 +387,7 @@ class ModelComparison:
             eager = reference.run(batch, dtype, layers=True)
             truth = reference.run_exactly(batch, dtype, layers=True) if multiple else None
             own = self._own_batch(model, batch)
-            with self._isolated():
+            with self.patched.isolated():
                 patched = run_model(model, own, logits_alone=False, like=eager, layers=True)
             is_again = not all(difference.is_right for difference in compare_runs(patched, eager, truth, multiple))
             measured = measure_error(failure, reference, batch)

@@ -18,9 +18,11 @@ class Subject:
         names: every name that stands in the code of the patches, and in upstream's code that they take the place of.
         has_kernels: whether slots are bound to other code than upstream's.
         make: gives the batches that upstream's model runs of those that a built-in builder wants.
-        targets: of the patches.
+        targets: of its patches: of all where it is the main head, and of those in its own class elsewhere.
         is_main: whether it is the head that all that is in the module runs in, as far as one head does.
         is_thorough: whether more is wanted than what is likely to show something.
+        read: the names in the code of its patches and of what these hold, among which the fields of the configuration
+            are that the code reads.
     """
 
     toy: ToyModel
@@ -31,6 +33,7 @@ class Subject:
     targets: frozenset[str]
     is_main: bool
     is_thorough: bool
+    read: frozenset[str]
 
 
 @dataclass(frozen=True)

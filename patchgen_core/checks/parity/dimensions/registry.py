@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from patchgen_core.checks.parity.dimensions import (
     attention,
     compilation,
+    configuration,
     dropout,
     evaluation,
     generation,
@@ -29,6 +30,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     dropout.DIMENSION,
     training_tools.DIMENSION,
     compilation.DIMENSION,
+    configuration.DIMENSION,
 )
 
 

@@ -1,0 +1,43 @@
+"""What dimensions are told of a head."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from patchgen_core.checks.parity.config_reads import find_read_names
+from patchgen_core.checks.parity.dimensions.dimension import Subject
+from patchgen_core.checks.parity.patched_names import find_patched_names
+from patchgen_core.checks.parity.request import ParityRequest
+from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.model_setup import PATCHED
+from patchgen_core.models.references import Reference
+from patchgen_core.ops.kernel_spec import EAGER
+from patchgen_core.project.parity_settings import THOROUGH
+
+
+def make_subject(
+    request: ParityRequest, reference: Reference, batches: Sequence[ToyBatch], *, is_main: bool
+) -> Subject:
+    """A head that is about to be run on ``batches``, by what its patches say.
+
+    Args:
+        is_main: whether all patches are its own, and not those of its class alone.
+    """
+    path = sys.modules[request.upstream].__file__ or ""
+    names = find_patched_names(request, path)
+    own = [patch for patch in request.patches if is_main or patch.target.partition(".")[0] == reference.head.name]
+    targets = frozenset(patch.target for patch in own)
+    own_names = names if is_main else find_patched_names(replace(request, patches=tuple(own)), path)
+    return Subject(
+        reference.toy,
+        tuple(batches),
+        names,
+        has_kernels=request.implementation not in (EAGER, PATCHED),
+        make=reference.make,
+        targets=targets,
+        is_main=is_main,
+        is_thorough=request.level == THOROUGH,
+        read=find_read_names(own_names, targets, path),
+    )

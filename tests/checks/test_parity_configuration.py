@@ -1,0 +1,99 @@
+"""Parity with other values of the fields of a configuration that patches read: defects that no toy has by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.checks.parity_runs import PREAMBLE, WHOLE, compare
+from tests.conftest import Workspace
+
+pytestmark = pytest.mark.torch
+
+BIAS_TWICE = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    gate = self.gate_proj(x)
+    if self.gate_proj.bias is not None:
+        gate = gate + self.gate_proj.bias
+    return self.down_proj(self.act_fn(gate) * self.up_proj(x))
+"""
+SILU_ALONE = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    return self.down_proj(nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
+"""
+ASKS_FOR_SILU = """
+@config.override_method("LlamaMLP.forward")
+def mlp_forward(self, x):
+    if self.config.hidden_act != "silu":
+        raise ValueError(f"made for silu, not {self.config.hidden_act}")
+    return self.down_proj(nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
+"""
+NO_ATTENTION_FACTOR = """
+@config.override_method("LlamaRotaryEmbedding.forward")
+def rotary_forward(self, x, position_ids):
+    angles = position_ids[:, :, None].float() @ self.inv_freq[None, None, :].float()
+    both = torch.cat((angles, angles), dim=-1)
+    return both.cos().to(x.dtype), both.sin().to(x.dtype)
+"""
+NO_LONGER = """
+config.drop_decorators("LlamaRotaryEmbedding.forward", "dynamic_rope_update")
+
+
+@config.override_method("LlamaRotaryEmbedding.forward")
+def rotary_forward(self, x, position_ids):
+    angles = position_ids[:, :, None].float() @ self.inv_freq[None, None, :].float()
+    both = torch.cat((angles, angles), dim=-1)
+    return (both.cos() * self.attention_scaling).to(x.dtype), (both.sin() * self.attention_scaling).to(x.dtype)
+"""
+LAST_TOKEN = """
+@config.override_method("LlamaForSequenceClassification.forward")
+def classify(self, input_ids=None, attention_mask=None, labels=None, **kwargs):
+    hidden_states = self.model(input_ids, attention_mask=attention_mask, **kwargs).last_hidden_state
+    logits = self.score(hidden_states)
+    tokens = torch.arange(logits.shape[1]) * (input_ids != self.config.pad_token_id)
+    pooled_logits = logits[torch.arange(len(logits)), tokens.argmax(-1)]
+    loss = None
+    if labels is not None:
+        {loss}
+    return SequenceClassifierOutputWithPast(loss=loss, logits=pooled_logits)
+"""
+IMPORTED = 'config.add_import("transformers.modeling_outputs", names=["SequenceClassifierOutputWithPast"])\n'
+OTHER_HEADS = 'config.exclude_from_output("LlamaForTokenClassification", "LlamaForQuestionAnswering")\n'
+CLASSIFIER = f"{WHOLE}\n{OTHER_HEADS}{IMPORTED}"
+
+
+@pytest.mark.parametrize(
+    ("patch", "target", "change"),
+    [
+        (BIAS_TWICE, "LlamaMLP.forward", "mlp_bias=True"),
+        (SILU_ALONE, "LlamaMLP.forward", "hidden_act=gelu_pytorch_tanh"),
+        (NO_ATTENTION_FACTOR, "LlamaRotaryEmbedding.forward", "rope_type=yarn"),
+        (NO_LONGER, "LlamaRotaryEmbedding.forward", "rope_type=dynamic"),
+    ],
+)
+def test_what_only_another_configuration_shows_is_red_with_that_alone(
+    work: Workspace, patch: str, target: str, change: str
+) -> None:
+    (problem,) = compare(work, patch).errors
+    assert f"look at the patch of '{target}'" in problem.message
+    assert f"Batch 'padded, {change}'" in problem.hint
+
+
+def test_a_patch_that_refuses_a_configuration_is_right(work: Workspace) -> None:
+    result = compare(work, ASKS_FOR_SILU)
+    assert result.errors == ()
+    refusal = "ValueError: made for silu, not gelu_pytorch_tanh"
+    assert f"LlamaForCausalLM, batch 'padded, hidden_act=gelu_pytorch_tanh': {refusal}" in result.notes
+
+
+def test_the_loss_of_a_classifier_is_that_of_its_problem(work: Workspace) -> None:
+    single = "loss = nn.functional.cross_entropy(pooled_logits, labels.long().flatten()[: len(logits)])"
+    (problem,) = compare(work, LAST_TOKEN.format(loss=single), preamble=CLASSIFIER).errors
+    assert "LlamaForSequenceClassification" in problem.message
+    assert "problem_type=multi_label_classification" in problem.hint
+
+
+def test_a_patch_that_reads_no_field_is_run_with_the_toy_alone(work: Workspace) -> None:
+    patch = 'config.drop_decorators("LlamaRMSNorm", "use_kernel_forward_from_hub")'
+    assert not any("configuration is varied" in note for note in compare(work, patch, preamble=PREAMBLE).notes)
