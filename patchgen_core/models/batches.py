@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MEDIA = frozenset({"pixel_values", "pixel_values_videos", "input_features"})
 """Inputs that towers take."""
 
+_MANY = 256
+"""Tokens of a batch."""
+
 
 @dataclass(frozen=True)
 class ToyBatch:
@@ -40,6 +43,7 @@ class ToyBatch:
         mode: how it is run.
         trained: the same batch in a training step; None where this is that.
         changes: what differs in the configuration of the models that are run on it.
+        is_narrow: whether it is run in the last of the dtypes that are compared in place of the first.
     """
 
     name: str
@@ -50,11 +54,18 @@ class ToyBatch:
     mode: Mode = TRAINING
     trained: ToyBatch | None = None
     changes: tuple[Change, ...] = ()
+    is_narrow: bool = False
 
     @property
     def has_media(self) -> bool:
         """Whether it has pictures, videos or sounds."""
         return bool(MEDIA & self.inputs.keys())
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it takes long: models are built for it alone, or it has very many tokens."""
+        ids = self.inputs.get("input_ids")
+        return bool(self.changes) or (isinstance(ids, torch.Tensor) and ids.numel() > _MANY)
 
     def in_mode(self, mode: Mode) -> ToyBatch:
         """The same inputs, run in a mode, whose name is told beside that of the batch."""

@@ -138,9 +138,8 @@ class ModelComparison:
             if batch.changes:
                 agrees = self._agrees_changed(head, reference, dtype, batch)
             else:
-                agrees = not self._runs_upstream(reference, batch, dtype) or self._agrees(
-                    head, reference, models, dtype, batch
-                )
+                runs = self._runs_upstream(reference, batch, dtype, is_exact=not batch.is_large)
+                agrees = not runs or self._agrees(head, reference, models, dtype, batch)
             if not agrees:
                 return
         self.problems += find_unlike_ranks(head.name, self.rank_runs, request)
@@ -238,7 +237,7 @@ class ModelComparison:
     def _vary(
         self, head: Head, reference: Reference, batches: Sequence[ToyBatch], is_main: bool
     ) -> Iterator[tuple[str, ToyBatch]]:
-        """What to run beside training steps, in the first dtype."""
+        """What to run beside training steps, in the first dtype unless a batch is for the last."""
         if self.recorder.is_interpreted:
             return
         subject = make_subject(self.request, reference, batches, is_main=is_main)
@@ -246,7 +245,7 @@ class ModelComparison:
             self.varied.setdefault(f"{dimension.name} is varied, because {reason}", []).append(head.name)
             for batch in variations:
                 if not self.request.why_left_out(head.name, batch.name):
-                    yield self.request.dtypes[0], batch
+                    yield self.request.dtypes[-1 if batch.is_narrow else 0], batch
 
     def _lacks_optional_package(self, head: Head, error: Exception) -> bool:
         """Whether a patched model needs a package that only some machines have, and this one has not."""
@@ -313,7 +312,7 @@ class ModelComparison:
         except PatchgenError as error:
             if batch.changes:
                 self.refused += [problem.message for problem in error.problems]
-            elif batch.mode.name:
+            elif all(batch is not one for one in reference.batches.batches):
                 self.notes += [problem.message for problem in error.problems]
             else:
                 self.warnings += [replace(problem, location=self.request.declared) for problem in error.problems]
@@ -339,7 +338,7 @@ class ModelComparison:
             patched = run_model(model, own, self.recorder, logits_alone=in_full, like=eager)
         if batch.as_rank and not batch.mode.name and dtype == self.request.dtypes[0]:
             self.rank_runs[batch.name] = (patched, eager)
-        if batch.changes and limit.multiple:  # what float64 gives is asked for where it decides
+        if batch.is_large and limit.multiple:  # what float64 gives is asked for where it decides
             if are_equal(patched, eager):
                 limit = replace(limit, multiple=0.0)
             elif not self._runs_upstream(reference, batch, dtype):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from patchgen_core.checks.parity.config_reads import find_read_names
 from patchgen_core.checks.parity.dimensions.dimension import Subject
 from patchgen_core.checks.parity.patched_names import find_patched_names
+from patchgen_core.checks.parity.patched_numbers import find_patched_numbers
 from patchgen_core.checks.parity.request import ParityRequest
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.model_setup import PATCHED
@@ -28,8 +29,9 @@ def make_subject(
     path = sys.modules[request.upstream].__file__ or ""
     names = find_patched_names(request, path)
     own = [patch for patch in request.patches if is_main or patch.target.partition(".")[0] == reference.head.name]
+    own_request = replace(request, patches=tuple(own))
     targets = frozenset(patch.target for patch in own)
-    own_names = names if is_main else find_patched_names(replace(request, patches=tuple(own)), path)
+    own_names = names if is_main else find_patched_names(own_request, path)
     return Subject(
         reference.toy,
         tuple(batches),
@@ -40,4 +42,6 @@ def make_subject(
         is_main=is_main,
         is_thorough=request.level == THOROUGH,
         read=find_read_names(own_names, targets, path),
+        own_names=own_names,
+        numbers=find_patched_numbers(own_request, path),
     )

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from patchgen_core.ops.kernels.arguments import Case, Draw, Maker, strided
 
 _EPS = 1e-5
+_MANY_WORDS, _MANY_TOKENS = 65539, 1031
+"""More than kernels take at a time, and a multiple of nothing."""
 
 
 def _norms(draw: Draw, mean: float) -> Iterator[tuple[str, Tensor, Tensor]]:
@@ -84,6 +86,7 @@ def _cross_entropy(draw: Draw) -> Iterator[Case]:
     yield case("num_items_in_batch, a tensor", draw.normal(6, 37), some, num_items_in_batch=torch.tensor(9))
     yield case("another ignore_index", draw.normal(6, 37), labels.index_fill(0, torch.tensor([1]), 2), ignore_index=2)
     yield case("strided, large logits", strided(draw.normal(4, 11, scale=30.0)), draw.integers(11, 4))
+    yield case("more words than a block", draw.normal(2, _MANY_WORDS), torch.tensor([_MANY_WORDS - 1, 1]))
 
 
 def _causal(draw: Draw) -> Iterator[Case]:
@@ -109,6 +112,9 @@ def _causal(draw: Draw) -> Iterator[Case]:
     yield case("softcap", labels, softcap=2.0)
     states, weights = strided(draw.normal(1, 2, 3)), strided(draw.normal(5, 3))
     yield Case("one row, strided", {"hidden_states": states, "weights": weights, "labels": draw.integers(5, 1, 2)})
+    states, weights = draw.normal(1, 7, hidden), draw.normal(classes, hidden, scale=0.5)
+    odd = draw.integers(classes, 1, 7)
+    yield Case("rows that fill no chunk", {"hidden_states": states, "weights": weights, "labels": odd})
 
 
 def _seq_cls(draw: Draw) -> Iterator[Case]:
@@ -157,10 +163,16 @@ def _experts(draw: Draw) -> Iterator[Case]:
     yield case("one token", draw.orders(1, 5)[:, :2], 12, 6)
     yield case("experts without tokens", draw.orders(6, 2) + 1, 16, 8)
     yield case("all tokens to one expert", torch.full((6, 1), 3), 9, 8)
+    yield case("more tokens for an expert than a block has", _mostly_one(_MANY_TOKENS), 7, 3)
     yield case("experts of other ranks", torch.tensor([[0, 5], [5, 5], [4, 1], [-1, 2]]), 16, 8)
     strides = case("strided", draw.orders(4, 5)[:, :2], 12, 6)
     floating = ("hidden_states", "gate_up_proj", "down_proj")
     yield Case("strided", {**strides.arguments, **{name: strided(strides.arguments[name]) for name in floating}})
+
+
+def _mostly_one(tokens: int) -> Tensor:
+    """Choices of experts (tokens, 1), of which nearly all are the same."""
+    return torch.full((tokens, 1), 2).index_fill(0, torch.tensor([0, tokens - 1]), 4)
 
 
 def _gpt_oss_experts(draw: Draw) -> Iterator[Case]:

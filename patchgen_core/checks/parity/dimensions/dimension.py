@@ -23,6 +23,8 @@ class Subject:
         is_thorough: whether more is wanted than what is likely to show something.
         read: the names in the code of its patches and of what these hold, among which the fields of the configuration
             are that the code reads.
+        own_names: as ``names``, of its patches alone.
+        numbers: positive whole numbers in the code of its patches that upstream has not.
     """
 
     toy: ToyModel
@@ -34,6 +36,8 @@ class Subject:
     is_main: bool
     is_thorough: bool
     read: frozenset[str]
+    own_names: frozenset[str]
+    numbers: frozenset[int]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from patchgen_core.checks.parity.dimensions import (
     media,
     npu,
     ranks,
+    sizes,
     training_tools,
 )
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
@@ -31,6 +32,7 @@ DIMENSIONS: tuple[Dimension, ...] = (
     training_tools.DIMENSION,
     compilation.DIMENSION,
     configuration.DIMENSION,
+    sizes.DIMENSION,
 )
 
 
