@@ -23,8 +23,11 @@ NUMBER = struct.Struct("!i")
 code."""
 
 _OF_THE_PROCESS = re.compile(
-    r"^(?:Umask|Uid|Gid|Groups|SigBlk|SigIgn|CapEff|CapBnd|NoNewPrivs|Seccomp|Cpus_allowed):.*", re.MULTILINE
+    r"^(?:Umask|Uid|Gid|Groups|CapEff|CapBnd|NoNewPrivs|Seccomp|Cpus_allowed):.*", re.MULTILINE
 )
+_SIGNALS = re.compile(r"^(SigBlk|SigIgn):\s*(\w+)", re.MULTILINE)
+_OF_THE_C_LIBRARY = 0b11 << 31
+"""Signals 32 and 33, which glibc handles from the first thread on, whatever was inherited."""
 _READ_BY_NO_IMPORT = re.compile(
     r"(?:PYTEST|PATCHGEN|GITHUB|GLOO)_.*|_TORCHINDUCTOR_PYOBJECT_TENSOR_DATA_PTR"
     r"|CI|BUILD_NUMBER|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|PWD|OLDPWD|SHLVL|_|PYTHONPATH"
@@ -102,6 +105,7 @@ def describe_process() -> ProcessTraits:
     status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")
     inherited = (
         *_OF_THE_PROCESS.findall(status),
+        *(f"{name}: {int(mask, 16) & ~_OF_THE_C_LIBRARY:x}" for name, mask in _SIGNALS.findall(status)),
         Path("/proc/self/limits").read_text(encoding="utf-8"),
         Path("/proc/self/cgroup").read_text(encoding="utf-8"),
         *(os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES),

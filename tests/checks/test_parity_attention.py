@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.checks.parity_runs import compare
+from tests.checks.parity_runs import PREAMBLE, compare
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.torch
@@ -77,6 +77,19 @@ def test_a_wrong_argument_of_an_implementation_is_red(work: Workspace, patch: st
     (problem,) = compare(work, patch).errors
     assert "look at the patch of 'LlamaAttention.forward'" in problem.message
     assert batch in problem.hint
+
+
+@pytest.mark.parametrize(("given", "is_right"), [("sliding_window=self.sliding_window, ", True), ("", False)])
+def test_windows_that_a_configuration_may_have_are_given_to_flash_attention(
+    work: Workspace, given: str, is_right: bool
+) -> None:
+    preamble, patch = (
+        text.replace("llama", "qwen2").replace("Llama", "Qwen2")
+        for text in (PREAMBLE, attention(arguments=f"{given}**kwargs"))
+    )
+    problems = compare(work, patch, preamble=preamble).errors
+    assert [problem.target for problem in problems] == ["Qwen2Attention.forward"][is_right:]
+    assert all("padded, flash attention, sliding_window=5" in problem.hint for problem in problems)
 
 
 def test_a_length_that_a_gpu_would_leave_tokens_out_for_is_red(work: Workspace) -> None:

@@ -34,7 +34,7 @@ def norm_forward(self, hidden_states):
 MLP = """
 @config.override_method("LlamaMLP.forward")
 def mlp_forward(self, x):
-    if x.device.type == "npu":
+    if x.device.type == "npu" and self.config.hidden_act == "silu":
         gate_up = torch.cat(({halves}), dim=-1)
         return self.down_proj(torch_npu.npu_swiglu(gate_up, dim=-1))
     return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
@@ -53,6 +53,13 @@ def test_lines_for_an_npu_run_by_a_stand_in_and_the_result_says_so(work: Workspa
     operators = "npu_rms_norm, npu_swiglu of torch_npu, for which a stand-in computes here"
     assert f"LlamaForCausalLM: npu is varied, because the patches call {operators}" in result.notes
     assert "torch_npu" not in sys.modules
+
+
+def test_one_activation_for_all_on_an_npu_is_red(work: Workspace) -> None:
+    text = MLP.format(halves="self.gate_proj(x), self.up_proj(x)")
+    (problem,) = run(work, text.replace(' and self.config.hidden_act == "silu"', "")).errors
+    assert problem.target == "LlamaMLP.forward"
+    assert "'padded, operators of an NPU, hidden_act=gelu_pytorch_tanh'" in problem.hint
 
 
 def test_dropout_on_an_npu_alone_is_red(work: Workspace) -> None:

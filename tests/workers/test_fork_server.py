@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import signal
 import stat
@@ -19,7 +20,11 @@ from patchgen_core.workers.fork_request import ENVIRONMENT
 from patchgen_core.workers.fork_server import ForkServer
 from patchgen_core.workers.process import ForkedProcess
 from patchgen_core.workers.worker import Worker, WorkerDied
+from tests.conftest import ROOT
 from tests.workers.forking import PREPARATION, is_running, until
+
+SIGACTION = {"x86_64": 13, "aarch64": 134}
+"""The number of the system call, which sets what the C library keeps to itself."""
 
 HANDLER = """
 import gc, os, random, re, resource, signal, sys, threading, time
@@ -113,6 +118,11 @@ def change_umask(_: pytest.MonkeyPatch, __: Path) -> Callable[[], object]:
     return lambda: os.umask(before)
 
 
+def ignore_signal(_: pytest.MonkeyPatch, __: Path) -> Callable[[], object]:
+    before = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    return lambda: signal.signal(signal.SIGUSR2, before)
+
+
 def change_variable(monkeypatch: pytest.MonkeyPatch, _: Path) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
 
@@ -150,6 +160,7 @@ def change_interpreter(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         change_interpreter,
         change_umask,
         change_limit,
+        ignore_signal,
     ],
 )
 def test_one_that_would_not_be_the_same_is_started(
@@ -161,6 +172,21 @@ def test_one_that_would_not_be_the_same_is_started(
     finally:
         if restore is not None:
             restore()
+
+
+def test_signals_that_the_c_library_handles_itself_make_no_difference() -> None:
+    """It does from the first thread on, and whoever started the tests may have had them ignored until then."""
+    code = f"""
+import ctypes
+from patchgen_core.workers.fork_request import describe_process
+
+before = describe_process()
+ignored = (ctypes.c_ulong * 4)(1)
+assert ctypes.CDLL(None).syscall({SIGACTION[platform.machine()]}, 33, ctypes.byref(ignored), None, 8) == 0
+assert "000001" in [line for line in open("/proc/self/status") if line.startswith("SigIgn")][0]
+assert describe_process() == before
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def test_without_a_preparation_or_for_another_one_it_is_started(handler_folder: Path) -> None:

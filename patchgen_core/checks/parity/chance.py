@@ -12,7 +12,7 @@ from patchgen_core.errors import PatchgenError
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.model_run import Run, run_model
 from patchgen_core.models.references import Reference
-from patchgen_core.models.run_comparison import compare_runs
+from patchgen_core.models.run_comparison import Difference, compare_runs
 from patchgen_core.models.toy_models import load_state
 
 if TYPE_CHECKING:
@@ -29,27 +29,27 @@ def may_be_chance(failure: Failure) -> bool:
     return bool(failure.allowed.multiple) and failure.wrong[0].excess <= _MOST
 
 
-def agrees_with(
+def compare_another_draw(
     other: Reference,
     reference: Reference,
     model: PreTrainedModel,
     upstream_batch: ToyBatch,
     batch: ToyBatch,
     failure: Failure,
-) -> bool:
-    """Whether a patched model that is given the parameters of another draw, and then those of ``reference`` again,
-    computes of a batch, which may hold more than upstream's, what upstream's model does."""
+) -> list[Difference]:
+    """How far a patched model that is given the parameters of another draw, and then those of ``reference`` again, is
+    off upstream's on a batch, which may hold more than upstream's; nothing where upstream's fails."""
     dtype = getattr(torch, failure.dtype)
     try:
         eager, truth = other.run(upstream_batch, dtype), other.run_exactly(upstream_batch, dtype)
     except PatchgenError:
-        return False
+        return []
     load_state(model, other.state)
     try:
         patched = run_model(model, batch, logits_alone=not failure.patched.left_out, like=eager)
     finally:
         load_state(model, reference.state)
-    return all(d.is_right for d in compare_runs(patched, eager, truth, failure.allowed.multiple))
+    return compare_runs(patched, eager, truth, failure.allowed.multiple)
 
 
 def repeats_itself(failure: Failure, again: Run) -> bool:

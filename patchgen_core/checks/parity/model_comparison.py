@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from patchgen_core.checks.parity.chance import (
-    agrees_with,
+    compare_another_draw,
     describe_chance,
     may_be_chance,
     measure_error,
@@ -357,15 +357,19 @@ class ModelComparison:
         return None
 
     def _is_chance(self, failure: Failure, reference: Reference, model: PreTrainedModel, batch: ToyBatch) -> bool:
-        """Whether a small difference is gone with other random parameters; a note tells."""
+        """Whether a small difference is gone with other random parameters, whose figures count then; a note tells."""
         if not may_be_chance(failure):
             return False
         builders, own = tuple(map(load_builder, self.request.batches)), self._own_batch(model, batch)
         other = self.references.get(reference.head, reference.config, builders, self.device, seed=1)
         with self.patched.isolated():
-            is_chance = agrees_with(other, reference, model, batch, own, failure)
-        self.notes += [describe_chance(failure)] if is_chance else []
-        return is_chance
+            differences = compare_another_draw(other, reference, model, batch, own, failure)
+        if not differences or not all(difference.is_right for difference in differences):
+            return False
+        self.notes.append(describe_chance(failure))
+        where = f"{failure.head}, {failure.batch}, {failure.dtype}"
+        self.figures.update(summarize_differences(where, differences))
+        return True
 
     def _own_batch(self, model: PreTrainedModel, batch: ToyBatch) -> ToyBatch:
         """A batch with what the project's collator adds to it, where one has made it."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from patchgen_core.checks.parity.dimensions.configuration import find_changes
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
 from patchgen_core.models.batches import ToyBatch
 from patchgen_core.models.modes_attention import FLEX, SDPA, attention_mode, find_flash, is_supported
@@ -37,6 +38,8 @@ def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
         yield general.in_mode(attention_mode(SDPA))
     if is_supported(model, flash) and general is not None:
         yield general.in_mode(attention_mode(flash))
+        for window in find_changes(subject, ("sliding_window",)):
+            yield general.in_mode(attention_mode(flash)).with_changes((window,))
     if is_supported(model, flash) and packed is not None:
         yield packed.in_mode(attention_mode(flash, is_exact=True))
         if "kwargs" in subject.toy.takes:

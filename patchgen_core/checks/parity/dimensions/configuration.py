@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -35,6 +35,11 @@ def _list(subject: Subject) -> list[tuple[Change, ...]]:
     if subject.is_thorough:
         return list_changes(subject.toy.config, declared_names(subject.toy.config), {"text", *KINDS})
     return list_changes(subject.toy.config, subject.read, {"text", *map(kind_of, subject.targets)})
+
+
+def find_changes(subject: Subject, fields: Collection[str]) -> list[Change]:
+    """The changes of some fields, each alone, for what shows in another mode alone."""
+    return [change for changes in _list(subject) for change in changes if _field(change) in fields]
 
 
 def _field(change: Change) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from patchgen_core.checks.parity.dimensions.configuration import find_changes
 from patchgen_core.checks.parity.dimensions.dimension import Dimension, Subject
 from patchgen_core.checks.parity.dimensions.dropout import find_noise_names
 from patchgen_core.errors import list_some
 from patchgen_core.models.batches import ToyBatch
+from patchgen_core.models.config_values import ACTIVATION_FIELDS
 from patchgen_core.models.modes import combine_modes
 from patchgen_core.models.modes_noise import NOISY, find_noise
 from patchgen_core.models.modes_npu import ON_NPU, is_installed
@@ -22,13 +24,16 @@ def _find_reason(subject: Subject) -> str:
 
 
 def _make_batches(subject: Subject) -> Iterator[ToyBatch]:
-    """The most general batch, where the patches have something for an NPU; with dropout too, where they have that."""
+    """The most general batch, where the patches have something for an NPU; with dropout too and with another
+    activation, where they have those."""
     if not _find_operators(subject):
         return
     for batch in subject.batches[:1]:
         yield batch.in_mode(ON_NPU)
         if find_noise_names(subject) and find_noise(subject.toy.config):
             yield batch.in_mode(combine_modes(ON_NPU, NOISY))
+        for activation in find_changes(subject, ACTIVATION_FIELDS):
+            yield batch.in_mode(ON_NPU).with_changes((activation,))
 
 
 def _find_operators(subject: Subject) -> list[str]:
