@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import transformers
+
+from patchgen_core.checks.parity.changed_configs import why_declined
 from tests.checks.parity_runs import PREAMBLE, WHOLE, compare
 from tests.conftest import Workspace
 
@@ -85,6 +89,18 @@ def test_a_patch_that_refuses_a_configuration_is_right(work: Workspace) -> None:
     assert result.errors == ()
     refusal = "ValueError: made for silu, not gelu_pytorch_tanh"
     assert f"LlamaForCausalLM, batch 'padded, hidden_act=gelu_pytorch_tanh': {refusal}" in result.notes
+
+
+def test_a_project_may_have_a_folder_of_a_librarys_name(tmp_path: Path) -> None:
+    file = tmp_path / "transformers" / "acme.py"
+    file.parent.mkdir()
+    file.write_text("raise ValueError('made for silu')\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="made for silu") as raised:
+        exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"))
+    assert why_declined(raised.value) == "ValueError: made for silu"
+    with pytest.raises(ValueError, match="Unrecognized") as raised:
+        transformers.AutoConfig.for_model("acme")
+    assert why_declined(raised.value) == ""
 
 
 def test_the_loss_of_a_classifier_is_that_of_its_problem(work: Workspace) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import linecache
-import re
+import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from patchgen_core.checks.parity.request import ParityRequest, PatchedCode
@@ -18,7 +19,7 @@ from patchgen_core.models.config_values import ACTIVATION_FIELDS
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_LIBRARIES = re.compile(r"[/\\](torch|transformers)[/\\]")
+_LIBRARIES = ("torch", "transformers")
 _OTHERWISE = "Give it the parameters that upstream's has for this configuration, or have it raise an error."
 
 
@@ -26,10 +27,15 @@ def why_declined(error: BaseException) -> str:
     """What patched code says where it raises an error on purpose, as for a configuration that it is not made for;
     empty for other errors."""
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames or _LIBRARIES.search(frames[-1].filename):
+    if not frames or _is_of_library(frames[-1].filename):
         return ""
     line = linecache.getline(frames[-1].filename, frames[-1].lineno or 0).strip()
     return f"{type(error).__name__}: {' '.join(str(error).split())}" if line.startswith("raise ") else ""
+
+
+def _is_of_library(file: str) -> bool:
+    folders = [path for name in _LIBRARIES for path in getattr(sys.modules.get(name), "__path__", ())]
+    return any(Path(folder) in Path(file).parents for folder in folders)
 
 
 def take_apart(batch: ToyBatch, reason: str) -> list[ToyBatch]:
