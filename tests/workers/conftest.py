@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,10 +15,11 @@ from tests.workers.forking import PREPARATION
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
     """A server that has imported a little; the environment does not name it."""
-    with pytest.MonkeyPatch.context() as patch:
+    server = ForkServer([PREPARATION])
+    with pytest.MonkeyPatch.context() as patch:  # for its start alone: other tests have the one that the session began
         patch.delenv(ENVIRONMENT, raising=False)
         patch.setenv("PYTEST_OF_THE_SERVER", "which is not handed on")
-        with ForkServer([PREPARATION]) as server:
-            patch.delenv("PYTEST_OF_THE_SERVER")
-            patch.delenv(ENVIRONMENT)
-            yield server
+        server.start()
+        del os.environ[ENVIRONMENT]
+    yield server
+    server.close()
